@@ -1,0 +1,3 @@
+module github.com/edl-go/edl
+
+go 1.26

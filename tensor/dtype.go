@@ -1,0 +1,83 @@
+package tensor
+
+import "fmt"
+
+// DType is the type of one element. Its numbers are Fluid's VarType.Type, as they stand in program and parameter files.
+type DType int32
+
+// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64; the others are known by name and
+// width so that files which mention them can be read and shown.
+const (
+	Bool     DType = 0
+	Int16    DType = 1
+	Int32    DType = 2
+	Int64    DType = 3
+	Float16  DType = 4
+	Float32  DType = 5
+	Float64  DType = 6
+	UInt8    DType = 20
+	Int8     DType = 21
+	BFloat16 DType = 22
+)
+
+// Element lists the Go types that hold the elements of a Tensor.
+type Element interface {
+	bool | int32 | int64 | float32 | float64
+}
+
+// Float lists the element types that gradients exist for.
+type Float interface{ float32 | float64 }
+
+var dtypes = map[DType]struct {
+	name    string
+	size    int
+	compute bool
+}{
+	Bool: {"bool", 1, true}, Int16: {"int16", 2, false}, Int32: {"int32", 4, true}, Int64: {"int64", 8, true},
+	Float16: {"float16", 2, false}, Float32: {"float32", 4, true}, Float64: {"float64", 8, true},
+	UInt8: {"uint8", 1, false}, Int8: {"int8", 1, false}, BFloat16: {"bfloat16", 2, false},
+}
+
+// String returns the name that Fluid's Python API uses, such as "float32".
+func (d DType) String() string {
+	if t, ok := dtypes[d]; ok {
+		return t.name
+	}
+	return fmt.Sprintf("dtype(%d)", int32(d))
+}
+
+// ParseDType is the inverse of String.
+func ParseDType(name string) (DType, bool) {
+	for d, t := range dtypes {
+		if t.name == name {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// Size returns the bytes of one element, 0 for an unknown type.
+func (d DType) Size() int { return dtypes[d].size }
+
+// Computable reports whether kernels and Tensor can hold elements of this type.
+func (d DType) Computable() bool { return dtypes[d].compute }
+
+// IsFloat reports whether the type is Float32 or Float64.
+func (d DType) IsFloat() bool { return d == Float32 || d == Float64 }
+
+// Of returns the DType of a Go element type.
+func Of[T Element]() DType {
+	var z T
+	switch any(z).(type) {
+	case bool:
+		return Bool
+	case int32:
+		return Int32
+	case int64:
+		return Int64
+	case float32:
+		return Float32
+	default:
+		return Float64
+	}
+}

@@ -1,0 +1,235 @@
+// Package tensor holds the value of a variable: element type, dims, elements in row-major order, and a level-of-detail
+// table for sequences. It also reads and writes Fluid's LoDTensor stream, the form in which values lie in parameter files and
+// in training records.
+//
+// It stands on the ground floor, below program and dataset, because both speak of typed values and neither may know the
+// other. It computes nothing.
+package tensor
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// A Tensor is a dense, contiguous, row-major array. The zero value is not usable; see New and FromSlice. A Tensor is not
+// safe for use by several goroutines while one of them writes.
+type Tensor struct {
+	dtype DType
+	dims  []int64
+	data  any // []bool, []int32, []int64, []float32 or []float64, of length exactly Count(dims)
+	lod   [][]int64
+}
+
+// MaxRank bounds the number of dims of a tensor, here and in programs.
+const MaxRank = 16
+
+// Count returns the product of dims, which must all be >= 0. The second result is false when a dim is negative or
+// the product does not fit into an int.
+func Count(dims []int64) (int, bool) {
+	n, zero := int64(1), false
+	for _, d := range dims {
+		switch {
+		case d < 0:
+			return 0, false
+		case d == 0:
+			zero = true
+		case n > math.MaxInt/d:
+			return 0, false
+		default:
+			n *= d
+		}
+	}
+	if zero {
+		return 0, true
+	}
+	return int(n), true
+}
+
+// New allocates a tensor of zeros. It fails for a type that is not Computable and for dims that are negative, of a
+// rank over MaxRank, or overflow.
+func New(dtype DType, dims ...int64) (*Tensor, error) {
+	n, err := check(dtype, dims)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tensor{dtype: dtype, dims: append([]int64(nil), dims...)}
+	switch dtype {
+	case Bool:
+		t.data = make([]bool, n)
+	case Int32:
+		t.data = make([]int32, n)
+	case Int64:
+		t.data = make([]int64, n)
+	case Float32:
+		t.data = make([]float32, n)
+	default:
+		t.data = make([]float64, n)
+	}
+	return t, nil
+}
+
+func check(dtype DType, dims []int64) (int, error) {
+	if !dtype.Computable() {
+		return 0, &fault.Fault{Kind: fault.Unsupported, Got: dtype.String(), Want: "bool, int32, int64, float32 or float64"}
+	}
+	if len(dims) > MaxRank {
+		return 0, &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("rank %d", len(dims)), Want: fmt.Sprintf("at most %d", MaxRank)}
+	}
+	n, ok := Count(dims)
+	if !ok || n > math.MaxInt/8 {
+		return 0, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", dims), Want: "non-negative dims whose product fits into memory"}
+	}
+	return n, nil
+}
+
+// FromSlice makes a tensor that shares data; it does not copy. With no dims it is a vector.
+func FromSlice[T Element](data []T, dims ...int64) (*Tensor, error) {
+	if dims == nil {
+		dims = []int64{int64(len(data))}
+	}
+	n, err := check(Of[T](), dims)
+	if err != nil {
+		return nil, err
+	}
+	if n != len(data) {
+		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("%d elements", len(data)), Want: fmt.Sprintf("%d for dims %v", n, dims)}
+	}
+	return &Tensor{dtype: Of[T](), dims: append([]int64(nil), dims...), data: data}, nil
+}
+
+// DType returns the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Dims returns the extents. The caller must not change them.
+func (t *Tensor) Dims() []int64 { return t.dims }
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int {
+	n, _ := Count(t.dims)
+	return n
+}
+
+// Bytes returns the number of bytes that the elements take.
+func (t *Tensor) Bytes() int64 { return int64(t.Len()) * int64(t.dtype.Size()) }
+
+// LoD returns the level-of-detail offsets, nil for a plain tensor.
+func (t *Tensor) LoD() [][]int64 { return t.lod }
+
+// SetLoD sets the level-of-detail offsets without checking them against dims.
+func (t *Tensor) SetLoD(lod [][]int64) { t.lod = lod }
+
+// Data returns the elements of t, which the tensor shares. T must be the Go type of t.DType(); for any other it returns
+// nil. It allocates nothing, so kernels call it on every run.
+func Data[T Element](t *Tensor) []T {
+	d, _ := t.data.([]T)
+	return d
+}
+
+// Float32s is Data[float32].
+func (t *Tensor) Float32s() []float32 { return Data[float32](t) }
+
+// Float64s is Data[float64].
+func (t *Tensor) Float64s() []float64 { return Data[float64](t) }
+
+// Int64s is Data[int64].
+func (t *Tensor) Int64s() []int64 { return Data[int64](t) }
+
+// Int32s is Data[int32].
+func (t *Tensor) Int32s() []int32 { return Data[int32](t) }
+
+// Bools is Data[bool].
+func (t *Tensor) Bools() []bool { return Data[bool](t) }
+
+// Clone copies the tensor and its elements.
+func (t *Tensor) Clone() *Tensor {
+	c := &Tensor{dtype: t.dtype, dims: append([]int64(nil), t.dims...)}
+	switch d := t.data.(type) {
+	case []bool:
+		c.data = append([]bool(nil), d...)
+	case []int32:
+		c.data = append([]int32(nil), d...)
+	case []int64:
+		c.data = append([]int64(nil), d...)
+	case []float32:
+		c.data = append([]float32(nil), d...)
+	case []float64:
+		c.data = append([]float64(nil), d...)
+	}
+	for _, level := range t.lod {
+		c.lod = append(c.lod, append([]int64(nil), level...))
+	}
+	return c
+}
+
+// CopyFrom copies the elements of src, whose dtype and element count must be t's.
+func (t *Tensor) CopyFrom(src *Tensor) error {
+	if src.dtype != t.dtype || src.Len() != t.Len() {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
+	}
+	switch d := t.data.(type) {
+	case []bool:
+		copy(d, src.data.([]bool))
+	case []int32:
+		copy(d, src.data.([]int32))
+	case []int64:
+		copy(d, src.data.([]int64))
+	case []float32:
+		copy(d, src.data.([]float32))
+	case []float64:
+		copy(d, src.data.([]float64))
+	}
+	return nil
+}
+
+// Share makes t refer to the elements of src, whose dtype and element count must be t's. Nothing is copied: it is how a
+// feed enters a plan.
+func (t *Tensor) Share(src *Tensor) error {
+	if src.dtype != t.dtype || src.Len() != t.Len() {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
+	}
+	t.data, t.lod = src.data, src.lod
+	return nil
+}
+
+// Reshape returns a tensor of other dims over the same elements.
+func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
+	n, err := check(t.dtype, dims)
+	if err != nil {
+		return nil, err
+	}
+	if n != t.Len() {
+		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", dims), Want: fmt.Sprintf("%d elements", t.Len())}
+	}
+	return &Tensor{dtype: t.dtype, dims: append([]int64(nil), dims...), data: t.data}, nil
+}
+
+// Rows returns a view of rows [from, to) of axis 0. Nothing is copied.
+func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
+	if len(t.dims) == 0 || from < 0 || to < from || to > t.dims[0] {
+		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("rows [%d, %d)", from, to), Want: "rows within " + t.String()}
+	}
+	width := 1
+	if t.dims[0] > 0 {
+		width = t.Len() / int(t.dims[0])
+	}
+	a, b := int(from)*width, int(to)*width
+	v := &Tensor{dtype: t.dtype, dims: append([]int64{to - from}, t.dims[1:]...)}
+	switch d := t.data.(type) {
+	case []bool:
+		v.data = d[a:b:b]
+	case []int32:
+		v.data = d[a:b:b]
+	case []int64:
+		v.data = d[a:b:b]
+	case []float32:
+		v.data = d[a:b:b]
+	case []float64:
+		v.data = d[a:b:b]
+	}
+	return v, nil
+}
+
+// String names type and dims, such as "float32[64 784]".
+func (t *Tensor) String() string { return fmt.Sprintf("%v%v", t.dtype, t.dims) }
