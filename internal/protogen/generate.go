@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// The plugins, by the names that `go tool` knows them by.
+const (
+	messagePlugin = "protoc-gen-go"
+	servicePlugin = "protoc-gen-go-grpc"
+)
+
+// generate compiles sources (paths from the module's root) and returns the
+// generated files by their slash-separated path from the module's root.
+func generate(ctx context.Context, module module, sources []string) (map[string][]byte, error) {
+	if len(sources) == 0 {
+		return map[string][]byte{}, nil
+	}
+	files, err := compile(ctx, module.Dir, sources)
+	if err != nil {
+		return nil, err
+	}
+	generated := make(map[string][]byte)
+	for _, step := range []struct {
+		plugin string
+		files  []string
+	}{
+		{messagePlugin, sources},
+		{servicePlugin, withServices(files)},
+	} {
+		if len(step.files) == 0 {
+			continue
+		}
+		request := &pluginpb.CodeGeneratorRequest{
+			FileToGenerate: step.files,
+			Parameter:      proto.String("module=" + module.Path),
+			ProtoFile:      descriptors(files),
+		}
+		if err := runPlugin(ctx, module.Dir, step.plugin, request, generated); err != nil {
+			return nil, err
+		}
+	}
+	return generated, nil
+}
+
+// compile parses and links sources and what they import, with their comments.
+// Errors carry file, line and column.
+func compile(ctx context.Context, root string, sources []string) (linker.Files, error) {
+	compiler := protocompile.Compiler{
+		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
+			ImportPaths: []string{root},
+		}),
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
+	return compiler.Compile(ctx, sources...)
+}
+
+// withServices returns the paths of the files that declare a service.
+func withServices(files linker.Files) []string {
+	var paths []string
+	for _, file := range files {
+		if file.Services().Len() > 0 {
+			paths = append(paths, file.Path())
+		}
+	}
+	return paths
+}
+
+// descriptors returns the files and all that they import, each after its own
+// imports, which is the order that plugins rely on.
+func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
+	var ordered []*descriptorpb.FileDescriptorProto
+	seen := make(map[string]bool)
+	var visit func(file protoreflect.FileDescriptor)
+	visit = func(file protoreflect.FileDescriptor) {
+		if seen[file.Path()] {
+			return
+		}
+		seen[file.Path()] = true
+		for i := range file.Imports().Len() {
+			visit(file.Imports().Get(i).FileDescriptor)
+		}
+		ordered = append(ordered, protoutil.ProtoFromFileDescriptor(file))
+	}
+	for _, file := range files {
+		visit(file)
+	}
+	return ordered
+}
+
+// runPlugin sends request to a plugin and adds the files of its answer to
+// generated.
+func runPlugin(ctx context.Context, root, plugin string, request *pluginpb.CodeGeneratorRequest, generated map[string][]byte) error {
+	input, err := proto.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("%s: encode its request: %w", plugin, err)
+	}
+	var problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "tool", plugin)
+	cmd.Dir = root
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.Stderr = &problems
+	output, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", plugin, err, problems.Bytes())
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(output, &response); err != nil {
+		return fmt.Errorf("%s: decode its response: %w", plugin, err)
+	}
+	if response.Error != nil {
+		return fmt.Errorf("%s: %s", plugin, response.GetError())
+	}
+	for _, file := range response.GetFile() {
+		generated[file.GetName()] = []byte(file.GetContent())
+	}
+	return nil
+}

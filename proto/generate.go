@@ -1,0 +1,11 @@
+// Package proto is the root of the wire contracts. Each folder below it holds
+// one .proto file or more and the Go code generated from them, and nothing else:
+//
+//   - framework: the program format, with Fluid's field numbers
+//   - job: what a user submits and what comes back
+//   - rpc: the services between trainers, parameter servers and coordinators
+//
+// Run `go generate ./proto` after a change to a .proto file.
+package proto
+
+//go:generate go run ../internal/protogen
