@@ -4,10 +4,9 @@
 // 	protoc        (unknown)
 // source: proto/framework/framework.proto
 
-// Package framework is the program format. Field numbers, names and enum values
-// are those of PaddlePaddle Fluid's framework.proto, so that Fluid's program
-// files (`__model__`, `*.pdmodel`) are read here and ours open in tools made for
-// Fluid.
+// The program format. Field numbers, names and enum values are those of
+// PaddlePaddle Fluid's framework.proto, so that Fluid's program files
+// (`__model__`, `*.pdmodel`) are read here and ours open in tools made for Fluid.
 //
 // One set of messages reads three generations of Fluid files, told apart by
 // the fields of their ProgramDesc:
