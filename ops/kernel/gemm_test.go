@@ -1,0 +1,129 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// at reads op(X)[i, j] of a stored matrix.
+func at[T tensor.Float](trans bool, x []T, ld, i, j int) float64 {
+	if trans {
+		i, j = j, i
+	}
+	return float64(x[i*ld+j])
+}
+
+func testGemm[T tensor.Float](t *rapid.T) {
+	transA, transB := rapid.Bool().Draw(t, "transA"), rapid.Bool().Draw(t, "transB")
+	m, n := rapid.IntRange(0, 20).Draw(t, "m"), rapid.IntRange(0, 20).Draw(t, "n")
+	k := rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(gemmDepth-2, 2*gemmDepth+3)).Draw(t, "k")
+	alpha := T(rapid.SampledFrom([]float64{0, 1, -0.5}).Draw(t, "alpha"))
+	beta := T(rapid.SampledFrom([]float64{0, 1, 2}).Draw(t, "beta"))
+	aRows, lda, bRows, ldb := m, k, k, n
+	if transA {
+		aRows, lda = k, m
+	}
+	if transB {
+		bRows, ldb = n, k
+	}
+	pad := rapid.IntRange(0, 3).Draw(t, "pad")
+	lda, ldb = lda+pad, ldb+pad
+	ldc := n + pad
+	seed := rapid.Int64().Draw(t, "seed")
+	a, b, c := noise[T](seed, aRows*lda), noise[T](seed+1, bRows*ldb), noise[T](seed+2, m*ldc)
+	workspace := make([]T, GemmWorkspace(m, n, k))
+
+	whole := slices.Clone(c)
+	if beta == 0 {
+		for i := range m {
+			for j := range n {
+				whole[i*ldc+j] = T(math.NaN())
+			}
+		}
+	}
+	Gemm(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, whole, ldc, workspace)
+	for i := range m {
+		for j := range ldc {
+			want := float64(c[i*ldc+j])
+			scale := 1.0
+			if j < n {
+				sum := 0.0
+				for p := range k {
+					product := at(transA, a, lda, i, p) * at(transB, b, ldb, p, j)
+					sum += product
+					scale += math.Abs(product)
+				}
+				want = float64(alpha)*sum + float64(beta)*want
+			}
+			near(t, whole[i*ldc+j], want, scale, "C[%d,%d]", i, j)
+		}
+	}
+
+	if m == 0 {
+		return
+	}
+	from := rapid.IntRange(0, m-1).Draw(t, "from")
+	to := rapid.IntRange(from, m).Draw(t, "to")
+	offset := from * lda
+	if transA {
+		offset = from
+	}
+	part := slices.Clone(c[from*ldc : to*ldc])
+	if len(a) > 0 {
+		Gemm(transA, transB, to-from, n, k, alpha, a[min(offset, len(a)):], lda, b, ldb, beta, part, ldc, workspace)
+		sameBits(t, part, whole[from*ldc:to*ldc])
+	}
+}
+
+func TestGemm(t *testing.T) {
+	t.Run("float32", func(t *testing.T) { rapid.Check(t, testGemm[float32]) })
+	t.Run("float64", func(t *testing.T) { rapid.Check(t, testGemm[float64]) })
+}
+
+// Shapes over every block size, where rapid's small ones would stay within one block.
+func TestGemmBlocks(t *testing.T) {
+	const m, n, k = gemmRows + 3, gemmCols + 5, gemmDepth + 7
+	a, b := noise[float32](1, m*k), noise[float32](2, k*n)
+	workspace := make([]float32, GemmWorkspace(m, n, k))
+	c := make([]float32, m*n)
+	Gemm(false, false, m, n, k, 1, a, k, b, n, 0, c, n, workspace)
+	for i := range m {
+		for j := range n {
+			sum := 0.0
+			for p := range k {
+				sum += float64(a[i*k+p]) * float64(b[p*n+j])
+			}
+			near(t, c[i*n+j], sum, k, "C[%d,%d]", i, j)
+		}
+	}
+	one := make([]float32, n)
+	Gemm(false, false, 1, n, k, 1, a[(m-1)*k:], k, b, n, 0, one, n, workspace)
+	sameBits(t, one, c[(m-1)*n:])
+}
+
+func TestGemmAllocatesNothing(t *testing.T) {
+	const size = 33
+	a := noise[float32](1, size*size)
+	c, workspace := make([]float32, size*size), make([]float32, GemmWorkspace(size, size, size))
+	noAllocation(t, func() { Gemm(true, false, size, size, size, 1, a, size, a, size, 0, c, size, workspace) })
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, s := range [][3]int{{64, 200, 784}, {512, 512, 512}, {1, 200, 784}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
+			m, n, k := s[0], s[1], s[2]
+			x, y := noise[float32](1, m*k), noise[float32](2, k*n)
+			c, workspace := make([]float32, m*n), make([]float32, GemmWorkspace(m, n, k))
+			for b.Loop() {
+				Gemm(false, false, m, n, k, 1, x, k, y, n, 0, c, n, workspace)
+			}
+			b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// A reporter is the part of testing.T and rapid.T that the helpers below need.
+type reporter interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// noise returns n values between -1 and 1 that depend on seed only, some of them repeated so that ties occur.
+func noise[T tensor.Float](seed int64, n int) []T {
+	r := rand.New(rand.NewPCG(uint64(seed), 17))
+	x := make([]T, n)
+	for i := range x {
+		if x[i] = T(2*r.Float64() - 1); r.IntN(8) == 0 {
+			x[i] = T(r.IntN(3)-1) / 2
+		}
+	}
+	return x
+}
+
+// positive returns n values between 0.1 and 1.1.
+func positive[T tensor.Float](seed int64, n int) []T {
+	x := noise[T](seed, n)
+	for i, v := range x {
+		x[i] = T(math.Abs(float64(v))) + 0.1
+	}
+	return x
+}
+
+// near fails unless got is want within a few units of rounding of scale, the magnitude of the terms behind it.
+func near[T tensor.Float](t reporter, got T, want, scale float64, format string, args ...any) {
+	t.Helper()
+	eps := 1e-14
+	if tensor.Of[T]() == tensor.Float32 {
+		eps = 4e-6
+	}
+	g := float64(got)
+	if g == want || math.IsNaN(g) && math.IsNaN(want) || math.Abs(g-want) <= eps*(scale+math.Abs(want)) {
+		return
+	}
+	t.Fatalf("%s = %v, want %v", fmt.Sprintf(format, args...), got, want)
+}
+
+// sameBits fails unless both slices hold the same values, where a NaN equals a NaN and 0 differs from -0.
+func sameBits[T tensor.Float](t reporter, got, want []T) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d elements, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if math.Float64bits(float64(got[i])) != math.Float64bits(float64(want[i])) {
+			t.Fatalf("element %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+// noAllocation fails when f allocates.
+func noAllocation(t *testing.T, f func()) {
+	t.Helper()
+	if n := testing.AllocsPerRun(10, f); n != 0 {
+		t.Fatalf("%v allocations a call, want none", n)
+	}
+}

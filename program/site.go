@@ -1,0 +1,61 @@
+package program
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Site returns the file:line of user code that built the op, or "" when the program does not say. For a program saved by
+// Fluid's Python API it is the innermost line of the recorded stack outside of that API.
+func (op *Op) Site() string {
+	stack, _ := op.Strs(AttrCallstack)
+	if len(stack) == 1 {
+		return stack[0]
+	}
+	for _, frame := range stack {
+		if file, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(frame), "File \""), "\", line "); ok && !strings.Contains(file, "paddle/") {
+			line, _, _ := strings.Cut(rest, ",")
+			return filepath.Base(file) + ":" + strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// SetSite records where user code built the op.
+func (op *Op) SetSite(site string) {
+	if site != "" {
+		op.SetAttr(AttrCallstack, []string{site})
+	}
+}
+
+// CallSite returns the nearest caller outside of the packages whose import path starts with one of the given prefixes, as
+// directory/file:line. The directory is one level only, so that a program built from the same sources is the same on every
+// machine.
+func CallSite(inside ...string) string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if frame.File != "" && !within(frame, inside) {
+			return fmt.Sprintf("%s/%s:%d", filepath.Base(filepath.Dir(frame.File)), filepath.Base(frame.File), frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// within reports whether a frame belongs to one of the packages; their own tests count as user code.
+func within(frame runtime.Frame, inside []string) bool {
+	if strings.HasSuffix(frame.File, "_test.go") {
+		return false
+	}
+	for _, prefix := range inside {
+		if rest, ok := strings.CutPrefix(frame.Function, prefix); ok && (rest == "" || rest[0] == '.' || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,63 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// A VarKind says what a variable holds. Its numbers are Fluid's VarType.Type.
+type VarKind int32
+
+// Kinds of variable. Only those that EDL runs have names here; others keep their number.
+const (
+	LoDTensor      VarKind = 7
+	SelectedRows   VarKind = 8
+	FeedMinibatch  VarKind = 9
+	FetchList      VarKind = 10
+	StepScopes     VarKind = 11
+	LoDTensorArray VarKind = 13
+	Reader         VarKind = 15
+	Raw            VarKind = 17
+)
+
+// Unknown marks an extent that a program leaves open, such as the batch.
+const Unknown = -1
+
+// A Var declares a variable of a block.
+type Var struct {
+	Name     string
+	Kind     VarKind
+	DType    tensor.DType
+	Dims     []int64 // Unknown where open
+	LoDLevel int
+
+	Persistable   bool // lives from step to step and is saved
+	IsParameter   bool // trained by an optimizer
+	StopGradient  bool // no gradient flows through it
+	NeedCheckFeed bool // a feed must match DType and Dims
+
+	Fields []Var // of a Reader: what one read yields; only DType, Dims and LoDLevel count
+
+	unknown []byte // of VarDesc
+	rest    []byte // of VarType: everything that is not in the fields above
+}
+
+func (v *Var) clone() *Var {
+	c := *v
+	c.Dims = slices.Clone(v.Dims)
+	c.Fields = slices.Clone(v.Fields)
+	for i := range c.Fields {
+		c.Fields[i] = *c.Fields[i].clone()
+	}
+	return &c
+}
+
+// Copy returns a copy that shares nothing, renamed to name unless name is empty.
+func (v *Var) Copy(name string) Var {
+	c := v.clone()
+	if name != "" {
+		c.Name = name
+	}
+	return *c
+}
