@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
@@ -31,6 +32,9 @@ func generate(ctx context.Context, module module, sources []string) (map[string]
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPlaces(module, files); err != nil {
+		return nil, err
+	}
 	generated := make(map[string][]byte)
 	for _, step := range []struct {
 		plugin string
@@ -47,7 +51,7 @@ func generate(ctx context.Context, module module, sources []string) (map[string]
 			Parameter:      proto.String("module=" + module.Path),
 			ProtoFile:      descriptors(files),
 		}
-		if err := runPlugin(ctx, module.Dir, step.plugin, request, generated); err != nil {
+		if err := runPlugin(ctx, step.plugin, request, generated); err != nil {
 			return nil, err
 		}
 	}
@@ -64,6 +68,18 @@ func compile(ctx context.Context, root string, sources []string) (linker.Files, 
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	return compiler.Compile(ctx, sources...)
+}
+
+// checkPlaces makes sure that each file's Go code lands beside it.
+func checkPlaces(module module, files linker.Files) error {
+	for _, file := range files {
+		options, _ := file.Options().(*descriptorpb.FileOptions)
+		want := module.Path + "/" + path.Dir(file.Path())
+		if got := options.GetGoPackage(); got != want {
+			return fmt.Errorf("%s: option go_package is %q, want %q", file.Path(), got, want)
+		}
+	}
+	return nil
 }
 
 // withServices returns the paths of the files that declare a service.
@@ -100,15 +116,14 @@ func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 }
 
 // runPlugin sends request to a plugin and adds the files of its answer to
-// generated.
-func runPlugin(ctx context.Context, root, plugin string, request *pluginpb.CodeGeneratorRequest, generated map[string][]byte) error {
+// generated. The plugin is a tool of the module around the working directory.
+func runPlugin(ctx context.Context, plugin string, request *pluginpb.CodeGeneratorRequest, generated map[string][]byte) error {
 	input, err := proto.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("%s: encode its request: %w", plugin, err)
 	}
 	var problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "tool", plugin)
-	cmd.Dir = root
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()

@@ -1,0 +1,54 @@
+# The daily verbs. `make` alone lists them. What CI runs is .ci/run; verbs that
+# it also needs call it, so that they cannot differ.
+
+FUZZTIME ?= 10s
+BENCH    ?= .
+COUNT    ?= 1
+EXAMPLE  ?= *
+
+.PHONY: help build test race lint generate check fuzz bench compare demo ci
+.DEFAULT_GOAL := help
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the edl command into bin/
+	go build -o bin/ ./cmd/...
+
+test: ## Run every test
+	.ci/run test
+
+race: ## Run the tests of concurrent packages under the race detector
+	.ci/run race
+
+lint: ## Check format, go vet and staticcheck
+	.ci/run format vet staticcheck
+
+generate: ## Write generated code anew
+	go generate ./...
+
+check: ## Check everything that needs no test run
+	.ci/run format vet staticcheck generated
+
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	while IFS=: read -r file _ declaration; do \
+		echo "== $$file $${declaration#func }"; \
+		go test -run '^$$' -fuzz "^$${declaration#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+bench: ## Run benchmarks that match BENCH (all), COUNT times (1)
+	@go test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
+
+compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
+	@go tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
+
+demo: ## Run the examples that match EXAMPLE (all)
+	@for folder in examples/$(EXAMPLE)/; do \
+		[ -d "$$folder" ] || { echo "no example matches $(EXAMPLE)"; exit 1; }; \
+		echo "== $$folder"; \
+		go run "./$$folder" || exit 1; \
+	done
+
+ci: ## Run all that CI runs
+	.ci/run
