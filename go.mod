@@ -9,6 +9,8 @@ require (
 )
 
 require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
