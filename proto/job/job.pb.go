@@ -438,16 +438,18 @@ type RoleSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // job id, unique per cluster
 	Role          Role                   `protobuf:"varint,2,opt,name=role,proto3,enum=edl.job.Role" json:"role,omitempty"`
-	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                               // rank of a trainer, index of a pserver
-	Spec          *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                  // without program
-	Program       []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                            // role program; empty for the coordinator
-	ProgramHash   []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"` // SHA-256 of the user's program: the identity of the job's messages
-	Registry      string                 `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`                          // fingerprint of the op registry that the program was verified against
-	Generation    uint64                 `protobuf:"varint,8,opt,name=generation,proto3" json:"generation,omitempty"`                     // fencing number of the job
-	Etcd          []string               `protobuf:"bytes,9,rep,name=etcd,proto3" json:"etcd,omitempty"`                                  // endpoints of the cluster's store; empty: the in-process registry
-	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`                             // key prefix of the job
-	RunDir        string                 `protobuf:"bytes,11,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`               // scratch directory of the embedded cluster, removed by whoever is left last
-	Advertise     string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                       // host that servers of this role listen on and announce
+	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`                                // rank of a trainer, index of a pserver
+	Spec          *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                   // without program
+	Program       []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                             // role program; empty for the coordinator
+	ProgramHash   []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`  // SHA-256 of the user's program: the identity of the job's messages
+	Registry      string                 `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`                           // fingerprint of the op registry that the program was verified against
+	Generation    uint64                 `protobuf:"varint,8,opt,name=generation,proto3" json:"generation,omitempty"`                      // fencing number of the job
+	Etcd          []string               `protobuf:"bytes,9,rep,name=etcd,proto3" json:"etcd,omitempty"`                                   // endpoints of the cluster's store; empty: the in-process registry
+	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`                              // key prefix of the job
+	RunDir        string                 `protobuf:"bytes,11,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`                // scratch directory of the embedded cluster, removed by whoever is left last
+	Advertise     string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                        // host that servers of this role listen on and announce
+	SaveProgram   []byte                 `protobuf:"bytes,13,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"` // of a trainer: collects every persistable variable from the servers and saves it
+	Placement     []*ServerLoad          `protobuf:"bytes,14,rep,name=placement,proto3" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +566,20 @@ func (x *RoleSpec) GetAdvertise() string {
 		return x.Advertise
 	}
 	return ""
+}
+
+func (x *RoleSpec) GetSaveProgram() []byte {
+	if x != nil {
+		return x.SaveProgram
+	}
+	return nil
+}
+
+func (x *RoleSpec) GetPlacement() []*ServerLoad {
+	if x != nil {
+		return x.Placement
+	}
+	return nil
 }
 
 // Failure is an error that survived the wire: the fields of fault.Fault.
@@ -1212,7 +1228,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0eround_deadline\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\rroundDeadline\x12/\n" +
 	"\x05lease\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12(\n" +
 	"\x10records_per_task\x18\x13 \x01(\x03R\x0erecordsPerTask\x12\x18\n" +
-	"\aworkers\x18\x14 \x01(\x05R\aworkers\"\xd7\x02\n" +
+	"\aworkers\x18\x14 \x01(\x05R\aworkers\"\xad\x03\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -1228,7 +1244,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x06prefix\x18\n" +
 	" \x01(\tR\x06prefix\x12\x17\n" +
 	"\arun_dir\x18\v \x01(\tR\x06runDir\x12\x1c\n" +
-	"\tadvertise\x18\f \x01(\tR\tadvertise\"\xc7\x01\n" +
+	"\tadvertise\x18\f \x01(\tR\tadvertise\x12!\n" +
+	"\fsave_program\x18\r \x01(\fR\vsaveProgram\x121\n" +
+	"\tplacement\x18\x0e \x03(\v2\x13.edl.job.ServerLoadR\tplacement\"\xc7\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x1a\n" +
@@ -1336,22 +1354,23 @@ var file_proto_job_job_proto_depIdxs = []int32{
 	13, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
 	1,  // 5: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	4,  // 6: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	1,  // 7: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	2,  // 8: edl.job.RoleStatus.state:type_name -> edl.job.State
-	6,  // 9: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	2,  // 10: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 11: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	7,  // 12: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	6,  // 13: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	9,  // 14: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	12, // 15: edl.job.Event.step:type_name -> edl.job.Step
-	8,  // 16: edl.job.Event.status:type_name -> edl.job.JobStatus
-	10, // 17: edl.job.Step.fetched:type_name -> edl.job.Value
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	9,  // 7: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	1,  // 8: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	2,  // 9: edl.job.RoleStatus.state:type_name -> edl.job.State
+	6,  // 10: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	2,  // 11: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 12: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	7,  // 13: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	6,  // 14: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	9,  // 15: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	12, // 16: edl.job.Event.step:type_name -> edl.job.Step
+	8,  // 17: edl.job.Event.status:type_name -> edl.job.JobStatus
+	10, // 18: edl.job.Step.fetched:type_name -> edl.job.Value
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
