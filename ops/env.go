@@ -14,6 +14,10 @@ type Env struct {
 	Comm    Comm    // trainers
 	Server  Server  // pservers
 	Storage Storage // save and load
+
+	// Blocks runs single blocks of the program over the scope at hand. The executor sets it for the programs of pservers,
+	// where listen_and_serv hands it to Server.
+	Blocks BlockRunner
 }
 
 // Step says which step of which trainer is running. The executor updates it before each step; kernels that
@@ -65,7 +69,13 @@ type BlockRunner interface {
 }
 
 // Storage gives save and load ops their files. Names come from the program and are checked against the directory that the run was given.
+// A file holds one LoDTensor stream per tensor, one after another and nothing else: one for save and load, any number for
+// save_combine and load_combine.
 type Storage interface {
-	Save(name string, t *tensor.Tensor) error
-	Load(name string, into *tensor.Tensor) error
+	// Save writes the tensors, in order, to the file of that name. Without overwrite a file that exists is an error and stays
+	// as it is.
+	Save(name string, tensors []*tensor.Tensor, overwrite bool) error
+	// Load fills the tensors, in order, from the file of that name. A stream of another dtype or dims, too few streams and bytes after the
+	// last one are errors.
+	Load(name string, into []*tensor.Tensor) error
 }
