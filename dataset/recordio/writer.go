@@ -1,0 +1,103 @@
+package recordio
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Options says how a Writer forms chunks. The zero value is usable.
+type Options struct {
+	// ChunkBytes is the size, before compression, that a chunk does not exceed unless a single record does; at most
+	// 32 MiB. Default 1 MiB: large enough to compress and to read at full speed, small enough to divide a dataset among
+	// trainers evenly.
+	ChunkBytes int
+	// ChunkRecords is the number of records that a chunk does not exceed. By default there is no such bound.
+	ChunkRecords int
+	Compressor   Compressor
+}
+
+// A Writer writes one RecordIO file. It is not safe for concurrent use.
+type Writer struct {
+	w       io.Writer
+	options Options
+	raw     []byte // records of the open chunk
+	records int
+	stored  bytes.Buffer
+	err     error // sticky
+}
+
+// NewWriter returns a writer to w.
+func NewWriter(w io.Writer, options Options) (*Writer, error) {
+	if options.ChunkBytes == 0 {
+		options.ChunkBytes = 1 << 20
+	}
+	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit || options.ChunkRecords < 0 || options.Compressor > Gzip {
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Got: fmt.Sprintf("recordio options %+v", options),
+			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip", defaultRecordLimit),
+		}
+	}
+	return &Writer{w: w, options: options}, nil
+}
+
+// Write appends a record, of at most 32 MiB. It keeps no reference to it.
+func (w *Writer) Write(record []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	if len(record) > defaultRecordLimit {
+		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a record of %d bytes", len(record)), Want: fmt.Sprintf("at most %d", defaultRecordLimit)}
+	}
+	full := w.options.ChunkRecords > 0 && w.records == w.options.ChunkRecords
+	if full || len(w.raw)+lengthBytes+len(record) > w.options.ChunkBytes {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	w.raw = binary.LittleEndian.AppendUint32(w.raw, uint32(len(record)))
+	w.raw = append(w.raw, record...)
+	w.records++
+	return nil
+}
+
+// Flush ends the open chunk, if it holds a record, and writes it out.
+func (w *Writer) Flush() error {
+	if w.err != nil || w.records == 0 {
+		return w.err
+	}
+	w.err = w.writeChunk()
+	w.raw, w.records = w.raw[:0], 0
+	return w.err
+}
+
+func (w *Writer) writeChunk() error {
+	w.stored.Reset()
+	w.stored.Write(make([]byte, headerBytes))
+	if err := w.options.Compressor.compress(&w.stored, w.raw); err != nil {
+		return fault.Wrap(fault.Internal, "recordio", err)
+	}
+	chunk := w.stored.Bytes()
+	payload := chunk[headerBytes:]
+	header{
+		checksum:   crc32.ChecksumIEEE(payload),
+		compressor: w.options.Compressor,
+		stored:     uint32(len(payload)),
+		records:    uint32(w.records),
+	}.append(chunk[:0])
+	_, err := w.w.Write(chunk)
+	return fault.Wrap(fault.Unavailable, "recordio", err)
+}
+
+// Close writes out what is open. It does not close the writer underneath. Later writes fail.
+func (w *Writer) Close() error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w.err = fault.New(fault.InvalidArgument, "recordio: the writer is closed")
+	return nil
+}
