@@ -70,3 +70,59 @@ func noAllocation(t *testing.T, f func()) {
 		t.Fatalf("%v allocations a call, want none", n)
 	}
 }
+
+// gradientOf differentiates f, a function of what x holds, by central differences.
+func gradientOf(x []float64, f func() float64) []float64 {
+	const step = 1e-5
+	grad := make([]float64, len(x))
+	for i, v := range x {
+		x[i] = v + step
+		above := f()
+		x[i] = v - step
+		grad[i] = (above - f()) / (2 * step)
+		x[i] = v
+	}
+	return grad
+}
+
+// sameGradient fails unless got is within the error of gradientOf of want.
+func sameGradient(t reporter, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d elements, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= 1e-6*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// dot returns the sum of products, the scalar whose gradient by x is the dout of the kernel that gave x.
+func dot(x, y []float64) float64 {
+	total := 0.0
+	for i := range x {
+		total += x[i] * y[i]
+	}
+	return total
+}
+
+// convert returns x in another precision.
+func convert[To, From tensor.Float](x []From) []To {
+	out := make([]To, len(x))
+	for i, v := range x {
+		out[i] = To(v)
+	}
+	return out
+}
+
+// nearAll is near for every element, against a scale of 1.
+func nearAll[T tensor.Float](t reporter, what string, got []T, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d elements, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		near(t, got[i], want[i], 1, "%s[%d]", what, i)
+	}
+}

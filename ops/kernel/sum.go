@@ -1,0 +1,114 @@
+package kernel
+
+import "github.com/edl-go/edl/tensor"
+
+// sum adds x in four interleaved lanes of float64.
+func sum[T tensor.Float](x []T) float64 {
+	var s0, s1, s2, s3 float64
+	for len(x) >= 4 {
+		s0 += float64(x[0])
+		s1 += float64(x[1])
+		s2 += float64(x[2])
+		s3 += float64(x[3])
+		x = x[4:]
+	}
+	switch len(x) {
+	case 3:
+		s2 += float64(x[2])
+		fallthrough
+	case 2:
+		s1 += float64(x[1])
+		fallthrough
+	case 1:
+		s0 += float64(x[0])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// sumProduct adds x[i]*y[i] in four interleaved lanes of float64. y is at least as long as x.
+func sumProduct[T tensor.Float](x, y []T) float64 {
+	var s0, s1, s2, s3 float64
+	for len(x) >= 4 && len(y) >= 4 {
+		s0 += float64(x[0]) * float64(y[0])
+		s1 += float64(x[1]) * float64(y[1])
+		s2 += float64(x[2]) * float64(y[2])
+		s3 += float64(x[3]) * float64(y[3])
+		x, y = x[4:], y[4:]
+	}
+	switch y = y[:len(x)]; len(x) {
+	case 3:
+		s2 += float64(x[2]) * float64(y[2])
+		fallthrough
+	case 2:
+		s1 += float64(x[1]) * float64(y[1])
+		fallthrough
+	case 1:
+		s0 += float64(x[0]) * float64(y[0])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// Sum computes out[i] = xs[0][i] + xs[1][i] + ..., in the order of xs (Fluid's sum). All slices are of one length; out may be
+// xs[0] itself. With no xs, out becomes zero.
+func Sum[T Number](out []T, xs [][]T) {
+	if len(xs) == 0 {
+		clear(out)
+		return
+	}
+	copy(out, xs[0])
+	for _, x := range xs[1:] {
+		Accumulate(out, x)
+	}
+}
+
+// Accumulate computes out[i] += x[i]. Both slices are of one length.
+func Accumulate[T Number](out, x []T) {
+	x = x[:len(out)]
+	for i := range out {
+		out[i] += x[i]
+	}
+}
+
+// Axpy computes out[i] += weight*x[i]: it adds a contribution with its weight to an average. Both slices are of one length.
+func Axpy[T tensor.Float](out, x []T, weight T) {
+	x = x[:len(out)]
+	for i := range out {
+		out[i] += weight * x[i]
+	}
+}
+
+// Mean returns the mean of all elements (Fluid's mean), NaN for none.
+func Mean[T tensor.Float](x []T) T { return T(sum(x) / float64(len(x))) }
+
+// MeanGrad sets every element of dx to dout/len(dx).
+func MeanGrad[T tensor.Float](dx []T, dout T) {
+	g := T(float64(dout) / float64(len(dx)))
+	for i := range dx {
+		dx[i] = g
+	}
+}
+
+// sumSquaredDeviation adds (x[i]-center)^2 in four interleaved lanes of float64.
+func sumSquaredDeviation[T tensor.Float](x []T, center float64) float64 {
+	var s0, s1, s2, s3 float64
+	for len(x) >= 4 {
+		d0, d1, d2, d3 := float64(x[0])-center, float64(x[1])-center, float64(x[2])-center, float64(x[3])-center
+		s0 += d0 * d0
+		s1 += d1 * d1
+		s2 += d2 * d2
+		s3 += d3 * d3
+		x = x[4:]
+	}
+	for i, v := range x {
+		d := float64(v) - center
+		switch i {
+		case 0:
+			s0 += d * d
+		case 1:
+			s1 += d * d
+		case 2:
+			s2 += d * d
+		}
+	}
+	return (s0 + s1) + (s2 + s3)
+}
