@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestSums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, seed := rapid.IntRange(0, 25).Draw(t, "n"), rapid.Int64().Draw(t, "seed")
+		x, y := noise[float32](seed, n), noise[float32](seed+1, n)
+		total, product, centred, deviation := 0.0, 0.0, 0.0, 0.0
+		for i := range x {
+			v, w := float64(x[i]), float64(y[i])
+			total, product = total+v, product+v*w
+			centred, deviation = centred+v*(w-0.3), deviation+(v-0.3)*(v-0.3)
+		}
+		near(t, sum(x), total, 1, "sum")
+		near(t, sumProduct(x, y), product, 1, "sum of products")
+		near(t, sumCentredProduct(x, y, 0.3), centred, 1, "sum of centred products")
+		near(t, sumSquaredDeviation(x, 0.3), deviation, 1, "sum of squared deviations")
+		if n > 0 {
+			near(t, Mean(x), total/float64(n), 1, "mean")
+			dx := make([]float32, n)
+			MeanGrad(dx, 3)
+			near(t, dx[n-1], 3/float64(n), 1, "mean gradient")
+		}
+
+		out := slices.Clone(x)
+		Sum(out, [][]float32{out, y, x})
+		axpy, scaled := slices.Clone(x), make([]float32, n)
+		Axpy(axpy, y, 0.25)
+		Scale(scaled, y, 0.25, 0, true)
+		for i := range x {
+			near(t, out[i], 2*float64(x[i])+float64(y[i]), 1, "sum of arrays [%d]", i)
+			near(t, axpy[i], float64(x[i])+0.25*float64(y[i]), 1, "axpy[%d]", i)
+			near(t, scaled[i], 0.25*float64(y[i]), 1, "scaled[%d]", i)
+		}
+		cut := rapid.IntRange(0, n).Draw(t, "cut")
+		part := slices.Clone(x[cut:])
+		Axpy(part, y[cut:], 0.25)
+		sameBits(t, part, axpy[cut:])
+	})
+	out := []int64{5}
+	if Sum(out, nil); out[0] != 0 {
+		t.Errorf("the sum of nothing is %d", out[0])
+	}
+	if !math.IsNaN(float64(Mean([]float32{}))) {
+		t.Error("the mean of nothing is not NaN")
+	}
+}
