@@ -1,0 +1,46 @@
+package kernel
+
+import "github.com/edl-go/edl/tensor"
+
+// NoPadding is the paddingID of a table without a padding row, Fluid's -1.
+const NoPadding int64 = -1
+
+// FirstBadID returns the index of the first id outside of [0, rows), or -1. The functions on rows require that it
+// returned -1.
+func FirstBadID(ids []int64, rows int64) int {
+	for i, id := range ids {
+		if id < 0 || id >= rows {
+			return i
+		}
+	}
+	return -1
+}
+
+// Embedding copies row ids[i] of table, whose rows are width long, to row i of out (Fluid's lookup_table). A row whose id
+// is paddingID is zeros.
+func Embedding[T tensor.Float](out, table []T, ids []int64, width int, paddingID int64) {
+	for i, id := range ids {
+		row := out[i*width:][:width]
+		if id == paddingID {
+			clear(row)
+			continue
+		}
+		copy(row, table[int(id)*width:][:width])
+	}
+}
+
+// EmbeddingGrad overwrites dtable with the dense gradient of the table: zeros, and then ScatterAddRows of dout.
+func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int, paddingID int64) {
+	clear(dtable)
+	ScatterAddRows(dtable, ids, dout, width, paddingID)
+}
+
+// ScatterAddRows adds row i of rows to row ids[i] of table, in the order of ids; rows whose id is paddingID are skipped.
+// Rows are width long.
+func ScatterAddRows[T tensor.Float](table []T, ids []int64, rows []T, width int, paddingID int64) {
+	for i, id := range ids {
+		if id != paddingID {
+			Accumulate(table[int(id)*width:][:width], rows[i*width:][:width])
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package kernel
+
+// maxRank bounds the rank of the arrays that plans are built for.
+const maxRank = 16
+
+// A ReducePlan says how the elements of a row-major array fall together when some of its axes are reduced. Build it once
+// per shape with NewReducePlan; it is immutable afterwards.
+type ReducePlan struct {
+	outer    int          // axes of the loop around blocks
+	dims     [maxRank]int // their extents
+	strides  [maxRank]int // what a step along each moves the place in the output, 0 for a reduced axis
+	block    int          // length of the contiguous innermost run
+	reduced  bool         // whether the block falls onto one output element, or onto as many as it has
+	inCount  int
+	outCount int
+}
+
+// NewReducePlan plans the reduction of the axes that reduced marks; dims and reduced are of one length, at most 16. The
+// output is row-major over the other axes. Neighbouring axes are merged where both are reduced or both kept, which depends
+// on the pattern only, never on extents, so that an output element gets the same order of summation in any slice
+// along kept axes.
+func NewReducePlan(dims []int, reduced []bool) ReducePlan {
+	var extents [maxRank]int
+	var falls [maxRank]bool
+	n := 0
+	p := ReducePlan{inCount: 1, outCount: 1}
+	for i, d := range dims {
+		p.inCount *= d
+		if !reduced[i] {
+			p.outCount *= d
+		}
+		if n > 0 && falls[n-1] == reduced[i] {
+			extents[n-1] *= d
+			continue
+		}
+		extents[n], falls[n] = d, reduced[i]
+		n++
+	}
+	if n == 0 {
+		p.block = 1
+		return p
+	}
+	p.outer = n - 1
+	p.block, p.reduced = extents[n-1], falls[n-1]
+	stride := 1
+	if !p.reduced {
+		stride = p.block
+	}
+	for i := p.outer - 1; i >= 0; i-- {
+		p.dims[i] = extents[i]
+		if !falls[i] {
+			p.strides[i] = stride
+			stride *= extents[i]
+		}
+	}
+	return p
+}
+
+// InCount returns the number of elements that are reduced.
+func (p *ReducePlan) InCount() int { return p.inCount }
+
+// OutCount returns the number of results.
+func (p *ReducePlan) OutCount() int { return p.outCount }
+
+// Ratio returns how many elements fall onto one result, 0 when there are none.
+func (p *ReducePlan) Ratio() int {
+	if p.outCount == 0 {
+		return 0
+	}
+	return p.inCount / p.outCount
+}
+
+// A reduceCursor walks over the blocks of the input in order.
+type reduceCursor struct {
+	index [maxRank]int
+	out   int // where in the output the current block falls
+}
+
+// next moves to the next block.
+func (c *reduceCursor) next(p *ReducePlan) {
+	for i := p.outer - 1; i >= 0; i-- {
+		c.index[i]++
+		c.out += p.strides[i]
+		if c.index[i] < p.dims[i] {
+			return
+		}
+		c.out -= p.strides[i] * p.dims[i]
+		c.index[i] = 0
+	}
+}

@@ -1,0 +1,170 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// drawReduction draws dims, the axes to reduce, and the output place of every input element.
+func drawReduction(t *rapid.T) (dims []int, reduced []bool, places []int) {
+	dims = rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(t, "dims")
+	reduced = rapid.SliceOfN(rapid.Bool(), len(dims), len(dims)).Draw(t, "reduced")
+	count := 1
+	for _, d := range dims {
+		count *= d
+	}
+	places = make([]int, count)
+	for i := range places {
+		rest, stride := i, 1
+		for a := len(dims) - 1; a >= 0; a-- {
+			if !reduced[a] {
+				places[i] += rest % dims[a] * stride
+				stride *= dims[a]
+			}
+			rest /= dims[a]
+		}
+	}
+	return dims, reduced, places
+}
+
+func testReduce[T tensor.Float](t *rapid.T) {
+	dims, reduced, places := drawReduction(t)
+	p := NewReducePlan(dims, reduced)
+	if p.InCount() != len(places) {
+		t.Fatalf("the plan reads %d elements, want %d", p.InCount(), len(places))
+	}
+	x := noise[T](rapid.Int64().Draw(t, "seed"), len(places))
+	sums, counts, tops := make([]float64, p.OutCount()), make([]float64, p.OutCount()), make([]float64, p.OutCount())
+	for i := range tops {
+		tops[i] = math.Inf(-1)
+	}
+	for i, o := range places {
+		sums[o] += float64(x[i])
+		counts[o]++
+		tops[o] = math.Max(tops[o], float64(x[i]))
+	}
+	out := make([]T, p.OutCount())
+	ReduceSum(&p, out, x)
+	nearAll(t, "sum", out, sums)
+	ReduceMean(&p, out, x)
+	for o := range out {
+		near(t, out[o], sums[o]/counts[o], 1, "mean[%d]", o)
+	}
+	ReduceMax(&p, out, x)
+	nearAll(t, "max", out, tops)
+
+	dout := noise[T](5, len(out))
+	dsum, dmean, dmax := make([]T, len(x)), make([]T, len(x)), make([]T, len(x))
+	ReduceSumGrad(&p, dsum, dout)
+	ReduceMeanGrad(&p, dmean, dout)
+	ReduceMaxGrad(&p, dmax, x, out, dout)
+	for i, o := range places {
+		g := float64(dout[o])
+		near(t, dsum[i], g, 1, "sum gradient[%d]", i)
+		near(t, dmean[i], g/counts[o], 1, "mean gradient[%d]", i)
+		if float64(x[i]) != tops[o] {
+			g = 0
+		}
+		near(t, dmax[i], g, 1, "max gradient[%d]", i)
+	}
+}
+
+func TestReduce(t *testing.T) {
+	t.Run("float32", func(t *testing.T) { rapid.Check(t, testReduce[float32]) })
+	t.Run("float64", func(t *testing.T) { rapid.Check(t, testReduce[float64]) })
+}
+
+// A slice along a kept axis, even of extent 1, sums in the same order as the whole.
+func TestReduceOfSliceEqualsSliceOfReduce(t *testing.T) {
+	const a, kept, b = 3, 4, 7
+	x := noise[float32](1, a*kept*b)
+	whole := NewReducePlan([]int{a, kept, b}, []bool{true, false, true})
+	out := make([]float32, kept)
+	ReduceSum(&whole, out, x)
+	part := NewReducePlan([]int{a, 1, b}, []bool{true, false, true})
+	slice, one := make([]float32, a*b), make([]float32, 1)
+	for k := range kept {
+		CopyStrided(slice, 0, b, x, k*b, kept*b, a, b)
+		ReduceSum(&part, one, slice)
+		sameBits(t, one, out[k:k+1])
+	}
+}
+
+func TestReduceMaxKeepsNaN(t *testing.T) {
+	p := NewReducePlan([]int{2, 2}, []bool{true, false})
+	out := make([]float64, 2)
+	ReduceMax(&p, out, []float64{1, math.NaN(), 2, 5})
+	nearAll(t, "max", out, []float64{2, math.NaN()})
+}
+
+func TestTranspose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dims := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(t, "dims")
+		axes := make([]int, len(dims))
+		for i := range axes {
+			axes[i] = i
+		}
+		perm := axes
+		if len(axes) > 0 {
+			perm = rapid.Permutation(axes).Draw(t, "perm")
+		}
+		inverse, outDims, count := make([]int, len(dims)), make([]int, len(dims)), 1
+		for i, axis := range perm {
+			inverse[axis], outDims[i] = i, dims[axis]
+			count *= dims[axis]
+		}
+		x, out, back := make([]int32, count), make([]int32, count), make([]int32, count)
+		for i := range x {
+			x[i] = int32(i)
+		}
+		plan := NewTransposePlan(dims, perm)
+		Transpose(&plan, out, x)
+		for i, v := range x {
+			index, rest := make([]int, len(dims)), i
+			for a := len(dims) - 1; a >= 0; a-- {
+				index[a], rest = rest%dims[a], rest/dims[a]
+			}
+			place := 0
+			for a, axis := range perm {
+				place = place*outDims[a] + index[axis]
+			}
+			if out[place] != v {
+				t.Fatalf("out[%d] = %d, want %d", place, out[place], v)
+			}
+		}
+		plan = NewTransposePlan(outDims, inverse)
+		if Transpose(&plan, back, out); !slices.Equal(back, x) {
+			t.Fatalf("the inverse permutation gives %v", back)
+		}
+	})
+}
+
+func TestConcatAndSplit(t *testing.T) {
+	// [2, 1, 2] and [2, 2, 2] along axis 1.
+	a, b := []int64{1, 2, 7, 8}, []int64{3, 4, 5, 6, 9, 10, 11, 12}
+	whole := make([]int64, 12)
+	CopyStrided(whole, 0, 6, a, 0, 2, 2, 2)
+	CopyStrided(whole, 2, 6, b, 0, 4, 2, 4)
+	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}; !slices.Equal(whole, want) {
+		t.Errorf("concat gives %v, want %v", whole, want)
+	}
+	part := make([]int64, 8)
+	if CopyStrided(part, 0, 4, whole, 2, 6, 2, 4); !slices.Equal(part, b) {
+		t.Errorf("split gives %v, want %v", part, b)
+	}
+	CopyStrided(part, 0, 4, nil, 0, 0, 2, 0) // an empty part
+}
+
+func TestPlansAllocateNothing(t *testing.T) {
+	x, out := noise[float32](1, 24), make([]float32, 24)
+	reduce := NewReducePlan([]int{2, 3, 4}, []bool{false, true, false})
+	transpose := NewTransposePlan([]int{2, 3, 4}, []int{2, 0, 1})
+	noAllocation(t, func() { ReduceSum(&reduce, out, x) })
+	noAllocation(t, func() { ReduceMax(&reduce, out, x) })
+	noAllocation(t, func() { Transpose(&transpose, out, x) })
+}
