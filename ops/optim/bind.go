@@ -1,0 +1,113 @@
+package optim
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/tensor"
+)
+
+func (r *rule) bind(b *ops.Binding) (ops.Kernel, error) {
+	param := b.In(paramSlot)
+	if param == nil {
+		return nil, missing(paramSlot)
+	}
+	switch param.DType() {
+	case tensor.Float32:
+		return bindAs(r, b, r.float32)
+	case tensor.Float64:
+		return bindAs(r, b, r.float64)
+	}
+	return nil, &fault.Fault{Kind: fault.TypeMismatch, Got: "Param " + param.String(), Want: "float32 or float64"}
+}
+
+// bindAs collects the tensors of all slots and checks them once more, because a plan is bound to tensors that no
+// inference has seen.
+func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Kernel, error) {
+	param := b.In(paramSlot)
+	updated := []state{{in: param, out: b.Out(paramOutSlot), slot: paramOutSlot}}
+	for _, a := range r.accumulators {
+		updated = append(updated, state{in: b.In(a.in), out: b.Out(a.out), slot: a.out, optional: !a.needed(b)})
+	}
+	for _, u := range updated {
+		if err := u.check(param); err != nil {
+			return nil, err
+		}
+	}
+	grad := b.In(gradSlot)
+	if err := like(gradSlot, grad, param); err != nil {
+		return nil, err
+	}
+	var numbers []*tensor.Tensor
+	for _, slot := range r.numberSlots() {
+		t := b.In(slot)
+		if t == nil {
+			return nil, missing(slot)
+		}
+		if t.DType() != param.DType() || t.Len() != 1 {
+			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: slot + " " + t.String(), Want: "one element of " + param.DType().String()}
+		}
+		numbers = append(numbers, t)
+	}
+	update := prepare(b)
+	o := &operands[T]{accumulators: make([][]T, len(r.accumulators)), numbers: make([]T, len(r.numbers))}
+	return func(context.Context) error {
+		o.param, o.grad = inPlace[T](updated[0]), tensor.Data[T](grad)
+		for i, u := range updated[1:] {
+			o.accumulators[i] = inPlace[T](u)
+		}
+		given := numbers
+		if !r.noRate {
+			o.rate, given = tensor.Data[T](given[0])[0], given[1:]
+		}
+		for i, t := range given {
+			o.numbers[i] = tensor.Data[T](t)[0]
+		}
+		update(o)
+		return nil
+	}, nil
+}
+
+// A state is a tensor before and after the update, often one and the same.
+type state struct {
+	in, out  *tensor.Tensor
+	slot     string // of out
+	optional bool
+}
+
+func (u state) absent() bool { return u.optional && (u.in == nil || u.out == nil) }
+
+func (u state) check(param *tensor.Tensor) error {
+	if u.absent() {
+		return nil
+	}
+	if err := like("the input of "+u.slot, u.in, param); err != nil {
+		return err
+	}
+	return like(u.slot, u.out, param)
+}
+
+// like checks that t has the type and dims of the parameter.
+func like(slot string, t, param *tensor.Tensor) error {
+	if t == nil {
+		return missing(slot)
+	}
+	if t.DType() != param.DType() || !slices.Equal(t.Dims(), param.Dims()) {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Got: slot + " " + t.String(), Want: param.String() + " as Param"}
+	}
+	return nil
+}
+
+// inPlace returns the output's elements, which hold the input's values: the loops update in place.
+func inPlace[T tensor.Float](u state) []T {
+	if u.absent() {
+		return nil
+	}
+	in, out := tensor.Data[T](u.in), tensor.Data[T](u.out)
+	if len(out) > 0 && &in[0] != &out[0] {
+		copy(out, in)
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A scalarState is one element of every operand of an update, by slot name.
+type scalarState map[string]float64
+
+// formulas are the updates of one element, written down from Fluid's documentation.
+var formulas = []struct {
+	name   string
+	opType string
+	attrs  map[string]program.Attr
+	update func(s scalarState)
+}{
+	{"sgd", "sgd", nil, func(s scalarState) {
+		s["Param"] -= s["LearningRate"] * s["Grad"]
+	}},
+	{"momentum", "momentum", map[string]program.Attr{"mu": float32(0.5)}, func(s scalarState) {
+		s["Velocity"] = 0.5*s["Velocity"] + s["Grad"]
+		s["Param"] -= s["LearningRate"] * s["Velocity"]
+	}},
+	{"nesterov", "momentum", map[string]program.Attr{"mu": float32(0.5), "use_nesterov": true}, func(s scalarState) {
+		s["Velocity"] = 0.5*s["Velocity"] + s["Grad"]
+		s["Param"] -= (s["Grad"] + 0.5*s["Velocity"]) * s["LearningRate"]
+	}},
+	{"adagrad", "adagrad", map[string]program.Attr{"epsilon": float32(0.25)}, func(s scalarState) {
+		s["Moment"] += s["Grad"] * s["Grad"]
+		s["Param"] -= s["LearningRate"] * s["Grad"] / (math.Sqrt(s["Moment"]) + 0.25)
+	}},
+	{"decayed_adagrad", "decayed_adagrad", map[string]program.Attr{"decay": float32(0.75), "epsilon": float32(0.25)}, func(s scalarState) {
+		s["Moment"] = 0.75*s["Moment"] + 0.25*s["Grad"]*s["Grad"]
+		s["Param"] -= s["LearningRate"] * s["Grad"] / (math.Sqrt(s["Moment"]) + 0.25)
+	}},
+	{"adadelta", "adadelta", map[string]program.Attr{"rho": float32(0.75), "epsilon": float32(0.125)}, func(s scalarState) {
+		a := 0.75*s["AvgSquaredGrad"] + 0.25*s["Grad"]*s["Grad"]
+		d := -math.Sqrt((s["AvgSquaredUpdate"]+0.125)/(a+0.125)) * s["Grad"]
+		s["AvgSquaredGrad"] = a
+		s["AvgSquaredUpdate"] = 0.75*s["AvgSquaredUpdate"] + 0.25*d*d
+		s["Param"] += d
+	}},
+	{"adam", "adam", map[string]program.Attr{"beta1": float32(0.5), "beta2": float32(0.75), "epsilon": float32(0.125)}, func(s scalarState) {
+		s["Moment1"] = 0.5*s["Moment1"] + 0.5*s["Grad"]
+		s["Moment2"] = 0.75*s["Moment2"] + 0.25*s["Grad"]*s["Grad"]
+		rate := s["LearningRate"] * math.Sqrt(1-s["Beta2Pow"]) / (1 - s["Beta1Pow"])
+		s["Param"] -= rate * s["Moment1"] / (math.Sqrt(s["Moment2"]) + 0.125)
+	}},
+	{"adamax", "adamax", map[string]program.Attr{"beta1": float32(0.5), "beta2": float32(0.75), "epsilon": float32(0.125)}, func(s scalarState) {
+		s["Moment"] = 0.5*s["Moment"] + 0.5*s["Grad"]
+		s["InfNorm"] = math.Max(math.Abs(s["Grad"]), 0.75*s["InfNorm"]+0.125)
+		s["Param"] -= s["LearningRate"] / (1 - s["Beta1Pow"]) * s["Moment"] / s["InfNorm"]
+	}},
+	{"rmsprop", "rmsprop", map[string]program.Attr{"epsilon": float32(0.125), "decay": float32(0.75), "momentum": float32(0.5)}, func(s scalarState) {
+		s["MeanSquare"] = 0.75*s["MeanSquare"] + 0.25*s["Grad"]*s["Grad"]
+		s["Moment"] = 0.5*s["Moment"] + s["LearningRate"]*s["Grad"]/math.Sqrt(s["MeanSquare"]+0.125)
+		s["Param"] -= s["Moment"]
+	}},
+	{"centered", "rmsprop", map[string]program.Attr{"epsilon": float32(0.125), "decay": float32(0.75), "momentum": float32(0.5), "centered": true}, func(s scalarState) {
+		s["MeanSquare"] = 0.75*s["MeanSquare"] + 0.25*s["Grad"]*s["Grad"]
+		s["MeanGrad"] = 0.75*s["MeanGrad"] + 0.25*s["Grad"]
+		s["Moment"] = 0.5*s["Moment"] + s["LearningRate"]*s["Grad"]/math.Sqrt(s["MeanSquare"]-s["MeanGrad"]*s["MeanGrad"]+0.125)
+		s["Param"] -= s["Moment"]
+	}},
+	{"ftrl", "ftrl", map[string]program.Attr{"l1": float32(0.5), "l2": float32(0.25)}, ftrlFormula(0.5)},
+	{"ftrl with power", "ftrl", map[string]program.Attr{"l1": float32(0.5), "l2": float32(0.25), "lr_power": float32(-0.75)}, ftrlFormula(0.75)},
+}
+
+func ftrlFormula(power float64) func(scalarState) {
+	return func(s scalarState) {
+		n := s["SquaredAccumulator"] + s["Grad"]*s["Grad"]
+		sigma := (math.Pow(n, power) - math.Pow(s["SquaredAccumulator"], power)) / s["LearningRate"]
+		z := s["LinearAccumulator"] + s["Grad"] - sigma*s["Param"]
+		s["SquaredAccumulator"], s["LinearAccumulator"], s["Param"] = n, z, 0
+		if math.Abs(z) > 0.5 {
+			s["Param"] = (math.Copysign(0.5, z) - z) / (math.Pow(n, power)/s["LearningRate"] + 2*0.25)
+		}
+	}
+}
+
+func TestUpdatesFollowTheirFormulas(t *testing.T) {
+	const steps = 4
+	covered := map[string]bool{}
+	for _, f := range formulas {
+		covered[f.opType] = true
+		for dtype, tolerance := range map[tensor.DType]float64{tensor.Float32: 2e-4, tensor.Float64: 1e-12} {
+			t.Run(fmt.Sprintf("%s/%v", f.name, dtype), func(t *testing.T) {
+				u := newUpdate(t, f.opType, f.attrs, dtype, 7, 5, 3)
+				want := make([]scalarState, u.in[paramSlot].Len())
+				for i := range want {
+					want[i] = scalarState{}
+					for slot, x := range u.in {
+						want[i][slot] = float64sOf(x)[i%x.Len()]
+					}
+					for range steps {
+						f.update(want[i])
+					}
+				}
+				u.run(t, steps)
+				for slot, x := range u.in {
+					for i, got := range float64sOf(x) {
+						if w := want[i][slot]; math.Abs(got-w) > tolerance*math.Max(1, math.Abs(w)) {
+							t.Errorf("%s[%d] = %v, want %v", slot, i, got, w)
+						}
+					}
+				}
+			})
+		}
+	}
+	for _, opType := range all {
+		if !covered[opType] {
+			t.Errorf("no formula for %s", opType)
+		}
+	}
+}
+
+// TestDefaults runs with the defaults of Fluid written out and not written out.
+func TestDefaults(t *testing.T) {
+	defaults := map[string]map[string]program.Attr{
+		"momentum":        {"use_nesterov": false},
+		"adagrad":         {"epsilon": float32(1e-6)},
+		"decayed_adagrad": {"decay": float32(0.95), "epsilon": float32(1e-6)},
+		"adadelta":        {"rho": float32(0.95), "epsilon": float32(1e-6)},
+		"adam":            {"beta1": float32(0.9), "beta2": float32(0.999), "epsilon": float32(1e-8)},
+		"adamax":          {"beta1": float32(0.9), "beta2": float32(0.999), "epsilon": float32(1e-8)},
+		"rmsprop":         {"epsilon": float32(1e-10), "decay": float32(0.9), "momentum": float32(0), "centered": false},
+		"ftrl":            {"l1": float32(0), "l2": float32(0), "lr_power": float32(-0.5)},
+	}
+	for opType, attrs := range defaults {
+		written, unwritten := newUpdate(t, opType, attrs, tensor.Float64, 3, 4), newUpdate(t, opType, nil, tensor.Float64, 3, 4)
+		written.run(t, 2)
+		unwritten.run(t, 2)
+		for slot := range written.in {
+			if w, u := float64sOf(written.in[slot]), float64sOf(unwritten.in[slot]); fmt.Sprint(w) != fmt.Sprint(u) {
+				t.Errorf("%s %s: %v with the defaults written out, %v without", opType, slot, w, u)
+			}
+		}
+	}
+}

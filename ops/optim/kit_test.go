@@ -1,0 +1,143 @@
+package optim
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// all lists the op types of the package.
+var all = []string{"sgd", "momentum", "adagrad", "decayed_adagrad", "adadelta", "adam", "adamax", "rmsprop", "ftrl"}
+
+// An update is an op with the tensors of its input slots. Outputs are the inputs unless apart is set.
+type update struct {
+	op      *program.Op
+	def     *ops.Def
+	in, out map[string]*tensor.Tensor
+}
+
+// newUpdate makes an op in place over tensors of the given dims, filled as an optimizer in mid-training would hold them.
+func newUpdate(t testing.TB, opType string, attrs map[string]program.Attr, dtype tensor.DType, seed uint64, dims ...int64) *update {
+	t.Helper()
+	def, ok := ops.Lookup(opType)
+	if !ok {
+		t.Fatalf("%s is not registered", opType)
+	}
+	u := &update{def: def, in: map[string]*tensor.Tensor{}, out: map[string]*tensor.Tensor{},
+		op: &program.Op{Type: opType, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{}}}
+	maps.Copy(u.op.Attrs, attrs)
+	if _, ok := u.op.Attrs["mu"]; !ok && opType == "momentum" {
+		u.op.Attrs["mu"] = float32(0.9)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, slot := range def.Inputs {
+		value := func() float64 { return rng.Float64() + 0.01 } // accumulators of squares are positive
+		slotDims := dims
+		switch slot.Name {
+		case paramSlot, gradSlot, "Velocity", "LinearAccumulator":
+			value = rng.NormFloat64
+		case rateSlot, "Beta1Pow", "Beta2Pow":
+			slotDims = []int64{1}
+			value = func() float64 { return 0.05 + rng.Float64()*0.9 }
+		}
+		if opType == "rmsprop" && slot.Name == "MeanGrad" {
+			value = func() float64 { return rng.Float64() * 0.1 } // its square stays below MeanSquare
+		}
+		u.in[slot.Name] = filled(t, dtype, value, slotDims...)
+		u.op.Inputs[slot.Name] = []string{slot.Name}
+	}
+	for out, in := range def.InPlace {
+		u.out[out] = u.in[in]
+		u.op.Outputs[out] = []string{in}
+	}
+	return u
+}
+
+func filled(t testing.TB, dtype tensor.DType, value func() float64, dims ...int64) *tensor.Tensor {
+	t.Helper()
+	x, err := tensor.New(dtype, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x.Float32s() {
+		x.Float32s()[i] = float32(value())
+	}
+	for i := range x.Float64s() {
+		x.Float64s()[i] = value()
+	}
+	return x
+}
+
+// rows is the same update of rows [from, to) of a copy.
+func (u *update) rows(t testing.TB, from, to int64) *update {
+	t.Helper()
+	s := &update{op: u.op, def: u.def, in: map[string]*tensor.Tensor{}, out: map[string]*tensor.Tensor{}}
+	for slot, x := range u.in {
+		s.in[slot] = x.Clone()
+		if slices.Equal(x.Dims(), u.in[paramSlot].Dims()) {
+			part, err := s.in[slot].Rows(from, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.in[slot] = part
+		}
+	}
+	for out, in := range u.def.InPlace {
+		s.out[out] = s.in[in]
+	}
+	return s
+}
+
+func (u *update) bind(env *ops.Env) (ops.Kernel, error) {
+	list := func(ts map[string]*tensor.Tensor) map[string][]*tensor.Tensor {
+		l := map[string][]*tensor.Tensor{}
+		for slot, x := range ts {
+			l[slot] = []*tensor.Tensor{x}
+		}
+		return l
+	}
+	return u.def.Bind(ops.NewBinding(u.op, u.def, env, list(u.in), list(u.out), nil))
+}
+
+func (u *update) run(t testing.TB, times int) {
+	t.Helper()
+	run, err := u.bind(&ops.Env{Step: &ops.Step{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range times {
+		if err := run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// infer runs the shape inference with metas of the update's own inputs, changed by change.
+func (u *update) infer(change func(map[string]ops.Meta)) (*ops.Shapes, error) {
+	metas := map[string]ops.Meta{}
+	for slot, x := range u.in {
+		metas[slot] = ops.Meta{Kind: program.LoDTensor, DType: x.DType(), Dims: x.Dims()}
+	}
+	if change != nil {
+		change(metas)
+	}
+	return ops.Infer(u.op, func(name string) (ops.Meta, bool) {
+		m, ok := metas[name]
+		return m, ok
+	})
+}
+
+// float64sOf copies the elements as float64.
+func float64sOf(x *tensor.Tensor) []float64 {
+	out := slices.Clone(x.Float64s())
+	for _, v := range x.Float32s() {
+		out = append(out, float64(v))
+	}
+	return out
+}
