@@ -1,0 +1,50 @@
+package kernel
+
+import "github.com/edl-go/edl/tensor"
+
+// The convolutions go image by image and group by group through a matrix of patches (im2col) and Gemm, so outputs and
+// input gradients of an image do not depend on the batch. workspace holds Conv2DWorkspace elements. x and dx hold
+// images input images, out and dout as many output images.
+
+// Conv2D computes the convolution (cross-correlation, as in Fluid's conv2d) of images images with filter.
+func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, workspace []T) {
+	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
+	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
+	for g := range images * s.Groups {
+		weights := filter[g%s.Groups*filters*patch:]
+		to := out[g*filters*pixels:][:filters*pixels]
+		Gemm(false, false, filters, pixels, patch, 1, weights, patch,
+			patches(s, columns, x[g*inGroup:][:inGroup]), pixels, 0, to, pixels, rest)
+	}
+}
+
+// Conv2DInputGrad overwrites dx with the gradient of the input.
+func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dout, workspace []T) {
+	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
+	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
+	for g := range images * s.Groups {
+		weights, from := filter[g%s.Groups*filters*patch:], dout[g*filters*pixels:]
+		to := dx[g*inGroup:][:inGroup]
+		if s.isPointwise() {
+			Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, to, pixels, rest)
+			continue
+		}
+		Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, columns, pixels, rest)
+		columnsToImage(s, to, columns)
+	}
+}
+
+// Conv2DFilterGrad overwrites dfilter with the gradient of the filter, summed over images in their order.
+func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, images int, dfilter, x, dout, workspace []T) {
+	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
+	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
+	clear(dfilter[:s.OutChannels*patch])
+	for g := range images * s.Groups {
+		to := dfilter[g%s.Groups*filters*patch:]
+		Gemm(false, true, filters, patch, pixels, 1, dout[g*filters*pixels:], pixels,
+			patches(s, columns, x[g*inGroup:][:inGroup]), pixels, 1, to, patch, rest)
+	}
+}

@@ -1,0 +1,120 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawPooling(t *rapid.T) (s Pool2DShape, planes int) {
+	draw := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	s = Pool2DShape{
+		InHeight: draw("height", 1, 6), InWidth: draw("width", 1, 6),
+		KernelHeight: draw("kernel height", 1, 4), KernelWidth: draw("kernel width", 1, 4),
+		StrideHeight: draw("stride height", 1, 3), StrideWidth: draw("stride width", 1, 3),
+	}
+	s.PaddingHeight, s.PaddingWidth = draw("padding height", 0, s.KernelHeight-1), draw("padding width", 0, s.KernelWidth-1)
+	ceilMode := rapid.Bool().Draw(t, "ceil mode")
+	s.OutHeight = PoolOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingHeight, ceilMode)
+	s.OutWidth = PoolOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, ceilMode)
+	return s, draw("planes", 0, 3)
+}
+
+// behind lists the places of x behind every output element.
+func behind(s *Pool2DShape, planes int) [][]int {
+	var all [][]int
+	for p := range planes {
+		for oy := range s.OutHeight {
+			for ox := range s.OutWidth {
+				places := []int{}
+				for ky := range s.KernelHeight {
+					for kx := range s.KernelWidth {
+						y, x := oy*s.StrideHeight+ky-s.PaddingHeight, ox*s.StrideWidth+kx-s.PaddingWidth
+						if y >= 0 && y < s.InHeight && x >= 0 && x < s.InWidth {
+							places = append(places, (p*s.InHeight+y)*s.InWidth+x)
+						}
+					}
+				}
+				all = append(all, places)
+			}
+		}
+	}
+	return all
+}
+
+func TestPooling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, planes := drawPooling(t)
+		places := behind(&s, planes)
+		seed := rapid.Int64().Draw(t, "seed")
+		size := s.InHeight * s.InWidth
+		x, dout := noise[float32](seed, planes*size), noise[float32](seed+1, len(places))
+		out, dx, argmax := make([]float32, len(places)), noise[float32](2, len(x)), make([]int32, len(places))
+
+		MaxPool2D(&s, planes, out, argmax, x)
+		wantDx := make([]float64, len(x))
+		for o, window := range places {
+			best := -1
+			for _, i := range window {
+				if best < 0 || x[i] > x[best] {
+					best = i
+				}
+			}
+			if best < 0 {
+				if out[o] != 0 || argmax[o] != -1 {
+					t.Fatalf("an empty window gives %v at %d", out[o], argmax[o])
+				}
+				continue
+			}
+			if out[o] != x[best] || int(argmax[o]) != best%size {
+				t.Fatalf("out[%d] = %v at %d, want %v at %d", o, out[o], argmax[o], x[best], best%size)
+			}
+			wantDx[best] += float64(dout[o])
+		}
+		MaxPool2DGrad(&s, planes, dx, nil, argmax, dout)
+		nearAll(t, "max dx", dx, wantDx)
+		again := noise[float32](3, len(x))
+		MaxPool2DGrad(&s, planes, again, x, nil, dout)
+		sameBits(t, again, dx)
+
+		for _, exclusive := range []bool{true, false} {
+			AvgPool2D(&s, planes, exclusive, out, x)
+			AvgPool2DGrad(&s, planes, exclusive, dx, dout)
+			wantDx := make([]float64, len(x))
+			for o, window := range places {
+				divisor := float64(s.KernelHeight * s.KernelWidth)
+				if exclusive {
+					divisor = math.Max(float64(len(window)), 1)
+				}
+				want := 0.0
+				for _, i := range window {
+					want += float64(x[i]) / divisor
+					wantDx[i] += float64(dout[o]) / divisor
+				}
+				near(t, out[o], want, 1, "average[%d]", o)
+			}
+			nearAll(t, "average dx", dx, wantDx)
+		}
+	})
+}
+
+func TestMaxPoolKeepsNaN(t *testing.T) {
+	s := Pool2DShape{InHeight: 1, InWidth: 3, OutHeight: 1, OutWidth: 1, KernelHeight: 1, KernelWidth: 3, StrideHeight: 1, StrideWidth: 1}
+	out, argmax := make([]float64, 1), make([]int32, 1)
+	if MaxPool2D(&s, 1, out, argmax, []float64{1, math.NaN(), 5}); !math.IsNaN(out[0]) || argmax[0] != 1 {
+		t.Errorf("%v at %d, want NaN at 1", out[0], argmax[0])
+	}
+}
+
+func TestPoolOutSize(t *testing.T) {
+	for _, c := range []struct {
+		in, kernel, stride, padding int
+		ceilMode                    bool
+		want                        int
+	}{{24, 2, 2, 0, false, 12}, {5, 2, 2, 0, false, 2}, {5, 2, 2, 0, true, 3}, {112, 3, 2, 1, false, 56}, {1, 2, 2, 0, true, 0}, {1, 2, 3, 0, false, 0}} {
+		if got := PoolOutSize(c.in, c.kernel, c.stride, c.padding, c.ceilMode); got != c.want {
+			t.Errorf("%+v gives %d", c, got)
+		}
+	}
+}
