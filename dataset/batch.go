@@ -1,0 +1,90 @@
+package dataset
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Batch is the rows of one step, or a trainer's part of them.
+type Batch struct {
+	Tensors    []*tensor.Tensor // one per field, of dims [Rows, field dims...]
+	Rows       int              // rows here; 0 when the global batch has fewer rows than parts
+	GlobalRows int              // rows of the global batch
+	RowOffset  int              // of the first row here within the global batch
+	Records    []Range          // the records here, in row order
+}
+
+// A Range is the records [From, To) of a dataset.
+type Range struct {
+	From, To int64
+}
+
+// appendRecord adds a record, to the last range if it follows it.
+func appendRecord(ranges []Range, record int64) []Range {
+	if n := len(ranges); n > 0 && ranges[n-1].To == record {
+		ranges[n-1].To++
+		return ranges
+	}
+	return append(ranges, Range{record, record + 1})
+}
+
+// A Part is one of several equal shares of each global batch: of n rows, rows n*Index/Of up to n*(Index+1)/Of. The zero
+// value is the whole.
+type Part struct {
+	Index, Of int
+}
+
+// Rows returns the share of a global batch of n rows.
+func (p Part) Rows(n int) (from, to int) {
+	if p.Of <= 1 {
+		return 0, n
+	}
+	return int(int64(n) * int64(p.Index) / int64(p.Of)), int(int64(n) * int64(p.Index+1) / int64(p.Of))
+}
+
+// BatchOptions says what batches are made of.
+type BatchOptions struct {
+	Fields   []Field // what each record holds, in its order
+	Rows     int     // of a global batch; the last one of a pass may have fewer
+	Part     Part    // what is decoded of each global batch
+	DropLast bool    // leave out a last batch of fewer rows
+	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it is asked for. Default 1;
+	// under Prefetch it must be depth + 2: one in use, depth waiting, one in the making.
+	Slots    int
+	MaxBytes int64 // of all slots together; default 1 GiB
+}
+
+// Bounds far beyond any cluster, within which rows*parts does not overflow.
+const (
+	maxParts = 1 << 20
+	maxRows  = 1 << 30
+)
+
+func (o BatchOptions) check() error {
+	want := func(got, want string) error {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "batch options", Got: got, Want: want}
+	}
+	if o.Rows < 1 || o.Rows > maxRows || o.Slots < 1 {
+		return want(fmt.Sprintf("%d rows, %d slots", o.Rows, o.Slots), fmt.Sprintf("1 to %d rows, 1 or more slots", maxRows))
+	}
+	if p := o.Part; p != (Part{}) && (p.Of < 1 || p.Of > maxParts || p.Index < 0 || p.Index >= p.Of) {
+		return want(fmt.Sprintf("part %d of %d", p.Index, p.Of), "an index below the number of parts")
+	}
+	left := o.MaxBytes / int64(o.Slots) / int64(o.Rows) // bytes that a sample may have
+	for _, f := range o.Fields {
+		n, ok := tensor.Count(f.Dims)
+		if !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank {
+			return want(fmt.Sprintf("field %s of %v", fault.Quote(f.Name), f), "known dims and type bool, int32, int64, float32 or float64")
+		}
+		if size := int64(f.DType.Size()); int64(n) > left/size {
+			return &fault.Fault{
+				Kind: fault.TooLarge, Where: "batch options", Variable: f.Name,
+				Got: fmt.Sprintf("%d slots of %d rows of %v", o.Slots, o.Rows, f), Want: fmt.Sprintf("at most %d bytes", o.MaxBytes),
+			}
+		}
+		left -= int64(n) * int64(f.DType.Size())
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package dataset
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Batcher decodes records into batches, in memory that it allocates once. It serves one iteration at a time.
+type Batcher struct {
+	options BatchOptions
+	slots   []slot
+	next    int // slot of the coming batch
+	rows    int // of the global batch in the making
+	held    holder
+	streams []tensor.Stream
+}
+
+// A slot is the memory of one batch.
+type slot struct {
+	batch Batch
+	whole []*tensor.Tensor // of the most rows that the part can have; Batch.Tensors are their first rows
+}
+
+// NewBatcher checks the options and allocates the slots.
+func NewBatcher(options BatchOptions) (*Batcher, error) {
+	if options.Slots == 0 {
+		options.Slots = 1
+	}
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = 1 << 30
+	}
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	parts := max(1, options.Part.Of)
+	most := int64(options.Rows+parts-1) / int64(parts)
+	b := &Batcher{options: options, slots: make([]slot, options.Slots)}
+	for i := range b.slots {
+		for _, f := range options.Fields {
+			t, err := tensor.New(f.DType, append([]int64{most}, f.Dims...)...)
+			if err != nil {
+				return nil, fault.Wrap(fault.KindOf(err), "batch options", err)
+			}
+			b.slots[i].whole = append(b.slots[i].whole, t)
+		}
+		b.slots[i].batch = Batch{Tensors: append([]*tensor.Tensor(nil), b.slots[i].whole...), Rows: int(most)}
+	}
+	return b, nil
+}
+
+// Batches yields the batches of one pass over records. Each record is checked against the fields when it is decoded; records of
+// other parts are counted only. The first error is yielded, naming file and record, and ends the iteration.
+func (b *Batcher) Batches(records iter.Seq2[Record, error]) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		b.begin()
+		for record, err := range records {
+			if err == nil {
+				err = b.add(record)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if b.rows < b.options.Rows {
+				continue
+			}
+			if batch, err := b.finish(); !yield(batch, err) || err != nil {
+				return
+			}
+			b.begin()
+		}
+		if b.rows > 0 && !b.options.DropLast {
+			yield(b.finish())
+		}
+	}
+}
+
+func (b *Batcher) begin() {
+	b.rows = 0
+	b.held.reset()
+	batch := &b.slots[b.next].batch
+	batch.Records = batch.Records[:0]
+}
+
+// add takes the next record of the global batch. How many rows that batch will have, and so which of them are this part's,
+// is known only at its end: the records that can be are held until then. The whole batch needs no such wait.
+func (b *Batcher) add(record Record) error {
+	row := b.rows
+	b.rows++
+	if b.options.Part.Of <= 1 {
+		return b.decode(record, row)
+	}
+	if _, to := b.options.Part.Rows(b.options.Rows); row < to {
+		b.held.add(record)
+	}
+	return nil
+}
+
+// finish completes the batch of the current slot and moves to the next one.
+func (b *Batcher) finish() (*Batch, error) {
+	from, to := b.options.Part.Rows(b.rows)
+	if b.options.Part.Of > 1 {
+		for row := from; row < to; row++ {
+			if err := b.decode(b.held.get(row), row-from); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s := &b.slots[b.next]
+	b.next = (b.next + 1) % len(b.slots)
+	s.batch.GlobalRows, s.batch.RowOffset = b.rows, from
+	return &s.batch, s.setRows(to - from)
+}
+
+// setRows makes the batch's tensors views of the first rows of the slot.
+func (s *slot) setRows(rows int) error {
+	if s.batch.Rows == rows {
+		return nil
+	}
+	s.batch.Rows = rows
+	for i, t := range s.whole {
+		view, err := t.Rows(0, int64(rows))
+		if err != nil {
+			return err
+		}
+		s.batch.Tensors[i] = view
+	}
+	return nil
+}
+
+// decode writes a record's tensors into a row of the current slot.
+func (b *Batcher) decode(record Record, row int) (err error) {
+	if b.streams, err = ParseRecord(record.Bytes, b.streams); err != nil {
+		return fault.Wrap(fault.KindOf(err), record.place(), err)
+	}
+	if len(b.streams) != len(b.options.Fields) {
+		return &fault.Fault{
+			Kind: fault.ShapeMismatch, Where: record.place(),
+			Got: fmt.Sprintf("%d tensors", len(b.streams)), Want: fmt.Sprint(len(b.options.Fields)),
+		}
+	}
+	s := &b.slots[b.next]
+	for i, f := range b.options.Fields {
+		stream := &b.streams[i]
+		if wrong := f.check(stream); wrong != nil {
+			wrong.Where, wrong.Variable = record.place(), f.label(i)
+			return wrong
+		}
+		if err := stream.CopyInto(s.whole[i], row*stream.Len()); err != nil {
+			return &fault.Fault{Kind: fault.KindOf(err), Where: record.place(), Variable: f.label(i), Err: err}
+		}
+	}
+	s.batch.Records = appendRecord(s.batch.Records, record.Number)
+	return nil
+}
+
+// label names field i in errors.
+func (f Field) label(i int) string {
+	if f.Name != "" {
+		return f.Name
+	}
+	return fmt.Sprintf("field %d", i)
+}

@@ -1,0 +1,123 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+)
+
+// A Dataset is a list of indexed record files. It is immutable, safe for concurrent use, and holds no file open.
+type Dataset struct {
+	files []file
+}
+
+type file struct {
+	*recordio.Index
+	first int64 // number of its first record in the dataset
+}
+
+// A Chunk is a run of records that is stored as one and therefore best read by one trainer.
+type Chunk struct {
+	Path        string
+	Index       int   // in its file
+	Offset      int64 // in its file, in bytes
+	FirstRecord int64 // number in the dataset
+	Records     int64
+}
+
+// Open indexes the files that globs (in the syntax of path/filepath) match: globs in the order given, files sorted within
+// a glob. A file that several globs match is read once, at its first place. A glob that matches nothing is NotFound.
+func Open(ctx context.Context, globs []string) (*Dataset, error) {
+	paths, err := expand(globs)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{}
+	first := int64(0)
+	for _, path := range paths {
+		if err := interrupted(ctx); err != nil {
+			return nil, err
+		}
+		f, err := recordio.Open(path, recordio.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		d.files = append(d.files, file{Index: f.Index, first: first})
+		first += f.NumRecords()
+	}
+	return d, nil
+}
+
+func expand(globs []string) ([]string, error) {
+	var paths []string
+	seen := map[string]bool{}
+	for _, glob := range globs {
+		matches, err := filepath.Glob(glob)
+		if err != nil {
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "dataset glob " + fault.Quote(glob), Err: err}
+		}
+		if len(matches) == 0 {
+			return nil, &fault.Fault{Kind: fault.NotFound, Got: "no file for dataset glob " + fault.Quote(glob), Want: "at least one record file"}
+		}
+		slices.Sort(matches)
+		for _, path := range matches {
+			if clean := filepath.Clean(path); !seen[clean] {
+				seen[clean] = true
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths, nil
+}
+
+// NumRecords returns the number of records in all files.
+func (d *Dataset) NumRecords() int64 {
+	if len(d.files) == 0 {
+		return 0
+	}
+	last := d.files[len(d.files)-1]
+	return last.first + last.NumRecords()
+}
+
+// Chunks lists the chunks of all files in order.
+func (d *Dataset) Chunks() []Chunk {
+	var chunks []Chunk
+	for _, f := range d.files {
+		for i, c := range f.Index.Chunks {
+			chunks = append(chunks, Chunk{Path: f.Name, Index: i, Offset: c.Offset, FirstRecord: f.first + c.FirstRecord, Records: c.Records})
+		}
+	}
+	return chunks
+}
+
+// fileOf returns the position of the file that holds a record of the dataset.
+func (d *Dataset) fileOf(record int64) int {
+	return sort.Search(len(d.files), func(i int) bool { return d.files[i].first > record }) - 1
+}
+
+// interrupted returns the fault of a context that has ended, else nil.
+func interrupted(ctx context.Context) error {
+	err := ctx.Err()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(fault.DeadlineExceeded, "dataset", context.Cause(ctx))
+	default:
+		return fault.Wrap(fault.Canceled, "dataset", context.Cause(ctx))
+	}
+}
+
+func outside(from, to, records int64) error {
+	return &fault.Fault{
+		Kind: fault.InvalidArgument, Where: "dataset",
+		Got: fmt.Sprintf("records [%d, %d)", from, to), Want: fmt.Sprintf("a range within [0, %d)", records),
+	}
+}

@@ -1,0 +1,69 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+const (
+	countBytes     = 4  // in front of a record: the number of its tensors
+	minStreamBytes = 22 // of the stream of a tensor without elements
+)
+
+// A RecordWriter takes records, such as a recordio.Writer or a ShardWriter. It does not keep the bytes.
+type RecordWriter interface {
+	Write(record []byte) error
+}
+
+// AppendRecord appends the training record that holds one sample's tensors.
+func AppendRecord(dst []byte, tensors ...*tensor.Tensor) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(tensors)))
+	for _, t := range tensors {
+		dst = tensor.AppendStream(dst, t)
+	}
+	return dst
+}
+
+// ParseRecord parses a training record. The streams refer to record, and take the memory of the streams that are given;
+// passing the last result back makes reading records of one shape free of allocation.
+func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error) {
+	if len(record) < countBytes {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("a record of %d bytes", len(record)), Want: "a tensor count of 4 bytes"}
+	}
+	count, rest := binary.LittleEndian.Uint32(record), record[countBytes:]
+	if uint64(count)*minStreamBytes > uint64(len(rest)) {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d tensors in a record of %d bytes", count, len(record)), Want: "at least 22 bytes a tensor"}
+	}
+	if cap(streams) < int(count) {
+		streams = append(streams[:cap(streams)], make([]tensor.Stream, int(count)-cap(streams))...)
+	}
+	streams = streams[:count]
+	for i := range streams {
+		var err error
+		if rest, err = streams[i].Parse(rest, tensor.Limits{}); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), fmt.Sprintf("tensor %d of the record", i), err)
+		}
+	}
+	if len(rest) > 0 {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d bytes behind the last of %d tensors", len(rest), count), Want: "none"}
+	}
+	return streams, nil
+}
+
+// DecodeRecord returns the tensors of a training record, copied.
+func DecodeRecord(record []byte) ([]*tensor.Tensor, error) {
+	streams, err := ParseRecord(record, nil)
+	if err != nil {
+		return nil, err
+	}
+	tensors := make([]*tensor.Tensor, len(streams))
+	for i := range streams {
+		if tensors[i], err = streams[i].Tensor(); err != nil {
+			return nil, err
+		}
+	}
+	return tensors, nil
+}

@@ -1,0 +1,61 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/edl-go/edl/dataset/recordio"
+)
+
+// A Record is the bytes of one record and where they come from.
+type Record struct {
+	Number int64  // in the dataset
+	File   string // path
+	Bytes  []byte // valid until the iterator is asked for the next record
+}
+
+// Records yields records [from, to) of the dataset in order. The first error, also that of an ended ctx, is yielded and
+// ends the iteration. Files are open only while they are read.
+func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if from < 0 || to < from || to > d.NumRecords() {
+			yield(Record{}, outside(from, to, d.NumRecords()))
+			return
+		}
+		for from < to {
+			f := d.files[d.fileOf(from)]
+			end := min(to, f.first+f.NumRecords())
+			if !f.records(ctx, from, end, yield) {
+				return
+			}
+			from = end
+		}
+	}
+}
+
+// records yields records [from, to) of the dataset, which are all in f, and reports whether the iteration goes on.
+func (f file) records(ctx context.Context, from, to int64, yield func(Record, error) bool) bool {
+	open, err := recordio.Reopen(f.Index)
+	if err != nil {
+		yield(Record{}, err)
+		return false
+	}
+	defer open.Close()
+	r, err := open.Range(from-f.first, to-from)
+	for number := from; err == nil; number++ {
+		var record []byte
+		if record, err = r.Next(); err != nil {
+			break
+		}
+		if err = interrupted(ctx); err == nil && !yield(Record{Number: number, File: f.Name, Bytes: record}, nil) {
+			return false
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		yield(Record{}, err)
+		return false
+	}
+	return true
+}

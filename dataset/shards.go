@@ -1,0 +1,130 @@
+package dataset
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+)
+
+// A ShardWriter spreads records over the files <name>-00000-of-00002, <name>-00001-of-00002, ... in turn: record i goes to
+// shard i mod n. The files appear under their names, whole, when Close succeeds; until then, and after Abort, there are
+// none. It is not safe for concurrent use.
+type ShardWriter struct {
+	root   *os.Root
+	shards []shard
+	next   int
+}
+
+type shard struct {
+	name   string // final
+	file   *os.File
+	writer *recordio.Writer
+}
+
+// maxShards is what the five digits of the names can number.
+const maxShards = 99999
+
+// ShardName returns the file name of a shard.
+func ShardName(name string, index, of int) string {
+	return fmt.Sprintf("%s-%05d-of-%05d", name, index, of)
+}
+
+// CreateShards creates a dataset of n files in dir, which it makes if need be. The caller ends it with Close or Abort.
+func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWriter, error) {
+	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || n < 1 || n > maxShards {
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d shards named %s", n, fault.Quote(name)),
+			Want: fmt.Sprintf("1 to %d shards and a name without a directory", maxShards),
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, dir, err)
+	}
+	w := &ShardWriter{root: root}
+	for i := range n {
+		if err := w.create(ShardName(name, i, n), options); err != nil {
+			w.Abort()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *ShardWriter) create(name string, options recordio.Options) error {
+	f, err := w.root.OpenFile(temporary(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, name, err)
+	}
+	w.shards = append(w.shards, shard{name: name, file: f})
+	w.shards[len(w.shards)-1].writer, err = recordio.NewWriter(f, options)
+	return err
+}
+
+// temporary is the name of a file that is being written, which no glob for the final name matches.
+func temporary(name string) string { return "." + name + ".tmp" }
+
+// Write appends a record to the next shard.
+func (w *ShardWriter) Write(record []byte) error {
+	if len(w.shards) == 0 {
+		return fault.New(fault.InvalidArgument, "dataset: the shards are closed")
+	}
+	s := w.shards[w.next]
+	w.next = (w.next + 1) % len(w.shards)
+	return s.writer.Write(record)
+}
+
+// Close completes the files and gives them their names. After an error there may be some of them.
+func (w *ShardWriter) Close() error {
+	for _, s := range w.shards {
+		if err := s.complete(); err != nil {
+			w.Abort()
+			return err
+		}
+	}
+	for _, s := range w.shards {
+		if err := w.root.Rename(temporary(s.name), s.name); err != nil {
+			w.Abort()
+			return fault.Wrap(fault.Unavailable, s.name, err)
+		}
+	}
+	w.shards = nil
+	defer w.root.Close()
+	return syncDir(w.root)
+}
+
+func (s shard) complete() error {
+	if err := s.writer.Close(); err != nil {
+		return err
+	}
+	if err := s.file.Sync(); err != nil {
+		return fault.Wrap(fault.Unavailable, s.name, err)
+	}
+	return fault.Wrap(fault.Unavailable, s.name, s.file.Close())
+}
+
+// syncDir makes the new names survive a crash.
+func syncDir(root *os.Root) error {
+	d, err := root.Open(".")
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, root.Name(), err)
+	}
+	defer d.Close()
+	return fault.Wrap(fault.Unavailable, root.Name(), d.Sync())
+}
+
+// Abort removes what was written and not closed. It may be called after Close, where it does nothing.
+func (w *ShardWriter) Abort() {
+	for _, s := range w.shards {
+		s.file.Close()
+		w.root.Remove(temporary(s.name))
+	}
+	w.shards = nil
+	w.root.Close()
+}
