@@ -13,8 +13,8 @@
 // Aliasing. Where a comment says so, an output may be the very same slice as an input. Partly overlapping slices are
 // never allowed.
 //
-// Determinism. The order of every summation depends on shapes alone, so equal inputs give equal bits on machines of
-// one architecture. Elementwise and optimizer functions compute each element from its own operands only: cutting an
+// Determinism. The order of every summation depends on shapes alone, so equal inputs give equal bits wherever the same
+// build runs. Builds for other architectures (or another GOAMD64) may fuse multiplications with additions and differ in the last bit. Elementwise and optimizer functions compute each element from its own operands only: cutting an
 // array into slices and computing these one by one gives the bits of computing it whole. Gemm, convolution and the
 // functions over rows give a row the same bits whatever other rows stand in the batch.
 //

@@ -98,3 +98,15 @@ func TestDropout(t *testing.T) {
 	DropoutUpscale(out, x, []float32{0, 0, 0}, 1)
 	nearAll(t, "everything dropped", out, []float64{0, 0, 0})
 }
+
+func BenchmarkFill(b *testing.B) {
+	out := make([]float32, 100_000)
+	for name, fill := range fills[float32]() {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(4 * len(out)))
+			for b.Loop() {
+				fill(out, 1, 2, 0)
+			}
+		})
+	}
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // Softmax turns each of rows rows of width classes of x into probabilities: exp(x - max) over its sum. out may be x.
-// A row holding NaN or +Inf becomes NaN.
+// A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN.
 func Softmax[T tensor.Float](out, x []T, rows, classes int) {
 	for r := range rows {
 		softmaxRow(out[r*classes:][:classes], x[r*classes:][:classes])

@@ -153,3 +153,22 @@ func TestClip(t *testing.T) {
 	ClipGrad(dx, x, []float64{1, 2, 3, 4, 5, 6}, -1, 1)
 	nearAll(t, "clip gradient", dx, []float64{0, 0, 3, 0, 0, 0})
 }
+
+func BenchmarkUnary(b *testing.B) {
+	const n = 100_000
+	x, out, dx := away[float32](1, n, false), make([]float32, n), make([]float32, n)
+	for _, c := range unaryCases[float32]() {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(4 * n)
+			for b.Loop() {
+				c.forward(out, x)
+			}
+		})
+		b.Run(c.name+" gradient", func(b *testing.B) {
+			b.SetBytes(4 * n)
+			for b.Loop() {
+				c.grad(dx, x, out, x)
+			}
+		})
+	}
+}
