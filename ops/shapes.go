@@ -47,6 +47,9 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 	if !ok {
 		return nil, &fault.Fault{Kind: fault.Unsupported, Op: op.Type, Site: op.Site(), Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"}
 	}
+	if faults := def.Check(op); len(faults) > 0 {
+		return nil, faults[0]
+	}
 	s := &Shapes{attrs: attrs{op, def}, in: map[string][]Meta{}, out: map[string][]Meta{}}
 	for slot, names := range op.Inputs {
 		for _, name := range names {
@@ -60,8 +63,14 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 	for slot, names := range op.Outputs {
 		s.out[slot] = make([]Meta, len(names))
 	}
+	if err := s.checkTensors(); err != nil {
+		return nil, err
+	}
 	if err := def.Infer(s); err != nil {
 		return nil, At(op, err)
+	}
+	if err := s.checkInferred(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

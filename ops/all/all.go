@@ -1,0 +1,7 @@
+// Package all registers every op: a program imports it once, for its effect.
+package all
+
+import (
+	_ "github.com/edl-go/edl/ops/math"
+	_ "github.com/edl-go/edl/ops/nn"
+)

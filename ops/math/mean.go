@@ -1,0 +1,49 @@
+package math
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type:    "mean",
+		Doc:     "The mean of all elements: Out[0] = sum(X)/count(X), NaN for none.",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "dims [1]"),
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", s.In("X").DType, 1)
+			return s.IsFloat("X")
+		},
+		Cost: infer.PerElement(1),
+		Bind: bind.Floats("X", bindMean[float32], bindMean[float64]),
+	}, pair.Gradient{
+		Doc:    "dX[i] = dOut[0]/count(X).",
+		Inputs: []string{"X"},
+		Wrt:    []string{"X"},
+		Cost:   infer.PerElement(1),
+		Bind:   bind.Floats("X", bindMeanGrad[float32], bindMeanGrad[float64]),
+	})
+}
+
+func bindMean[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	return func(context.Context) error {
+		tensor.Data[T](to)[0] = kernel.Mean(tensor.Data[T](x))
+		return nil
+	}, nil
+}
+
+func bindMeanGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	dout, dx := b.In("Out@GRAD"), b.Out("X@GRAD")
+	return func(context.Context) error {
+		kernel.MeanGrad(tensor.Data[T](dx), tensor.Data[T](dout)[0])
+		return nil
+	}, nil
+}

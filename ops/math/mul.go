@@ -1,0 +1,97 @@
+package math
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type: "mul",
+		Doc: "The product of two matrices: Out = X*Y. X is seen as a matrix whose rows are its first x_num_col_dims axes, " +
+			"and Y as one whose rows are its first y_num_col_dims axes.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "float, m x k"}, {Name: "Y", Doc: "float, k x n"}},
+		Outputs: out("Out", "dims X[:x_num_col_dims] + Y[y_num_col_dims:]"),
+		Attrs: []ops.Attr{
+			{Name: "x_num_col_dims", Doc: "axes of X that are rows, at least 1 and less than its rank", Default: int32(1)},
+			{Name: "y_num_col_dims", Doc: "axes of Y that are rows, at least 1 and less than its rank", Default: int32(1)}},
+		Infer: inferMul,
+		Cost:  mulCost(2),
+		Bind:  bind.Floats("X", bindMul[float32], bindMul[float64]),
+	}, pair.Gradient{
+		Doc:    "dX = dOut*transpose(Y), dY = transpose(X)*dOut.",
+		Inputs: []string{"X", "Y"},
+		Wrt:    []string{"X", "Y"},
+		Cost:   mulCost(4),
+		Bind:   bind.Floats("X", bindMulGrad[float32], bindMulGrad[float64]),
+	})
+}
+
+func inferMul(s *ops.Shapes) error {
+	x, y := s.In("X").Dims, s.In("Y").Dims
+	xAxes, yAxes := s.Int("x_num_col_dims"), s.Int("y_num_col_dims")
+	if xAxes < 1 || xAxes >= int64(len(x)) {
+		return infer.BadAttr(s, "x_num_col_dims", "at least 1 and less than the rank of X %v", x)
+	}
+	if yAxes < 1 || yAxes >= int64(len(y)) {
+		return infer.BadAttr(s, "y_num_col_dims", "at least 1 and less than the rank of Y %v", y)
+	}
+	_, columns := infer.Matrix(x, int(xAxes))
+	if rows, _ := infer.Matrix(y, int(yAxes)); !infer.Agree(columns, rows) {
+		return s.Errorf("Y", "%d rows, as many as the matrix X %v has columns", columns, x)
+	}
+	s.Set("Out", s.In("X").DType, slices.Concat(x[:xAxes], y[yAxes:])...)
+	if err := s.IsFloat("X"); err != nil {
+		return err
+	}
+	return s.SameType("X", "Y")
+}
+
+// mulCost estimates flops operations for each of the m*k*n products.
+func mulCost(flops int64) func(*ops.Shapes) ops.Cost {
+	return func(s *ops.Shapes) ops.Cost {
+		n := infer.Size(s.In("Y").Dims[s.Int("y_num_col_dims"):])
+		return ops.Cost{Flops: flops * infer.Size([]int64{infer.Size(s.In("X").Dims), n}), Bytes: infer.Bytes(s)}
+	}
+}
+
+// mulExtents returns the extents of the product.
+func mulExtents(b *ops.Binding) (m, k, n int) {
+	m, k = bind.Matrix(b.In("X").Dims(), int(b.Int("x_num_col_dims")))
+	_, n = bind.Matrix(b.In("Y").Dims(), int(b.Int("y_num_col_dims")))
+	return m, k, n
+}
+
+func bindMul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
+	m, k, n := mulExtents(b)
+	workspace := b.Scratch(x.DType(), kernel.GemmWorkspace(m, n, k))
+	return func(context.Context) error {
+		kernel.Gemm(false, false, m, n, k, 1, tensor.Data[T](x), k, tensor.Data[T](y), n, 0, tensor.Data[T](to), n, tensor.Data[T](workspace))
+		return nil
+	}, nil
+}
+
+func bindMulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, y, dout := b.In("X"), b.In("Y"), b.In("Out@GRAD")
+	dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
+	m, k, n := mulExtents(b)
+	workspace := b.Scratch(x.DType(), max(kernel.GemmWorkspace(m, k, n), kernel.GemmWorkspace(k, n, m)))
+	return func(context.Context) error {
+		g, w := tensor.Data[T](dout), tensor.Data[T](workspace)
+		if dx != nil {
+			kernel.Gemm(false, true, m, k, n, 1, g, n, tensor.Data[T](y), n, 0, tensor.Data[T](dx), k, w)
+		}
+		if dy != nil {
+			kernel.Gemm(true, false, k, n, m, 1, tensor.Data[T](x), k, g, n, 0, tensor.Data[T](dy), n, w)
+		}
+		return nil
+	}, nil
+}

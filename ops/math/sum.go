@@ -1,0 +1,86 @@
+package math
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	ops.Register(ops.Def{
+		Type:      "sum",
+		Doc:       "Adds tensors of one shape in the order of X: Out = X[0] + X[1] + ...",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers of one shape and type", Duplicable: true}},
+		Outputs:   out("Out", "of the shape and type of X"),
+		Infer:     inferSum,
+		Gradient:  sumGradient,
+		Cost:      sumCost,
+		Bind:      bind.Numbers("X", bindSum[float32], bindSum[float64], bindSum[int32], bindSum[int64]),
+		RowSliced: true,
+		InPlace:   map[string]string{"Out": "X"},
+	})
+}
+
+func inferSum(s *ops.Shapes) error {
+	if err := s.SameType("X"); err != nil {
+		return err
+	}
+	all := s.Ins("X")
+	total := all[0]
+	total.Dims = slices.Clone(total.Dims)
+	for _, m := range all[1:] {
+		if !ops.Compatible(total.Dims, m.Dims) {
+			return s.Errorf("X", "equal dims, not also %v", m.Dims)
+		}
+		for i, extent := range m.Dims {
+			total.Dims[i] = max(total.Dims[i], extent) // a known extent over an open one
+		}
+	}
+	s.SetAt("Out", 0, total)
+	return infer.Type(s, "X", total.DType != tensor.Bool, "numbers")
+}
+
+func sumCost(s *ops.Shapes) ops.Cost {
+	return ops.Cost{Flops: infer.Size(s.In("X").Dims) * int64(len(s.Ins("X"))-1), Bytes: infer.Bytes(s)}
+}
+
+// sumGradient copies the gradient of Out to that of every term.
+func sumGradient(g *ops.Grad) ([]*program.Op, error) {
+	var copies []*program.Op
+	for _, to := range g.InGrad("X") {
+		if to != program.Empty {
+			copies = append(copies, scaleOf(g, g.OutGrad("Out"), []string{to}, 1))
+		}
+	}
+	return copies, nil
+}
+
+func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	to, terms := b.Out("Out"), b.Ins("X")
+	xs := make([][]T, len(terms))
+	// Out may lie in the buffer of the first term. When that term comes again, it must still be whole.
+	var apart *tensor.Tensor
+	if slices.Contains(terms[1:], terms[0]) {
+		apart = b.Scratch(to.DType(), to.Len())
+	}
+	return func(context.Context) error {
+		for i, t := range terms {
+			xs[i] = tensor.Data[T](t)
+		}
+		sum := tensor.Data[T](to)
+		if apart == nil {
+			kernel.Sum(sum, xs)
+			return nil
+		}
+		whole := tensor.Data[T](apart)[:len(sum)]
+		kernel.Sum(whole, xs)
+		copy(sum, whole)
+		return nil
+	}, nil
+}

@@ -1,0 +1,117 @@
+package math
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A unary is a function applied to each element, with its derivative.
+type unary struct {
+	name    string
+	doc     string
+	gradDoc string
+	reads   string // what the gradient reads besides dOut: "X", "Out" or nothing
+	flops   int64
+
+	f32     func(out, x []float32)
+	f64     func(out, x []float64)
+	gradF32 func(dx, x, out, dout []float32)
+	gradF64 func(dx, x, out, dout []float64)
+}
+
+var unaries = []unary{
+	{"relu", "max(X, 0)", "dOut where Out > 0, else 0", "Out", 1,
+		kernel.Relu[float32], kernel.Relu[float64], kernel.ReluGrad[float32], kernel.ReluGrad[float64]},
+	{"sigmoid", "1/(1 + exp(-X))", "dOut*Out*(1 - Out)", "Out", 4,
+		kernel.Sigmoid[float32], kernel.Sigmoid[float64], kernel.SigmoidGrad[float32], kernel.SigmoidGrad[float64]},
+	{"tanh", "the hyperbolic tangent of X", "dOut*(1 - Out*Out)", "Out", 4,
+		kernel.Tanh[float32], kernel.Tanh[float64], kernel.TanhGrad[float32], kernel.TanhGrad[float64]},
+	{"softsign", "X/(1 + |X|)", "dOut/(1 + |X|)**2", "X", 3,
+		kernel.Softsign[float32], kernel.Softsign[float64], kernel.SoftsignGrad[float32], kernel.SoftsignGrad[float64]},
+	{"square", "X*X", "2*dOut*X", "X", 1,
+		kernel.Square[float32], kernel.Square[float64], kernel.SquareGrad[float32], kernel.SquareGrad[float64]},
+	{"sqrt", "the square root of X, NaN below 0", "dOut/(2*Out)", "Out", 1,
+		kernel.Sqrt[float32], kernel.Sqrt[float64], kernel.SqrtGrad[float32], kernel.SqrtGrad[float64]},
+	{"exp", "e**X", "dOut*Out", "Out", 4,
+		kernel.Exp[float32], kernel.Exp[float64], kernel.ExpGrad[float32], kernel.ExpGrad[float64]},
+	{"log", "the natural logarithm of X", "dOut/X", "X", 4,
+		kernel.Log[float32], kernel.Log[float64], kernel.LogGrad[float32], kernel.LogGrad[float64]},
+	{"abs", "|X|", "dOut*sign(X)", "X", 1,
+		kernel.Abs[float32], kernel.Abs[float64], kernel.AbsGrad[float32], kernel.AbsGrad[float64]},
+	{"sign", "1 above 0, -1 below, else 0", "0", "", 1,
+		kernel.Sign[float32], kernel.Sign[float64], kernel.ZeroGrad[float32], kernel.ZeroGrad[float64]},
+	{"floor", "the greatest integer not above X", "0", "", 1,
+		kernel.Floor[float32], kernel.Floor[float64], kernel.ZeroGrad[float32], kernel.ZeroGrad[float64]},
+	{"ceil", "the least integer not below X", "0", "", 1,
+		kernel.Ceil[float32], kernel.Ceil[float64], kernel.ZeroGrad[float32], kernel.ZeroGrad[float64]},
+	{"cos", "the cosine of X in radians", "-dOut*sin(X)", "X", 4,
+		kernel.Cos[float32], kernel.Cos[float64], kernel.CosGrad[float32], kernel.CosGrad[float64]},
+	{"reciprocal", "1/X", "-dOut*Out*Out", "Out", 1,
+		kernel.Reciprocal[float32], kernel.Reciprocal[float64], kernel.ReciprocalGrad[float32], kernel.ReciprocalGrad[float64]},
+}
+
+func init() {
+	for _, u := range unaries {
+		registerUnary(u)
+	}
+}
+
+func registerUnary(u unary) {
+	g := pair.Gradient{
+		Doc:     "dX = " + u.gradDoc + ", for each element.",
+		Wrt:     []string{"X"},
+		StandIn: map[string]string{},
+		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
+		Cost:    infer.PerElement(u.flops + 1),
+		Bind:    bind.Floats("Out@GRAD", bindUnaryGrad(u.gradF32), bindUnaryGrad(u.gradF64)),
+	}
+	switch u.reads {
+	case "X":
+		g.Inputs = []string{"X"}
+	case "Out":
+		g.Outputs = []string{"Out"}
+		g.StandIn["X"] = "Out"
+	default:
+		g.StandIn["X"] = "Out@GRAD"
+	}
+	pair.Register(ops.Def{
+		Type:    u.name,
+		Doc:     "Applies a function to each element: Out = " + u.doc + ".",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "of the shape and type of X"),
+		Infer: func(s *ops.Shapes) error {
+			s.Like("Out", "X")
+			return s.IsFloat("X")
+		},
+		Cost:      infer.PerElement(u.flops),
+		Bind:      bind.Floats("X", bindUnary(u.f32), bindUnary(u.f64)),
+		RowSliced: true,
+		InPlace:   map[string]string{"Out": "X"},
+	}, g)
+}
+
+func bindUnary[T tensor.Float](f func(out, x []T)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, to := b.In("X"), b.Out("Out")
+		return func(context.Context) error {
+			f(tensor.Data[T](to), tensor.Data[T](x))
+			return nil
+		}, nil
+	}
+}
+
+func bindUnaryGrad[T tensor.Float](f func(dx, x, out, dout []T)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, y, dout, dx := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
+		return func(context.Context) error {
+			f(tensor.Data[T](dx), bind.Data[T](x), bind.Data[T](y), tensor.Data[T](dout))
+			return nil
+		}, nil
+	}
+}

@@ -1,0 +1,72 @@
+package nn
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type: "cross_entropy",
+		Doc: "The cross entropy of probabilities and labels: Y = -log(X[Label]) for each row, or -sum(Label*log(X)) with " +
+			"soft_label. A probability of 0 costs 1e20.",
+		Inputs: []ops.Slot{
+			{Name: "X", Doc: "float probabilities, the classes on the last axis"},
+			{Name: "Label", Doc: "int64 with a last extent of 1, or with soft_label of the shape and type of X"}},
+		Outputs: []ops.Slot{{Name: "Y", Doc: "dims of X with a last extent of 1"}},
+		Attrs:   labelAttrs,
+		Infer:   func(s *ops.Shapes) error { return inferLoss(s, "X", "Y") },
+		Cost:    infer.PerElement(2),
+		Bind:    bind.Floats("X", bindCrossEntropy[float32], bindCrossEntropy[float64]),
+	}, pair.Gradient{
+		Doc:    "dX[Label] = -dY/X[Label] and 0 for the other classes; with soft_label dX = -dY*Label/X.",
+		Inputs: []string{"X", "Label"},
+		Wrt:    []string{"X"},
+		Cost:   infer.PerElement(2),
+		Bind:   bind.Floats("X", bindCrossEntropyGrad[float32], bindCrossEntropyGrad[float64]),
+	})
+}
+
+func bindCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	op, x, label, y := b.Op(), b.In("X"), b.In("Label"), b.Out("Y")
+	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
+	ignored := b.Int("ignore_index")
+	if b.Bool("soft_label") {
+		return func(context.Context) error {
+			kernel.CrossEntropySoft(tensor.Data[T](y), tensor.Data[T](x), tensor.Data[T](label), rows, classes)
+			return nil
+		}, nil
+	}
+	return func(context.Context) error {
+		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+			return err
+		}
+		kernel.CrossEntropy(tensor.Data[T](y), tensor.Data[T](x), label.Int64s(), rows, classes, ignored)
+		return nil
+	}, nil
+}
+
+func bindCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	op, x, label, dy, dx := b.Op(), b.In("X"), b.In("Label"), b.In("Y@GRAD"), b.Out("X@GRAD")
+	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
+	ignored := b.Int("ignore_index")
+	if b.Bool("soft_label") {
+		return func(context.Context) error {
+			kernel.CrossEntropySoftGrad(tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](label), tensor.Data[T](dy), rows, classes)
+			return nil
+		}, nil
+	}
+	return func(context.Context) error {
+		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+			return err
+		}
+		kernel.CrossEntropyGrad(tensor.Data[T](dx), tensor.Data[T](x), label.Int64s(), tensor.Data[T](dy), rows, classes, ignored)
+		return nil
+	}, nil
+}

@@ -1,0 +1,54 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// labelAttrs are the attributes of the losses that compare probabilities with labels.
+var labelAttrs = []ops.Attr{
+	{Name: "soft_label", Doc: "whether Label is a distribution over the classes rather than the number of one", Default: false},
+	{Name: "ignore_index", Doc: "label of rows that cost nothing", Default: int32(-100)}}
+
+// inferLoss checks probabilities or logits in slot x against Label, and gives the slot loss one number for each row.
+func inferLoss(s *ops.Shapes, x, loss string) error {
+	m := s.In(x)
+	if len(m.Dims) == 0 {
+		return s.Errorf(x, "rank 1 or more")
+	}
+	if err := s.IsFloat(x); err != nil {
+		return err
+	}
+	if s.Bool("soft_label") {
+		if err := infer.Same(s, x, "Label"); err != nil {
+			return err
+		}
+	} else {
+		if err := infer.Type(s, "Label", s.In("Label").DType == tensor.Int64, "int64"); err != nil {
+			return err
+		}
+		if err := infer.Rows(s, "Label", x); err != nil {
+			return err
+		}
+	}
+	m.Dims = append([]int64(nil), m.Dims...)
+	m.Dims[len(m.Dims)-1] = 1
+	s.SetAt(loss, 0, m)
+	return nil
+}
+
+// checkLabels reports the first label that names no class.
+func checkLabels(op *program.Op, labels []int64, classes int, ignored int64) error {
+	row := kernel.FirstBadLabel(labels, int64(classes), ignored)
+	if row < 0 {
+		return nil
+	}
+	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Label"), Site: op.Site(),
+		Got: fmt.Sprintf("label %d in row %d", labels[row], row), Want: fmt.Sprintf("0 to %d, or %d to ignore the row", classes-1, ignored)}
+}
