@@ -2503,6 +2503,8 @@ type GetRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	AnyVersion    bool                   `protobuf:"varint,3,opt,name=any_version,json=anyVersion,proto3" json:"any_version,omitempty"` // do not wait: the value as it is now
+	Final         bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`                             // wait until every other trainer has completed: the value that is saved
+	Exchange      bool                   `protobuf:"varint,5,opt,name=exchange,proto3" json:"exchange,omitempty"`                       // from a pserver: the value that this server published for the round; id.rank is the asking server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2554,6 +2556,20 @@ func (x *GetRequest) GetName() string {
 func (x *GetRequest) GetAnyVersion() bool {
 	if x != nil {
 		return x.AnyVersion
+	}
+	return false
+}
+
+func (x *GetRequest) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *GetRequest) GetExchange() bool {
+	if x != nil {
+		return x.Exchange
 	}
 	return false
 }
@@ -2910,13 +2926,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
 	"\tvariables\x18\x03 \x01(\x05R\tvariables\x12.\n" +
 	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"\x11\n" +
-	"\x0fBarrierResponse\"d\n" +
+	"\x0fBarrierResponse\"\x96\x01\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
 	"\vany_version\x18\x03 \x01(\bR\n" +
-	"anyVersion\"4\n" +
+	"anyVersion\x12\x14\n" +
+	"\x05final\x18\x04 \x01(\bR\x05final\x12\x1a\n" +
+	"\bexchange\x18\x05 \x01(\bR\bexchange\"4\n" +
 	"\x0fCompleteRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x12\n" +
 	"\x10CompleteResponse\"!\n" +

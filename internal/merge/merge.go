@@ -1,0 +1,87 @@
+// Package merge makes one value out of the contributions of several trainers. The parameter server and the reference
+// executor both call it, so that they cannot differ: contributions are taken in rank order, and all arithmetic is done in the
+// element type.
+package merge
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Share is one trainer's contribution.
+type Share struct {
+	Value *tensor.Tensor
+	Rows  int64 // rows of the batch that it was computed from, > 0
+}
+
+// Gradients writes into dst the mean of the shares weighted by rows (ops.MergeMean) or their sum (ops.MergeSum). All values have the dtype
+// and dims of dst. There is at least one share. With one share the result is that share, bit for bit.
+func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
+	switch dst.DType() {
+	case tensor.Float32:
+		combine[float32](dst, shares, how)
+	case tensor.Float64:
+		combine[float64](dst, shares, how)
+	default:
+		return &fault.Fault{Kind: fault.TypeMismatch, Got: "contributions of " + dst.String(), Want: "float32 or float64"}
+	}
+	return nil
+}
+
+func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) {
+	var total int64
+	for _, s := range shares {
+		total += s.Rows
+	}
+	out := tensor.Data[T](dst)
+	if len(shares) == 1 {
+		copy(out, tensor.Data[T](shares[0].Value))
+		return
+	}
+	for i, s := range shares {
+		weight := T(1)
+		if how == ops.MergeMean {
+			weight = T(s.Rows) / T(total)
+		}
+		if i == 0 {
+			kernel.Scale(out, tensor.Data[T](s.Value), weight, 0, true)
+			continue
+		}
+		kernel.Axpy(out, tensor.Data[T](s.Value), weight)
+	}
+}
+
+// State merges values of persistable state that each trainer computed from the same old value: their mean weighted by rows, or the old
+// value plus every trainer's change. old and dst may be the same tensor only for the mean.
+func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
+	if how == ops.MergeMean {
+		return Gradients(dst, shares, how)
+	}
+	switch dst.DType() {
+	case tensor.Float32:
+		addChanges[float32](dst, old, shares)
+	case tensor.Float64:
+		addChanges[float64](dst, old, shares)
+	case tensor.Int64:
+		addChanges[int64](dst, old, shares)
+	case tensor.Int32:
+		addChanges[int32](dst, old, shares)
+	default:
+		return &fault.Fault{Kind: fault.TypeMismatch, Got: fmt.Sprintf("state of %v", dst), Want: "a number"}
+	}
+	return nil
+}
+
+func addChanges[T float32 | float64 | int64 | int32](dst, old *tensor.Tensor, shares []Share) {
+	out, before := tensor.Data[T](dst), tensor.Data[T](old)
+	copy(out, before)
+	for _, s := range shares {
+		for i, x := range tensor.Data[T](s.Value) {
+			out[i] += x - before[i]
+		}
+	}
+}

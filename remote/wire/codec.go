@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// dataField is the number of VariableChunk.data.
+const dataField = 7
+
+// maxHeader bounds the encoded VariableChunk without its data.
+const maxHeader = 64 << 10
+
+// codec encodes protobuf messages, and Outgoing and Incoming without copying their data.
+type codec struct{}
+
+var _ encoding.CodecV2 = codec{}
+
+// Name is "proto": on the wire nothing distinguishes this codec from gRPC's default.
+func (codec) Name() string { return "proto" }
+
+// Outgoing is a VariableChunk whose data is sent from where it lies: from Data, which must not be written until the call that sends it has
+// ended, or from Buffer, which the transport frees.
+type Outgoing struct {
+	Header *rpc.VariableChunk // without data
+	Data   []byte
+	Buffer mem.Buffer
+}
+
+// Incoming receives one VariableChunk. Place is called with the header and the number of data bytes that follow, and
+// returns where they go; an error from it ends the stream.
+type Incoming struct {
+	Place func(header *rpc.VariableChunk, n int) ([]byte, error)
+}
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	switch m := v.(type) {
+	case *Outgoing:
+		head, err := proto.Marshal(m.Header)
+		if err != nil {
+			return nil, err
+		}
+		head = protowire.AppendTag(head, dataField, protowire.BytesType)
+		data := m.Buffer
+		if data == nil {
+			data = mem.SliceBuffer(m.Data)
+		}
+		head = protowire.AppendVarint(head, uint64(data.Len()))
+		return mem.BufferSlice{mem.SliceBuffer(head), data}, nil
+	case proto.Message:
+		b, err := proto.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return nil, fmt.Errorf("wire: cannot encode %T", v)
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	switch m := v.(type) {
+	case *Incoming:
+		return m.decode(data)
+	case proto.Message:
+		buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+		defer buf.Free()
+		return proto.Unmarshal(buf.ReadOnlyData(), m)
+	}
+	return fmt.Errorf("wire: cannot decode into %T", v)
+}
+
+// decode finds the header, which precedes the data, asks where the data goes, and copies it there. Fields behind the data, which other
+// implementations may write, are not accepted: the header must be whole before memory is chosen.
+func (m *Incoming) decode(data mem.BufferSlice) error {
+	total := data.Len()
+	r := data.Reader()
+	defer r.Close()
+	head := make([]byte, min(total, maxHeader))
+	n, err := io.ReadFull(r, head)
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		return err
+	}
+	head = head[:n]
+	at, size, err := splitHeader(head)
+	if err != nil {
+		return err
+	}
+	header := &rpc.VariableChunk{}
+	if err := proto.Unmarshal(head[:at.header], header); err != nil {
+		return err
+	}
+	if at.data+size != total {
+		return fmt.Errorf("wire: a chunk of %d bytes announces %d of data", total, size)
+	}
+	dst, err := m.Place(header, size)
+	if err != nil {
+		return err
+	}
+	if len(dst) != size {
+		return fmt.Errorf("wire: room for %d bytes where %d arrive", len(dst), size)
+	}
+	done := copy(dst, head[at.data:])
+	_, err = io.ReadFull(r, dst[done:])
+	return err
+}
+
+// offsets are positions in an encoded chunk: where the header ends and where the data begins.
+type offsets struct{ header, data int }
+
+func splitHeader(b []byte) (offsets, int, error) {
+	at := 0
+	for at < len(b) {
+		num, typ, n := protowire.ConsumeTag(b[at:])
+		if n < 0 {
+			return offsets{}, 0, protowire.ParseError(n)
+		}
+		if num == dataField && typ == protowire.BytesType {
+			size, m := protowire.ConsumeVarint(b[at+n:])
+			if m < 0 {
+				return offsets{}, 0, protowire.ParseError(m)
+			}
+			if size > 1<<31 {
+				return offsets{}, 0, fmt.Errorf("wire: a chunk with %d bytes of data", size)
+			}
+			return offsets{header: at, data: at + n + m}, int(size), nil
+		}
+		m := protowire.ConsumeFieldValue(num, typ, b[at+n:])
+		if m < 0 {
+			return offsets{}, 0, protowire.ParseError(m)
+		}
+		at += n + m
+	}
+	return offsets{header: at, data: at}, 0, nil
+}

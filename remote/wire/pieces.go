@@ -1,0 +1,47 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// SendPieces cuts an encoded message into pieces of ChunkBytes and sends each. There is always at least one.
+func SendPieces(m proto.Message, send func(piece []byte) error) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	for {
+		n := min(len(b), ChunkBytes)
+		if err := send(b[:n:n]); err != nil {
+			return err
+		}
+		if b = b[n:]; len(b) == 0 {
+			return nil
+		}
+	}
+}
+
+// ReceivePieces joins pieces until io.EOF and decodes them into m. More than limit bytes in all are refused as they arrive.
+func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
+	var b []byte
+	for {
+		piece, err := recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if len(piece) > limit-len(b) {
+			return &fault.Fault{Kind: fault.TooLarge, Got: "a message of more than " + fmt.Sprint(limit) + " bytes"}
+		}
+		b = append(b, piece...)
+	}
+	return fault.Wrap(fault.Corrupt, "message", proto.Unmarshal(b, m))
+}
