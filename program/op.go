@@ -1,6 +1,9 @@
 package program
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // An Op is one operator: a type that the registry knows, variable names by slot, and attributes.
 type Op struct {
@@ -10,8 +13,8 @@ type Op struct {
 	Attrs    map[string]Attr
 	IsTarget bool
 
-	unknown []byte
-	slots   map[string][]byte // unknown fields of OpDesc.Var by "i:slot" and "o:slot"
+	unknown []byte            // of OpDesc
+	rest    map[string][]byte // unknown fields of slots and attributes, by a prefix and the name
 }
 
 // Reserved names of Fluid.
@@ -58,7 +61,7 @@ func names(slots map[string][]string) []string {
 
 // Clone returns a copy that shares nothing with op.
 func (op *Op) Clone() *Op {
-	c := &Op{Type: op.Type, IsTarget: op.IsTarget, unknown: slices.Clone(op.unknown)}
+	c := &Op{Type: op.Type, IsTarget: op.IsTarget, unknown: op.unknown}
 	c.Inputs, c.Outputs = cloneSlots(op.Inputs), cloneSlots(op.Outputs)
 	if op.Attrs != nil {
 		c.Attrs = make(map[string]Attr, len(op.Attrs))
@@ -66,12 +69,7 @@ func (op *Op) Clone() *Op {
 			c.Attrs[name] = cloneAttr(a)
 		}
 	}
-	if op.slots != nil {
-		c.slots = make(map[string][]byte, len(op.slots))
-		for slot, b := range op.slots {
-			c.slots[slot] = slices.Clone(b)
-		}
-	}
+	c.rest = maps.Clone(op.rest)
 	return c
 }
 

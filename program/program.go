@@ -25,8 +25,8 @@ type Program struct {
 	Startup *Program // gives the persistable variables their initial values; nil in a startup program itself
 	Version int64    // writer's version as in Fluid: major*1000000 + minor*1000 + patch
 
-	counters map[string]int // next number per prefix of UniqueName
-	extra    programExtra   // what the IR does not interpret, kept for the round trip
+	counters map[string]int // next number per prefix of UniqueName, nil until the first call
+	rest     []byte         // of ProgramDesc: everything that is not in the fields above
 }
 
 // New returns a program of one empty block, with an empty startup program.
@@ -64,15 +64,4 @@ func (p *Program) Block(index BlockIndex) (*Block, error) {
 		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("block %d", index), Want: fmt.Sprintf("0 to %d", len(p.Blocks)-1)}
 	}
 	return p.Blocks[index], nil
-}
-
-// UniqueName returns prefix_0, prefix_1, ... in the order of the calls. The numbering belongs to the program, so
-// the same calls give the same names in every process.
-func (p *Program) UniqueName(prefix string) string {
-	if p.counters == nil {
-		p.counters = map[string]int{}
-	}
-	n := p.counters[prefix]
-	p.counters[prefix]++
-	return fmt.Sprintf("%s_%d", prefix, n)
 }

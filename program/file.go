@@ -1,0 +1,121 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Load reads a program file; see Decode. Its faults name the path.
+func Load(path string, limits Limits) (*Program, error) {
+	data, err := readFile(path, limits.withDefaults().Bytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Decode(data, limits)
+	if err != nil {
+		return nil, inFile(path, err)
+	}
+	return p, nil
+}
+
+// readFile reads a file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: path, Err: err}
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a longer file", Want: fmt.Sprintf("at most %d bytes", limit)}
+	}
+	return data, nil
+}
+
+// inFile puts the path before the place of each fault.
+func inFile(path string, err error) error {
+	var list fault.List
+	if errors.As(err, &list) {
+		named := make(fault.List, len(list))
+		for i, f := range list {
+			named[i] = inPath(path, f)
+		}
+		return named
+	}
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return inPath(path, f)
+	}
+	return err
+}
+
+func inPath(path string, f *fault.Fault) *fault.Fault {
+	c := *f
+	if c.Where == "" {
+		c.Where = path
+	} else {
+		c.Where = path + ": " + c.Where
+	}
+	return &c
+}
+
+// Save writes the program to a file. The file appears whole or not at all, also when the machine stops meanwhile.
+func (p *Program) Save(path string) error {
+	data, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	return fault.Wrap(fault.InvalidArgument, path, writeFile(path, data))
+}
+
+func writeFile(path string, data []byte) (err error) {
+	folder := filepath.Dir(path)
+	temp, err := os.CreateTemp(folder, "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			temp.Close()
+			os.Remove(temp.Name())
+		}
+	}()
+	if _, err = temp.Write(data); err != nil {
+		return err
+	}
+	if err = temp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = temp.Sync(); err != nil {
+		return err
+	}
+	if err = temp.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(folder)
+}
+
+// syncFolder makes a rename durable.
+func syncFolder(folder string) error {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
