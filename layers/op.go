@@ -1,0 +1,92 @@
+package layers
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// In names variables by slot of an op.
+type In map[string][]Variable
+
+// Attrs names attributes of an op. An int, int64 or float64 is converted to the type that the op declares.
+type Attrs map[string]program.Attr
+
+// Outputs are the variables that an op writes, by slot.
+type Outputs struct {
+	model *Model
+	slots In
+}
+
+// One returns the first variable of a slot, poisoned when the slot is empty.
+func (o Outputs) One(slot string) Variable {
+	if vs := o.slots[slot]; len(vs) > 0 {
+		return vs[0]
+	}
+	return Variable{model: o.model}
+}
+
+// All returns the variables of a slot.
+func (o Outputs) All(slot string) []Variable { return o.slots[slot] }
+
+// Op appends any registered op to m. Every output slot that is not dispensable gets one new variable. OpInto is for outputs that
+// exist or are many.
+func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
+	l := opLayer(m, opType, in)
+	def, ok := ops.Lookup(opType)
+	if !ok && !l.failed {
+		l.mistake(&fault.Fault{Kind: fault.Unsupported, Op: opType, Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"})
+	}
+	if l.failed {
+		return Outputs{model: m}
+	}
+	out := In{}
+	for _, slot := range def.Outputs {
+		if !slot.Dispensable {
+			out[slot.Name] = []Variable{l.temporary()}
+		}
+	}
+	return l.finish(opType, in, attrs, out)
+}
+
+// OpInto appends any registered op to m that writes to the given variables. NewVariables makes new ones.
+func OpInto(m *Model, opType string, in In, attrs Attrs, out In) Outputs {
+	l := opLayer(m, opType, in, out)
+	return l.finish(opType, in, attrs, out)
+}
+
+// NewVariables declares n variables for OpInto, whose types follow from the op that writes them. They are named
+// prefix.tmp_0 and so on. Each must be written before it is read.
+func NewVariables(m *Model, prefix string, n int) []Variable {
+	l := begin(m, prefix, nil)
+	vs := make([]Variable, n)
+	for i := range vs {
+		vs[i] = l.temporary()
+	}
+	return vs
+}
+
+func opLayer(m *Model, opType string, slots ...In) *layer {
+	var all []Variable
+	for _, in := range slots {
+		for _, slot := range sortedSlots(in) {
+			all = append(all, in[slot]...)
+		}
+	}
+	if len(all) == 0 {
+		return begin(m, opType, nil)
+	}
+	l := start(opType, nil, nil, all...)
+	if !l.failed && l.model != m {
+		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: all[0].Name(), Got: "a variable of another model", Want: "inputs of the model that the op is appended to"})
+	}
+	return l
+}
+
+func (l *layer) finish(opType string, in In, attrs Attrs, out In) Outputs {
+	l.write(opType, in, attrs, out)
+	if l.failed {
+		return Outputs{model: l.model}
+	}
+	return Outputs{l.model, out}
+}

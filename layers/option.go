@@ -1,0 +1,104 @@
+package layers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// An Option changes a default of a layer. An option that a layer does not know is a mistake.
+type Option struct {
+	name string
+	set  func(*settings)
+}
+
+// settings holds what options set.
+type settings struct {
+	name    string
+	param   ParamAttr
+	bias    ParamAttr
+	noBias  bool
+	act     string
+	dims    []int64
+	dtype   tensor.DType
+	noBatch bool
+
+	flatten    int
+	stride     [2]int32
+	padding    [2]int32
+	dilation   [2]int32
+	groups     int32
+	global     bool
+	ceilMode   bool
+	inclusive  bool
+	isTest     bool
+	sparse     bool
+	padID      int64
+	epsilon    float64
+	momentum   float64
+	upscale    bool
+	softLabel  bool
+	ignore     int64
+	axis       int
+	keepDims   bool
+	transposed [2]bool
+	alpha      float64
+	beginNorm  int
+	k          int
+}
+
+func defaults() settings {
+	return settings{
+		dtype: tensor.Float32, flatten: 1, stride: [2]int32{1, 1}, dilation: [2]int32{1, 1}, groups: 1,
+		padID: -1, epsilon: 1e-5, momentum: 0.9, ignore: -100, axis: -1, alpha: 1, beginNorm: 1, k: 1,
+	}
+}
+
+// Name names the layer: its result is called name, its parameters name.w_0, name.b_0 and its intermediate results name.tmp_0.
+func Name(name string) Option { return Option{"Name", func(s *settings) { s.name = name }} }
+
+// Param sets how the weight of a layer is created.
+func Param(attr ParamAttr) Option { return Option{"Param", func(s *settings) { s.param = attr }} }
+
+// Bias sets how the bias of a layer is created.
+func Bias(attr ParamAttr) Option { return Option{"Bias", func(s *settings) { s.bias = attr }} }
+
+// NoBias leaves the bias out.
+func NoBias() Option { return Option{"NoBias", func(s *settings) { s.noBias = true }} }
+
+// Act appends an activation by the type of its op, such as "relu", "tanh" or "softmax".
+func Act(opType string) Option { return Option{"Act", func(s *settings) { s.act = opType }} }
+
+// NumFlattenDims sets how many leading axes of the input of FC are rows of its matrix; the others are flattened to columns. The default
+// is 1.
+func NumFlattenDims(n int) Option {
+	return Option{"NumFlattenDims", func(s *settings) { s.flatten = n }}
+}
+
+// DType sets the element type of a result; the default is float32.
+func DType(dtype tensor.DType) Option { return Option{"DType", func(s *settings) { s.dtype = dtype }} }
+
+// Axis sets the axis that a layer works along, counted from the end when negative.
+func Axis(axis int) Option { return Option{"Axis", func(s *settings) { s.axis = axis }} }
+
+// Epsilon sets the small number that keeps a division or logarithm finite.
+func Epsilon(epsilon float64) Option {
+	return Option{"Epsilon", func(s *settings) { s.epsilon = epsilon }}
+}
+
+// IsTest builds the layer as it behaves after training: dropout passes values on, batch norm uses the moving statistics.
+func IsTest() Option { return Option{"IsTest", func(s *settings) { s.isTest = true }} }
+
+// apply applies options and returns a fault when one is not among those that the layer takes.
+func (s *settings) apply(layer string, opts []Option, takes []string) *fault.Fault {
+	for _, o := range opts {
+		if !slices.Contains(takes, o.name) {
+			return &fault.Fault{Kind: fault.InvalidArgument, Where: "layer " + layer, Got: fmt.Sprintf("option %s", o.name), Want: "one of " + strings.Join(takes, ", ")}
+		}
+		o.set(s)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package optimizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// An Optimizer appends to a model what makes it learn.
+type Optimizer struct {
+	rule   Rule
+	rate   source
+	noRate bool // the rule does not read the rate
+	settings
+	mistake *fault.Fault // of the construction; reported where it is used
+}
+
+// A Rule builds the update of one parameter. It is called once for each.
+type Rule func(*Update)
+
+// Custom returns an optimizer that updates every parameter by rule.
+//
+// Options: Regularize, ClipGradients.
+func Custom[R Rate](rate R, rule Rule, opts ...Option) *Optimizer {
+	return build(rate, "Custom", opts, nil, func(settings) Rule { return rule })
+}
+
+// build makes an optimizer whose rule depends on options. takes lists the options beside those that every optimizer takes.
+func build[R Rate](rate R, name string, opts []Option, takes []string, rule func(settings) Rule) *Optimizer {
+	o := &Optimizer{rate: sourceOf(rate), settings: defaults()}
+	takes = append([]string{"Regularize", "ClipGradients"}, takes...)
+	for _, opt := range opts {
+		if !slices.Contains(takes, opt.name) {
+			o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name, Got: "option " + opt.name, Want: "one of " + strings.Join(takes, ", "), Site: site()}
+			continue
+		}
+		opt.set(&o.settings)
+	}
+	o.rule = rule(o.settings)
+	if o.rule == nil {
+		o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name, Got: "no rule", Want: "a function that builds an update", Site: site()}
+	}
+	return o
+}
+
+// Minimize appends the backward pass of loss and the updates of the given parameters, all trainable ones when none is given.
+// It returns the parameters with their gradients as the backward pass computed them.
+func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable) []Pair {
+	pairs := AppendBackward(loss, parameters...)
+	o.Apply(pairs)
+	return pairs
+}
+
+// Apply appends the learning rate, clipping, regularization and the updates for gradients that exist. Use it after
+// AppendBackward when the gradients are to be changed in between.
+func (o *Optimizer) Apply(pairs []Pair) {
+	if len(pairs) == 0 {
+		return
+	}
+	m := pairs[0].Param.Model()
+	if o.mistake != nil {
+		m.Report(o.mistake)
+		return
+	}
+	var rate layers.Variable
+	if !o.noRate {
+		if rate = o.rate.build(m, pairs[0].Param.DType()); !rate.OK() {
+			return
+		}
+	}
+	pairs = slices.Clone(pairs)
+	if o.clip != nil {
+		pairs = o.clip(pairs)
+	}
+	for _, p := range pairs {
+		p = o.regularize(p)
+		p.Build(func() { o.update(p, rate) })
+	}
+}
+
+// regularize adds the gradient of the penalty: that of the parameter's settings, else that of the optimizer.
+func (o *Optimizer) regularize(p Pair) Pair {
+	penalty := p.Param.Model().Settings(p.Param.Name()).Regularizer
+	if penalty == nil {
+		penalty = o.penalty
+	}
+	if penalty != nil {
+		p.Build(func() { p.Grad = layers.Sums([]layers.Variable{p.Grad, penalty(p.Param)}) })
+	}
+	return p
+}
+
+func (o *Optimizer) update(p Pair, rate layers.Variable) {
+	m := p.Param.Model()
+	u := &Update{Param: p.Param, Grad: p.Grad, model: m}
+	if !o.noRate {
+		u.Rate = rate
+		if rate.DType() != p.Param.DType() {
+			u.Rate = layers.Cast(u.Rate, p.Param.DType())
+		}
+		if factor := m.Settings(p.Param.Name()).LearningRate; factor != 1 {
+			u.Rate = layers.Scale(u.Rate, factor, 0)
+		}
+	}
+	o.rule(u)
+}
+
+// A source is where a learning rate comes from.
+type source struct {
+	constant float64
+	schedule Schedule // nil for a constant
+}
+
+// Rate is what a learning rate may be: a number or a Schedule.
+type Rate interface{ float64 | int | Schedule }
+
+func sourceOf[R Rate](rate R) source {
+	switch r := any(rate).(type) {
+	case float64:
+		return source{constant: r}
+	case int:
+		return source{constant: float64(r)}
+	case Schedule:
+		return source{schedule: r}
+	}
+	return source{}
+}
+
+// build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so
+// that it can be changed by feeding or loading.
+func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
+	if s.schedule == nil {
+		return m.State(m.UniqueName("learning_rate"), dtype, []int64{1}, layers.Constant(s.constant))
+	}
+	var rate layers.Variable
+	m.As(program.RoleLRSched, nil, func() { rate = s.schedule(step(m, dtype)) })
+	if rate.OK() && !slices.Equal(rate.Dims(), []int64{1}) {
+		m.Report(&fault.Fault{Kind: fault.ShapeMismatch, Variable: rate.Name(), Got: fmt.Sprintf("a learning rate %v", rate), Want: "dims [1]"})
+		return layers.Variable{}
+	}
+	return rate
+}
+
+func site() string {
+	return program.CallSite("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
+}

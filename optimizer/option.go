@@ -1,0 +1,77 @@
+package optimizer
+
+import "github.com/edl-go/edl/layers"
+
+// An Option changes a default of an optimizer. An option that the optimizer does not know is a mistake.
+type Option struct {
+	name string
+	set  func(*settings)
+}
+
+type settings struct {
+	penalty  layers.Regularizer
+	clip     Clip
+	epsilon  *float64
+	beta1    float64
+	beta2    float64
+	decay    float64
+	momentum float64
+	nesterov bool
+	centered bool
+	l1, l2   float64
+	power    float64
+}
+
+func defaults() settings {
+	return settings{beta1: 0.9, beta2: 0.999, decay: 0.95, power: -0.5}
+}
+
+// epsilonOr returns the epsilon that the user set, else that of the rule.
+func (s settings) epsilonOr(fallback float64) float64 {
+	if s.epsilon != nil {
+		return *s.epsilon
+	}
+	return fallback
+}
+
+// Regularize adds the gradient of a penalty to every gradient whose parameter has no regularizer of its own, after clipping.
+func Regularize(penalty layers.Regularizer) Option {
+	return Option{"Regularize", func(s *settings) { s.penalty = penalty }}
+}
+
+// ClipGradients limits gradients before they are used.
+func ClipGradients(clip Clip) Option {
+	return Option{"ClipGradients", func(s *settings) { s.clip = clip }}
+}
+
+// Epsilon sets the small number that keeps a divisor away from 0.
+func Epsilon(epsilon float64) Option {
+	return Option{"Epsilon", func(s *settings) { s.epsilon = &epsilon }}
+}
+
+// Betas sets how much of the first and of the second moment stays from step to step. The defaults are 0.9 and 0.999.
+func Betas(beta1, beta2 float64) Option {
+	return Option{"Betas", func(s *settings) { s.beta1, s.beta2 = beta1, beta2 }}
+}
+
+// Decay sets how much of the mean of squared gradients stays from step to step. The default is 0.95.
+func Decay(decay float64) Option { return Option{"Decay", func(s *settings) { s.decay = decay }} }
+
+// WithMomentum sets how much of the last step is added to the next one. The default is 0.
+func WithMomentum(momentum float64) Option {
+	return Option{"WithMomentum", func(s *settings) { s.momentum = momentum }}
+}
+
+// Nesterov looks ahead along the velocity.
+func Nesterov() Option { return Option{"Nesterov", func(s *settings) { s.nesterov = true }} }
+
+// Centered divides by the variance of the gradients in place of their mean square.
+func Centered() Option { return Option{"Centered", func(s *settings) { s.centered = true }} }
+
+// Penalties sets the weights of the L1 and L2 penalties inside Ftrl. The defaults are 0.
+func Penalties(l1, l2 float64) Option {
+	return Option{"Penalties", func(s *settings) { s.l1, s.l2 = l1, l2 }}
+}
+
+// Power sets the exponent of the sum of squared gradients in Ftrl. The default is -0.5.
+func Power(power float64) Option { return Option{"Power", func(s *settings) { s.power = power }} }

@@ -1,0 +1,122 @@
+package optimizer
+
+import "github.com/edl-go/edl/layers"
+
+// SGD is stochastic gradient descent: p -= rate g.
+func SGD[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "SGD", opts, nil, func(settings) Rule {
+		return func(u *Update) { u.step("sgd", nil) }
+	})
+}
+
+// Momentum adds a share mu of the last velocity: v = mu v + g; p -= rate v. With Nesterov, p -= rate (g + mu v).
+//
+// Options: Nesterov and those of every optimizer.
+func Momentum[R Rate](rate R, mu float64, opts ...Option) *Optimizer {
+	return build(rate, "Momentum", opts, []string{"Nesterov"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("momentum", layers.Attrs{"mu": mu, "use_nesterov": s.nesterov}, state{"Velocity", "VelocityOut", u.State("velocity", 0)})
+		}
+	})
+}
+
+// Adagrad divides by the root of the sum of squared gradients: m += g²; p -= rate g / (√m + ε). ε is 1e-6.
+//
+// Options: Epsilon and those of every optimizer.
+func Adagrad[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "Adagrad", opts, []string{"Epsilon"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("adagrad", layers.Attrs{"epsilon": s.epsilonOr(1e-6)}, state{"Moment", "MomentOut", u.State("moment", 0)})
+		}
+	})
+}
+
+// DecayedAdagrad is Adagrad with a decaying mean in place of the sum: m = d m + (1-d) g². ε is 1e-6.
+//
+// Options: Decay, Epsilon and those of every optimizer.
+func DecayedAdagrad[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "DecayedAdagrad", opts, []string{"Decay", "Epsilon"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("decayed_adagrad", layers.Attrs{"decay": s.decay, "epsilon": s.epsilonOr(1e-6)}, state{"Moment", "MomentOut", u.State("moment", 0)})
+		}
+	})
+}
+
+// Adam scales each step by estimates of the first two moments of the gradient: m₁ = β₁m₁ + (1-β₁)g; m₂ = β₂m₂ + (1-β₂)g²;
+// p -= rate √(1-β₂ᵗ)/(1-β₁ᵗ) m₁/(√m₂ + ε). ε is 1e-8. (Kingma and Ba 2014.)
+//
+// Options: Betas, Epsilon and those of every optimizer.
+func Adam[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "Adam", opts, []string{"Betas", "Epsilon"}, func(s settings) Rule {
+		return func(u *Update) {
+			moment1, moment2 := u.State("moment1", 0), u.State("moment2", 0)
+			power1, next1 := u.power("beta1_pow_acc", s.beta1)
+			power2, next2 := u.power("beta2_pow_acc", s.beta2)
+			power1.in, power2.in = "Beta1Pow", "Beta2Pow"
+			u.step("adam", layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-8)},
+				state{"Moment1", "Moment1Out", moment1}, state{"Moment2", "Moment2Out", moment2}, power1, power2)
+			next1()
+			next2()
+		}
+	})
+}
+
+// Adamax is Adam with the largest gradient in place of the second moment: u = max(|g|, β₂u + ε); p -= rate/(1-β₁ᵗ) m/u. ε is 1e-8.
+//
+// Options: Betas, Epsilon and those of every optimizer.
+func Adamax[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "Adamax", opts, []string{"Betas", "Epsilon"}, func(s settings) Rule {
+		return func(u *Update) {
+			moment, norm := u.State("moment", 0), u.State("inf_norm", 0)
+			power, next := u.power("beta1_pow_acc", s.beta1)
+			power.in = "Beta1Pow"
+			u.step("adamax", layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-8)},
+				state{"Moment", "MomentOut", moment}, state{"InfNorm", "InfNormOut", norm}, power)
+			next()
+		}
+	})
+}
+
+// Adadelta has no rate: it steps in the units of its earlier steps. a = ρa + (1-ρ)g²; d = -√((b+ε)/(a+ε)) g; b = ρb + (1-ρ)d²; p += d.
+// ρ is Decay, ε is 1e-6. (Zeiler 2012.)
+//
+// Options: Decay, Epsilon and those of every optimizer.
+func Adadelta(opts ...Option) *Optimizer {
+	o := build(1, "Adadelta", opts, []string{"Decay", "Epsilon"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("adadelta", layers.Attrs{"rho": s.decay, "epsilon": s.epsilonOr(1e-6)},
+				state{"AvgSquaredGrad", "AvgSquaredGradOut", u.State("avg_squared_grad", 0)},
+				state{"AvgSquaredUpdate", "AvgSquaredUpdateOut", u.State("avg_squared_update", 0)})
+		}
+	})
+	o.noRate = true
+	return o
+}
+
+// RMSProp divides the step by the root of the mean of squared gradients: s = ρs + (1-ρ)g²; m = µm + rate g/√(s + ε); p -= m. ρ is Decay, µ is
+// WithMomentum, ε is 1e-6. Centered subtracts the square of the mean gradient from s.
+//
+// Options: Decay, Epsilon, WithMomentum, Centered and those of every optimizer.
+func RMSProp[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "RMSProp", opts, []string{"Decay", "Epsilon", "WithMomentum", "Centered"}, func(s settings) Rule {
+		return func(u *Update) {
+			states := []state{{"Moment", "MomentOut", u.State("momentum", 0)}, {"MeanSquare", "MeanSquareOut", u.State("mean_square", 0)}}
+			if s.centered {
+				states = append(states, state{"MeanGrad", "MeanGradOut", u.State("mean_grad", 0)})
+			}
+			u.step("rmsprop", layers.Attrs{"decay": s.decay, "epsilon": s.epsilonOr(1e-6), "momentum": s.momentum, "centered": s.centered}, states...)
+		}
+	})
+}
+
+// Ftrl follows the regularized leader, for sparse linear models: see the documentation of the op ftrl. (McMahan et al. 2013.)
+//
+// Options: Penalties, Power and those of every optimizer.
+func Ftrl[R Rate](rate R, opts ...Option) *Optimizer {
+	return build(rate, "Ftrl", opts, []string{"Penalties", "Power"}, func(s settings) Rule {
+		return func(u *Update) {
+			u.step("ftrl", layers.Attrs{"l1": s.l1, "l2": s.l2, "lr_power": s.power},
+				state{"SquaredAccumulator", "SquaredAccumOut", u.State("squared", 0)}, state{"LinearAccumulator", "LinearAccumOut", u.State("linear", 0)})
+		}
+	})
+}

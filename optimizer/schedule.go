@@ -1,0 +1,141 @@
+package optimizer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Schedule builds the learning rate [1] of a step. Its argument holds the number of the step, [1], 0 in the first one, and is exact below 2²⁴.
+// Its ops run once per global step, whatever number of machines take part.
+type Schedule func(step layers.Variable) layers.Variable
+
+// step returns the number of the step as a number of the given type. The counter behind it starts at -1 and is
+// incremented before it is read.
+func step(m *layers.Model, dtype tensor.DType) layers.Variable {
+	counter, ok := m.Variable(program.LRDecayCounter)
+	if !ok {
+		counter = m.State(program.LRDecayCounter, tensor.Int64, []int64{1}, layers.Constant(-1))
+		layers.Increment(counter, 1)
+	}
+	return layers.Cast(counter, dtype)
+}
+
+// constant returns a value [1] of the type of like.
+func constant(like layers.Variable, value float64) layers.Variable {
+	if !like.OK() {
+		return like
+	}
+	return layers.FillConstant(like.Model(), value, []int64{1}, layers.DType(like.DType()))
+}
+
+// atLeast reports a mistake on the model of step, and returns a poisoned variable, unless value is at least least.
+func atLeast(step layers.Variable, name string, value, least float64) (layers.Variable, bool) {
+	if value >= least && !math.IsInf(value, 0) {
+		return step, true
+	}
+	if step.OK() {
+		step.Model().Report(&fault.Fault{Kind: fault.InvalidArgument, Where: "schedule", Got: fmt.Sprintf("%s %v", name, value), Want: fmt.Sprintf("at least %v", least)})
+	}
+	return layers.Variable{}, false
+}
+
+// Exponential is rate · decay^(step/steps). With staircase, the exponent is rounded down.
+func Exponential(rate float64, steps int, decay float64, staircase bool) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		periods, ok := periods(step, steps, staircase)
+		if !ok {
+			return periods
+		}
+		factor := layers.Pow(constant(step, decay), periods)
+		return layers.Mul(factor, constant(step, rate))
+	}
+}
+
+// NaturalExp is rate · exp(-decay · step/steps). With staircase, the quotient is rounded down.
+func NaturalExp(rate float64, steps int, decay float64, staircase bool) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		periods, ok := periods(step, steps, staircase)
+		if !ok {
+			return periods
+		}
+		return layers.Scale(layers.Exp(layers.Scale(periods, -decay, 0)), rate, 0)
+	}
+}
+
+// InverseTime is rate / (1 + decay · step/steps). With staircase, the quotient is rounded down.
+func InverseTime(rate float64, steps int, decay float64, staircase bool) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		periods, ok := periods(step, steps, staircase)
+		if !ok {
+			return periods
+		}
+		return layers.Div(constant(step, rate), layers.Scale(periods, decay, 1))
+	}
+}
+
+// periods is step/steps, rounded down for a staircase.
+func periods(step layers.Variable, steps int, staircase bool) (layers.Variable, bool) {
+	if bad, ok := atLeast(step, "steps", float64(steps), 1); !ok {
+		return bad, false
+	}
+	quotient := layers.Div(step, constant(step, float64(steps)))
+	if staircase {
+		quotient = layers.Floor(quotient)
+	}
+	return quotient, true
+}
+
+// Polynomial falls from rate to end within a number of steps: (rate - end) · (1 - min(step, steps)/steps)^power + end. With cycle, steps
+// grows to the next multiple of itself that step does not pass, so the rate rises again after each end.
+func Polynomial(rate float64, steps int, end, power float64, cycle bool) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		if bad, ok := atLeast(step, "steps", float64(steps), 1); !ok {
+			return bad
+		}
+		total := constant(step, float64(steps))
+		if cycle {
+			cycles := layers.Max(layers.Ceil(layers.Div(step, total)), constant(step, 1))
+			total = layers.Mul(total, cycles)
+		} else {
+			step = layers.Min(step, total)
+		}
+		left := layers.Scale(layers.Div(step, total), -1, 1)
+		return layers.Scale(layers.Pow(left, constant(step, power)), rate-end, end)
+	}
+}
+
+// Noam rises over warmup steps and then falls with the root of the step: d^-½ · min(n^-½, n · warmup^-1.5), where n is step+1 and d
+// the width of the model. (Vaswani et al. 2017.)
+func Noam(width, warmup int) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		if bad, ok := atLeast(step, "width", float64(width), 1); !ok {
+			return bad
+		}
+		if bad, ok := atLeast(step, "warmup", float64(warmup), 1); !ok {
+			return bad
+		}
+		n := layers.Scale(step, 1, 1)
+		falling := layers.Pow(n, constant(step, -0.5))
+		rising := layers.Scale(n, math.Pow(float64(warmup), -1.5), 0)
+		return layers.Scale(layers.Min(falling, rising), math.Pow(float64(width), -0.5), 0)
+	}
+}
+
+// Cosine falls along half a cosine, once per epoch: rate · ½(cos(epoch · π/epochs) + 1), where epoch is step/stepsPerEpoch rounded down.
+func Cosine(rate float64, stepsPerEpoch, epochs int) Schedule {
+	return func(step layers.Variable) layers.Variable {
+		if bad, ok := atLeast(step, "epochs", float64(epochs), 1); !ok {
+			return bad
+		}
+		epoch, ok := periods(step, stepsPerEpoch, true)
+		if !ok {
+			return epoch
+		}
+		return layers.Scale(layers.Cos(layers.Scale(epoch, math.Pi/float64(epochs), 0)), rate/2, rate/2)
+	}
+}
