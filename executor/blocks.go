@@ -1,0 +1,83 @@
+package executor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/edl-go/edl/executor/internal/plan"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// blocks runs single blocks of a program for listen_and_serv. A block's own variables live in the arena of its plan; those of
+// enclosing blocks are shared by all blocks, the persistable ones in the executor's scope and the others in a child of it.
+type blocks struct {
+	program *program.Program
+	env     ops.Env
+	scope   *Scope
+
+	mu    sync.Mutex
+	plans map[program.BlockIndex]*blockPlan
+}
+
+// A blockPlan is compiled when its block runs first. Its lock keeps one block from running twice at a time.
+type blockPlan struct {
+	mu   sync.Mutex
+	plan *plan.Plan
+}
+
+var _ ops.BlockRunner = (*blocks)(nil)
+
+func newBlocks(p *program.Program, scope *Scope, env ops.Env) *blocks {
+	b := &blocks{program: p, env: env, scope: scope.NewChild(), plans: map[program.BlockIndex]*blockPlan{}}
+	b.env.Blocks = b
+	return b
+}
+
+// RunBlock implements ops.BlockRunner. It runs on the caller's goroutine.
+func (b *blocks) RunBlock(ctx context.Context, index program.BlockIndex, step ops.Step) error {
+	p := b.planOf(index)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.plan == nil {
+		block, err := b.program.Block(index)
+		if err != nil {
+			return err
+		}
+		if p.plan, err = plan.Compile(plan.Request{Block: block, Scope: b.scope, Env: b.env}); err != nil {
+			return err
+		}
+	}
+	p.plan.SetStep(step)
+	return p.plan.Run(ctx, nil)
+}
+
+func (b *blocks) planOf(index program.BlockIndex) *blockPlan {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.plans[index]
+	if p == nil {
+		p = &blockPlan{}
+		b.plans[index] = p
+	}
+	return p
+}
+
+// Variable implements ops.BlockRunner. A variable of the global block that has no value yet is allocated as it is declared, so
+// that a server can fill it with what it receives.
+func (b *blocks) Variable(name string) (*tensor.Tensor, bool) {
+	if t, ok := b.scope.Find(name); ok {
+		return t, true
+	}
+	declared, ok := b.program.Global().Var(name)
+	if !ok || declared.Kind != program.LoDTensor {
+		return nil, false
+	}
+	t, err := b.scope.Var(name, declared.DType, declared.Dims)
+	if err != nil {
+		return nil, false
+	}
+	b.scope.MarkReady(name)
+	return t, true
+}

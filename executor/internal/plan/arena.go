@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// align is the granule of the arena in elements: 64 bytes of float32, so that rows of different variables do not share a cache line.
+const align = 16
+
+// An arena packs the buffers of one dtype. There is one per dtype so that no memory changes its Go type.
+type arena struct {
+	space  int
+	placed []*buffer // sorted by offset
+	size   int       // in elements
+	memory *tensor.Tensor
+}
+
+// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill.
+func (c *compiler) packArenas() {
+	c.arenas = map[tensor.DType]*arena{}
+	type demand struct {
+		dtype tensor.DType
+		*buffer
+	}
+	var demands []demand
+	seen := map[*buffer]bool{}
+	for _, v := range c.order {
+		if v.place == temporary && !seen[v.buffer] {
+			seen[v.buffer] = true
+			demands = append(demands, demand{v.meta.DType, v.buffer})
+		}
+	}
+	slices.SortStableFunc(demands, func(a, b demand) int { return cmp.Compare(b.elements, a.elements) })
+	for _, d := range demands {
+		a := c.arenas[d.dtype]
+		if a == nil {
+			c.spaces++
+			a = &arena{space: c.spaces}
+			c.arenas[d.dtype] = a
+		}
+		a.place(d.buffer)
+	}
+}
+
+// place gives b the best-fitting gap between the buffers that are alive at the same time, or room at the end.
+func (a *arena) place(b *buffer) {
+	offset, _ := a.fit(b)
+	a.insert(b, offset)
+}
+
+// fit returns the offset of the smallest gap that holds b among the buffers whose intervals meet b's. Without a gap it is the end of
+// those, and ok is false when that is beyond the present size.
+func (a *arena) fit(b *buffer) (offset int, ok bool) {
+	need := rounded(b.elements)
+	best, bestGap, end := -1, 0, 0
+	for _, other := range a.placed {
+		if other.last < b.first || b.last < other.first {
+			continue
+		}
+		if gap := other.offset - end; gap >= need && (best < 0 || gap < bestGap) {
+			best, bestGap = end, gap
+		}
+		end = max(end, other.offset+rounded(other.elements))
+	}
+	if best >= 0 {
+		return best, true
+	}
+	return end, end+need <= a.size
+}
+
+func (a *arena) insert(b *buffer, offset int) {
+	b.offset = offset
+	a.size = max(a.size, offset+rounded(b.elements))
+	at, _ := slices.BinarySearchFunc(a.placed, b, func(x, y *buffer) int { return cmp.Compare(x.offset, y.offset) })
+	a.placed = slices.Insert(a.placed, at, b)
+}
+
+// rounded is the room that n elements take: at least one granule, so that also empty tensors have an address of their own.
+func rounded(n int) int { return max(1, (n+align-1)/align) * align }

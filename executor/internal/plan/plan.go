@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Plan is a compiled block. One goroutine at a time may feed and run it.
+type Plan struct {
+	steps   []step
+	feeds   []feed
+	fetched []*tensor.Tensor
+	written []string // variables of the scope, sorted
+	memory  Memory
+	scope   Scope
+	settled bool // the scope knows that what a run writes has values
+
+	step ops.Step // what env.Step of all kernels points to
+	env  ops.Env
+
+	update   int         // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
+	checks   []*variable // what must be finite
+	dataflow []*dataflow // one per segment, nil unless compiled for a pool
+}
+
+// A step is one op that is ready to run.
+type step struct {
+	op     *program.Op
+	def    *ops.Def
+	kernel ops.Kernel
+	reads  []*variable
+	writes []*variable
+	spans  []span // scratch memory
+}
+
+type feed struct {
+	name  string
+	value *tensor.Tensor // what kernels are bound to; it shares the elements of the tensor that was fed last
+}
+
+// Memory says what a plan allocated of its own, in bytes.
+type Memory struct {
+	Arena   int64 // shared by temporaries and scratch
+	Scratch int64 // scratch that found no gap in the arena
+	Own     int64 // fetched and checked variables
+	Sum     int64 // what the temporaries would take without sharing
+}
+
+// Compile makes a plan. Errors are faults that name op, variable and site.
+func Compile(request Request) (*Plan, error) {
+	c := &compiler{Request: request, variables: map[string]*variable{}, plan: &Plan{scope: request.Scope}}
+	for _, phase := range []func() error{c.infer, c.layOut, c.bind} {
+		if err := phase(); err != nil {
+			return nil, err
+		}
+	}
+	p := c.plan
+	if c.Parallel {
+		predecessors := c.hazards()
+		p.dataflow = []*dataflow{newDataflow(p, predecessors, 0, p.update), newDataflow(p, predecessors, p.update, len(p.steps))}
+	}
+	return p, nil
+}
+
+// Feed shares the elements of t with the variable name until the next Feed of it. Dtype and dims must be those that the plan was
+// compiled for. A name that the plan does not know is ignored.
+func (p *Plan) Feed(name string, t *tensor.Tensor) error {
+	for i := range p.feeds {
+		f := &p.feeds[i]
+		if f.name != name {
+			continue
+		}
+		if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
+			return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprint(t), Want: f.value.String()}
+		}
+		return f.value.Share(t)
+	}
+	return nil
+}
+
+// Feeds returns the names of the variables that must be fed, sorted.
+func (p *Plan) Feeds() []string {
+	names := make([]string, len(p.feeds))
+	for i, f := range p.feeds {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Fetched returns the tensors of the request's Fetch, in its order. They are the plan's or the scope's memory: a run changes them.
+func (p *Plan) Fetched() []*tensor.Tensor { return p.fetched }
+
+// Written returns the names of the scope's variables that a run writes, sorted.
+func (p *Plan) Written() []string { return p.written }
+
+// Trains reports whether a run changes parameters, or exchanges them with other machines.
+func (p *Plan) Trains() bool { return p.update < len(p.steps) }
+
+// SetStep says which step the next run is.
+func (p *Plan) SetStep(s ops.Step) { p.step = s }
+
+// Memory returns what the plan allocated.
+func (p *Plan) Memory() Memory { return p.memory }

@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"log/slog"
+
+	"github.com/edl-go/edl/ops"
+)
+
+// An Option changes how New makes a Local.
+type Option func(*Local)
+
+// WithScope makes the executor work on variables that others see too. The default is a new scope.
+func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
+
+// WithWorkers lets n goroutines run the ops of a step, each as soon as its inputs are ready. Results are the same bits for every n. The
+// default, 1, runs them one after the other on the caller's goroutine.
+func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
+
+// WithComm gives send, recv and barrier ops the wire to the pservers.
+func WithComm(c ops.Comm) Option { return func(l *Local) { l.env.Comm = c } }
+
+// WithServer gives listen_and_serv what it serves with.
+func WithServer(s ops.Server) Option { return func(l *Local) { l.env.Server = s } }
+
+// WithStorage gives save and load ops their files; see NewStorage.
+func WithStorage(s ops.Storage) Option { return func(l *Local) { l.env.Storage = s } }
+
+// WithStep makes next say which step each Run and each Prepared.Run is. By default an executor counts its steps that change parameters
+// or speak to pservers, from 0.
+func WithStep(next func() ops.Step) Option { return func(l *Local) { l.next = next } }
+
+// WithoutFiniteCheck lets a training step go on when its loss or a fetched variable is NaN or infinite. By default the step
+// fails before it changes parameters.
+func WithoutFiniteCheck() Option { return func(l *Local) { l.checkFinite = false } }
+
+// WithLogger reports at debug level what was compiled, and at info level when a startup program runs. The default is silence.
+func WithLogger(log *slog.Logger) Option { return func(l *Local) { l.log = log } }
