@@ -1,0 +1,140 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// MNISTOptions says which images are converted and in what shape.
+type MNISTOptions struct {
+	Dims  []int64 // of an image, such as [784] or [1 28 28]; default one dim
+	First int     // only that many from the front; 0 means all
+	Last  int     // only that many from the end; not together with First
+}
+
+// Bounds on idx files.
+const (
+	maxPixels  = 1 << 20 // of an image
+	mnistLabel = 10      // labels are below
+)
+
+// MNIST converts a pair of idx files, gzipped or not, into samples of image float32 and label int64[1], and returns the
+// number of samples. A pixel x becomes x/255*2 - 1, so it is in [-1, 1]. Both files are read to their end and checked as a
+// whole, whatever part of them is converted.
+func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter, options MNISTOptions) (int, error) {
+	m, err := openMNIST(images, labels)
+	if err != nil {
+		return 0, err
+	}
+	from, to, err := options.rangeOf(m.count)
+	if err != nil {
+		return 0, err
+	}
+	dims := options.Dims
+	if dims == nil {
+		dims = []int64{m.pixels}
+	}
+	if n, ok := tensor.Count(dims); !ok || int64(n) != m.pixels {
+		return 0, &fault.Fault{Kind: fault.ShapeMismatch, Where: "images", Got: fmt.Sprintf("%d pixels", m.pixels), Want: fmt.Sprintf("dims %v", dims)}
+	}
+	s, err := newSampleWriter(w, tensor.Int64, dims...)
+	if err != nil {
+		return 0, err
+	}
+	for i := range m.count {
+		if err := interrupted(ctx); err != nil {
+			return s.written, err
+		}
+		if err := m.next(i); err != nil {
+			return s.written, err
+		}
+		if i < from || i >= to {
+			continue
+		}
+		for j, x := range m.pixel {
+			s.features.Float32s()[j] = float32(x)/255*2 - 1
+		}
+		s.label.Int64s()[0] = int64(m.label[0])
+		if err := s.write(); err != nil {
+			return s.written, err
+		}
+	}
+	return s.written, m.end()
+}
+
+// rangeOf returns the images [from, to) of count that the options ask for.
+func (o MNISTOptions) rangeOf(count int64) (from, to int64, err error) {
+	first, last := int64(o.First), int64(o.Last)
+	if first < 0 || last < 0 || first > count || last > count || first > 0 && last > 0 {
+		return 0, 0, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("the first %d and the last %d images", first, last), Want: fmt.Sprintf("one of them, up to %d", count)}
+	}
+	switch {
+	case first > 0:
+		return 0, first, nil
+	case last > 0:
+		return count - last, count, nil
+	default:
+		return 0, count, nil
+	}
+}
+
+// A mnistReader reads images and labels in step.
+type mnistReader struct {
+	images, labels io.Reader
+	count, pixels  int64
+	pixel          []byte // of the current image
+	label          [1]byte
+}
+
+func openMNIST(images, labels io.Reader) (m *mnistReader, err error) {
+	m = &mnistReader{}
+	if m.images, err = gunzip(images, "images"); err != nil {
+		return nil, err
+	}
+	if m.labels, err = gunzip(labels, "labels"); err != nil {
+		return nil, err
+	}
+	dims, err := idxHeader(m.images, "images", 3)
+	if err != nil {
+		return nil, err
+	}
+	count, err := idxHeader(m.labels, "labels", 1)
+	if err != nil {
+		return nil, err
+	}
+	if dims[0] != count[0] {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Where: "labels", Got: fmt.Sprintf("%d labels", count[0]), Want: fmt.Sprintf("one for each of %d images", dims[0])}
+	}
+	if dims[1] > maxPixels || dims[2] > maxPixels || dims[1]*dims[2] > maxPixels {
+		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "images", Got: fmt.Sprintf("images of %d x %d", dims[1], dims[2]), Want: fmt.Sprintf("at most %d pixels", maxPixels)}
+	}
+	m.count, m.pixels = dims[0], dims[1]*dims[2]
+	m.pixel = make([]byte, m.pixels)
+	return m, nil
+}
+
+// next reads image i.
+func (m *mnistReader) next(i int64) error {
+	if _, err := io.ReadFull(m.images, m.pixel); err != nil {
+		return idxError(err, fmt.Sprintf("image %d", i))
+	}
+	if _, err := io.ReadFull(m.labels, m.label[:]); err != nil {
+		return idxError(err, fmt.Sprintf("label %d", i))
+	}
+	if m.label[0] >= mnistLabel {
+		return &fault.Fault{Kind: fault.Corrupt, Where: fmt.Sprintf("label %d", i), Got: fmt.Sprint(m.label[0]), Want: "0 to 9"}
+	}
+	return nil
+}
+
+func (m *mnistReader) end() error {
+	if err := idxEnd(m.images, "images"); err != nil {
+		return err
+	}
+	return idxEnd(m.labels, "labels")
+}
