@@ -4,4 +4,7 @@ package all
 import (
 	_ "github.com/edl-go/edl/ops/math"
 	_ "github.com/edl-go/edl/ops/nn"
+	_ "github.com/edl-go/edl/ops/optim"
+	_ "github.com/edl-go/edl/ops/random"
+	_ "github.com/edl-go/edl/ops/reader"
 )

@@ -3,6 +3,7 @@ package optim
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -62,7 +63,7 @@ func register(r rule) {
 		Outputs:   []ops.Slot{{Name: paramOutSlot, Doc: "the new parameter, usually the variable of Param"}},
 		Attrs:     r.attrs,
 		Infer:     r.infer,
-		Cost:      r.cost,
+		Cost:      infer.PerElement(r.flops),
 		Bind:      r.bind,
 		RowSliced: true,
 		InPlace:   map[string]string{paramOutSlot: paramSlot},
@@ -89,13 +90,6 @@ func (r *rule) numberSlots() []string {
 		slots = append(slots, s.Name)
 	}
 	return slots
-}
-
-func (r *rule) cost(s *ops.Shapes) ops.Cost {
-	param := s.In(paramSlot)
-	elements := max(0, ops.Product(param.Dims))
-	moved := 3 + 2*int64(len(r.accumulators)) // parameter and accumulators both ways, gradient once
-	return ops.Cost{Flops: r.flops * elements, Bytes: moved * elements * int64(param.DType.Size())}
 }
 
 // missing is the fault of a slot that holds no variable where one is needed.

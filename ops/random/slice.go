@@ -1,0 +1,40 @@
+package random
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Slice returns the op that gives the variable out the values which rows [from, to) of axis 0 have in the output of op.
+// op is one of this package, whole or itself a slice. It fails for another op and for rows that op does not fill.
+func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
+	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Site: op.Site(), Got: "an op that draws nothing", Want: "an initializer by chance"}
+	}
+	shape, _ := op.Ints(shapeAttr)
+	n, ok := tensor.Count(shape)
+	if !ok || len(shape) == 0 || from < 0 || to < from || to > shape[0] {
+		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
+			Got: fmt.Sprintf("rows [%d, %d)", from, to), Want: fmt.Sprintf("rows within shape %v", shape)}
+	}
+	first, _ := op.Int(firstAttr)
+	if first < 0 || first > math.MaxInt64-int64(n) {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
+			Got: fmt.Sprintf("%s = %d", firstAttr, first), Want: "an index of the origin"}
+	}
+	if shape[0] > 0 {
+		first += from * (int64(n) / shape[0])
+	}
+	part := op.Clone()
+	part.Outputs["Out"] = []string{out}
+	shape[0] = to - from
+	part.SetAttr(shapeAttr, shape)
+	part.SetAttr(originAttr, originOf(op))
+	part.SetAttr(firstAttr, first)
+	return part, nil
+}

@@ -1,0 +1,52 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+func init() {
+	ops.Register(ops.Def{
+		Type:    "feed",
+		Class:   ops.Feed,
+		Doc:     "Names a variable that the caller gives a value to. Its shape is what the program declares.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "the list of fed values"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "the variable"}},
+		Attrs:   []ops.Attr{column},
+		Infer: func(s *ops.Shapes) error {
+			// Out keeps its zero Meta, which says that nothing is inferred and the declaration stands.
+			return kindIn(s, program.FeedMinibatch, "a list of fed values")
+		},
+	})
+	ops.Register(ops.Def{
+		Type:    "fetch",
+		Class:   ops.Feed,
+		Doc:     "Names a variable that the caller gets the value of.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "the variable"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "the list of fetched values"}},
+		Attrs:   []ops.Attr{column},
+		Infer: func(s *ops.Shapes) error {
+			s.SetAt("Out", 0, ops.Meta{Kind: program.FetchList})
+			return kindIn(s, program.LoDTensor, "a tensor")
+		},
+	})
+}
+
+// column is the attribute that feed and fetch have in common.
+var column = ops.Attr{Name: "col", Kind: int32(0), Doc: "position in the list, from 0", Check: func(op *program.Op) error {
+	if v, ok := op.Int("col"); ok && v < 0 {
+		return errors.New("a position from 0")
+	}
+	return nil
+}}
+
+func kindIn(s *ops.Shapes, kind program.VarKind, want string) error {
+	if m := s.In("X"); m.Kind != kind {
+		return &fault.Fault{Kind: fault.TypeMismatch, Variable: s.Op().In("X"), Got: fmt.Sprintf("X %v", m), Want: want}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package reader
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// A Pipeline says how the batches of a read op come from record files.
+type Pipeline struct {
+	Dataset       string        // logical name
+	Fields        []program.Var // what one sample holds: dtype and dims without the batch; named like the outputs of the read op
+	ShuffleBuffer int           // samples shuffled at a time; 0 for the order of the files
+	ShuffleSeed   int64
+	Batch         int  // samples of the global batch
+	DropLast      bool // leave out a last batch that is smaller
+	Prefetch      int  // batches prepared ahead; 0 for none
+	Passes        int  // how often the dataset is read, at least 1
+}
+
+// PipelineOf follows the readers behind a read op of block to the file reader. Its error is a *fault.Fault that names the op at
+// fault: one with bad attributes, a reader that no op or more than one op creates, a decorator that stands twice, a shuffle after the batch,
+// or no batch at all.
+func PipelineOf(block *program.Block, read *program.Op) (Pipeline, error) {
+	chain, err := chainOf(block, read)
+	if err != nil {
+		return Pipeline{}, err
+	}
+	p := Pipeline{Passes: 1}
+	yields := ops.Meta{} // of the reader below
+	for _, op := range chain {
+		s, err := ops.Infer(op, func(string) (ops.Meta, bool) { return yields, true })
+		if err != nil {
+			return Pipeline{}, err
+		}
+		if err := p.add(s); err != nil {
+			return Pipeline{}, ops.At(op, err)
+		}
+		yields = s.Outs("Out")[0]
+	}
+	if p.Batch == 0 {
+		return Pipeline{}, ops.At(read, &fault.Fault{Kind: fault.InvalidProgram, Variable: read.In("Reader"), Got: "a reader of single samples",
+			Want: "a reader of batches", Hint: "put " + batchOp + " after the file reader"})
+	}
+	for i := range p.Fields {
+		p.Fields[i].Name = read.Outputs["Out"][i]
+	}
+	return p, nil
+}
+
+// add takes over what one op of the chain says.
+func (p *Pipeline) add(s *ops.Shapes) error {
+	switch s.Op().Type {
+	case recordIOOp:
+		p.Dataset = s.Str("dataset")
+		for _, f := range s.Outs("Out")[0].Fields {
+			p.Fields = append(p.Fields, f.Copy(""))
+		}
+	case shuffleOp:
+		if p.Batch > 0 {
+			return &fault.Fault{Kind: fault.InvalidProgram, Got: "a shuffle of batches", Want: "a shuffle of samples", Hint: "put " + shuffleOp + " before " + batchOp}
+		}
+		p.ShuffleBuffer, p.ShuffleSeed = int(s.Int("buffer_size")), s.Int("seed")
+	case batchOp:
+		p.Batch, p.DropLast = int(s.Int("batch_size")), s.Bool("drop_last")
+	case doubleBufferOp:
+		p.Prefetch = int(s.Int("capacity"))
+	case multiPassOp:
+		p.Passes = int(s.Int("pass_num"))
+	}
+	return nil
+}
+
+// chainOf lists the ops from the file reader to the read op. An op takes its reader from one that stands before it, so the search ends
+// in every program.
+func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
+	if read.Type != readOp {
+		return nil, ops.At(read, &fault.Fault{Kind: fault.InvalidArgument, Got: "the op " + fault.Quote(read.Type), Want: readOp})
+	}
+	at := slices.Index(block.Ops, read)
+	if at < 0 {
+		return nil, ops.At(read, &fault.Fault{Kind: fault.InvalidArgument, Got: "an op of another block", Want: fmt.Sprintf("an op of block %d", block.Index)})
+	}
+	chain := []*program.Op{read}
+	have := map[string]bool{}
+	for slot := "Reader"; ; slot = underlying {
+		user := chain[len(chain)-1]
+		var err error
+		if at, err = creatorOf(block, user, user.In(slot), at); err != nil {
+			return nil, err
+		}
+		op := block.Ops[at]
+		if have[op.Type] {
+			return nil, ops.At(op, &fault.Fault{Kind: fault.InvalidProgram, Variable: op.Out("Out"), Got: "a second " + op.Type + " in one chain of readers", Want: "each at most once"})
+		}
+		have[op.Type] = true
+		chain = append(chain, op)
+		if op.Type == recordIOOp {
+			slices.Reverse(chain)
+			return chain, nil
+		}
+	}
+}
+
+// creatorOf returns the index of the one op that creates a reader, which must be before position at.
+func creatorOf(block *program.Block, user *program.Op, name string, at int) (int, error) {
+	found := -1
+	for i, op := range block.Ops {
+		if !slices.Contains(op.OutputNames(), name) {
+			continue
+		}
+		if found >= 0 {
+			return 0, ops.At(op, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a second op that creates the reader", Want: "one"})
+		}
+		found = i
+	}
+	if found < 0 || found >= at {
+		return 0, ops.At(user, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a reader that no op before this one creates", Want: "one that " + recordIOOp + " or a decorator of it creates"})
+	}
+	if def, ok := ops.Lookup(block.Ops[found].Type); !ok || def.Class != ops.Read || block.Ops[found].Type == readOp {
+		return 0, ops.At(block.Ops[found], &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "an op that creates no readers", Want: "one of those that begin with create_"})
+	}
+	return found, nil
+}
