@@ -140,7 +140,7 @@ func (s *scanner) count(at int64, field layoutField, n int64, rank *int64) error
 			return s.tooLarge(at, "rank", *rank, s.limits.Rank)
 		}
 	}
-	if field.counter == single {
+	if field.counter == uncounted {
 		return nil
 	}
 	s.used[field.counter] += n

@@ -14,13 +14,13 @@ const (
 type counter int
 
 const (
-	single counter = iota // not repeated: bounded by what surrounds it
-	blocks
-	vars
-	ops
-	attributes
-	arguments
-	elements
+	uncounted counter = iota // not repeated: bounded by what surrounds it
+	countBlocks
+	countVars
+	countOps
+	countAttrs
+	countArguments
+	countElements
 	counters // number of counters
 )
 
@@ -29,19 +29,22 @@ func (c counter) String() string {
 }
 
 func (l Limits) of(c counter) int64 {
-	return [counters]int64{blocks: l.Blocks, vars: l.Vars, ops: l.Ops, attributes: l.Attrs, arguments: l.Arguments, elements: l.Elements}[c]
+	return [counters]int64{
+		countBlocks: l.Blocks, countVars: l.Vars, countOps: l.Ops,
+		countAttrs: l.Attrs, countArguments: l.Arguments, countElements: l.Elements,
+	}[c]
 }
 
-// A layout says what the scan must know of a message, by field number: where the messages and strings are, what is counted.
+// A layout says by field number what the scan must know of a message: where the messages and strings are, and what is counted.
 type layout []layoutField
 
 type layoutField struct {
 	counter counter
 	message *layout        // of a field that is a message
 	text    bool           // a string, which must be UTF-8
-	packed  protowire.Type // wire type of one element, of a repeated number that may come packed
 	isList  bool           // a repeated number
-	isDims  bool           // its elements are the rank of a variable
+	packed  protowire.Type // of a list: wire type of one element, as lists may come packed
+	isDims  bool           // of a list: its length is the rank of a variable
 	program bool           // bytes that are a program
 }
 
@@ -56,33 +59,75 @@ func (l *layout) field(number protowire.Number) layoutField {
 }
 
 var (
-	text       = layoutField{text: true}
-	texts      = layoutField{text: true, counter: elements}
-	varints    = layoutField{isList: true, packed: protowire.VarintType, counter: elements}
-	fixed32s   = layoutField{isList: true, packed: protowire.Fixed32Type, counter: elements}
-	fixed64s   = layoutField{isList: true, packed: protowire.Fixed64Type, counter: elements}
-	dimensions = layoutField{isList: true, packed: protowire.VarintType, counter: elements, isDims: true}
+	textField     = layoutField{text: true}
+	textsField    = layoutField{text: true, counter: countElements}
+	varintsField  = layoutField{isList: true, packed: protowire.VarintType, counter: countElements}
+	fixed32sField = layoutField{isList: true, packed: protowire.Fixed32Type, counter: countElements}
+	fixed64sField = layoutField{isList: true, packed: protowire.Fixed64Type, counter: countElements}
+	dimsField     = layoutField{isList: true, packed: protowire.VarintType, counter: countElements, isDims: true}
 )
 
 func one(m *layout) layoutField             { return layoutField{message: m} }
 func many(c counter, m *layout) layoutField { return layoutField{counter: c, message: m} }
 
-// The layouts of the messages of framework.proto.
+// The layouts of the messages of framework.proto. A test compares them with it.
 var (
-	leafLayout      = layout{}
-	versionsLayout  = layout{1: many(elements, &versionLayout), 2: text}
-	versionLayout   = layout{1: text, 2: one(&leafLayout)}
-	programLayout   = layout{fieldBlocks: many(blocks, &blockLayout), 2: one(&leafLayout), 3: one(&versionsLayout), 4: one(&leafLayout), 5: one(&versionsLayout)}
-	blockLayout     = layout{fieldVars: many(vars, &varLayout), 4: many(ops, &opLayout)}
-	varLayout       = layout{1: text, fieldVarType: one(&varTypeLayout), 7: many(attributes, &varAttrLayout)}
-	varAttrLayout   = layout{1: text, 4: text, 5: varints}
-	tensorLayout    = layout{2: dimensions}
+	numbersLayout = layout{} // numbers only
+	nameLayout    = layout{1: textField}
+
+	programLayout = layout{
+		fieldBlocks: many(countBlocks, &blockLayout),
+		2:           one(&numbersLayout),
+		3:           one(&versionMapLayout),
+		4:           one(&numbersLayout),
+		5:           one(&versionMapLayout),
+	}
+	versionMapLayout = layout{1: many(countElements, &opVersionLayout), 2: textField} // also OpCompatibleMap
+	opVersionLayout  = layout{1: textField, 2: one(&nameLayout)}
+
+	blockLayout = layout{fieldVars: many(countVars, &varLayout), 4: many(countOps, &opLayout)}
+
+	varLayout     = layout{1: textField, fieldVarType: one(&varTypeLayout), 7: many(countAttrs, &varAttrLayout)}
+	varAttrLayout = layout{1: textField, 4: textField, 5: varintsField}
+	varTypeLayout = layout{
+		2:  one(&tensorLayout),
+		3:  one(&lodTensorLayout),
+		4:  one(&lodTensorLayout),
+		5:  one(&readerLayout),
+		6:  one(&numbersLayout),
+		7:  one(&tupleLayout),
+		8:  one(&tensorLayout),
+		9:  one(&tensorLayout),
+		10: one(&tensorLayout),
+		11: one(&tensorLayout),
+		12: one(&tensorLayout),
+	}
+	tensorLayout    = layout{2: dimsField}
 	lodTensorLayout = layout{1: one(&tensorLayout)}
-	readerLayout    = layout{1: many(elements, &lodTensorLayout)}
-	tupleLayout     = layout{1: varints}
-	opLayout        = layout{1: many(arguments, &slotLayout), 2: many(arguments, &slotLayout), 3: text, 4: many(attributes, &attrLayout)}
-	slotLayout      = layout{1: text, 2: {text: true, counter: arguments}}
-	scalarLayout    = layout{5: one(&leafLayout)}
-	varTypeLayout   = layout{2: one(&tensorLayout), 3: one(&lodTensorLayout), 4: one(&lodTensorLayout), 5: one(&readerLayout), 6: one(&leafLayout), 7: one(&tupleLayout), 8: one(&tensorLayout), 9: one(&tensorLayout), 10: one(&tensorLayout), 11: one(&tensorLayout), 12: one(&tensorLayout)}
-	attrLayout      = layout{1: text, 5: text, 6: varints, 7: fixed32s, 8: texts, 11: varints, 14: varints, 15: varints, 16: fixed64s, 17: text, 18: texts, 20: one(&scalarLayout), 21: many(elements, &scalarLayout)}
+	readerLayout    = layout{1: many(countElements, &lodTensorLayout)}
+	tupleLayout     = layout{1: varintsField}
+
+	opLayout = layout{
+		1: many(countArguments, &slotLayout),
+		2: many(countArguments, &slotLayout),
+		3: textField,
+		4: many(countAttrs, &attrLayout),
+	}
+	slotLayout = layout{1: textField, 2: {text: true, counter: countArguments}}
+	attrLayout = layout{
+		1:  textField,
+		5:  textField,
+		6:  varintsField,
+		7:  fixed32sField,
+		8:  textsField,
+		11: varintsField,
+		14: varintsField,
+		15: varintsField,
+		16: fixed64sField,
+		17: textField,
+		18: textsField,
+		20: one(&scalarLayout),
+		21: many(countElements, &scalarLayout),
+	}
+	scalarLayout = layout{5: one(&numbersLayout)}
 )

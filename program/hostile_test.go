@@ -1,0 +1,167 @@
+package program_test
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// field appends a length-delimited field.
+func field(b []byte, number protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), value)
+}
+
+func number(b []byte, number protowire.Number, value uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), value)
+}
+
+// block wraps fields of a BlockDesc into a program of one block.
+func block(fields ...[]byte) []byte {
+	body := number(nil, 1, 0)
+	body = number(body, 2, ^uint64(0))
+	return field(nil, 1, append(body, bytes.Join(fields, nil)...))
+}
+
+// op wraps fields of an OpDesc into a program of one op.
+func op(fields ...[]byte) []byte {
+	return block(field(nil, 4, append(field(nil, 3, []byte("relu")), bytes.Join(fields, nil)...)))
+}
+
+// attr wraps fields of an attribute named "a" into a program of one op.
+func attr(fields ...[]byte) []byte {
+	return op(field(nil, 4, append(field(nil, 1, []byte("a")), bytes.Join(fields, nil)...)))
+}
+
+// variable makes the field of a BlockDesc that declares a float tensor.
+func variable(name string, dims ...int64) []byte {
+	desc := number(nil, 1, 5)
+	for _, d := range dims {
+		desc = number(desc, 2, uint64(d))
+	}
+	varType := field(number(nil, 1, 7), 3, field(nil, 1, desc))
+	return field(nil, 3, field(field(nil, 1, []byte(name)), 2, varType))
+}
+
+// nestedGroups opens and closes unknown groups within each other.
+func nestedGroups(depth int) []byte {
+	b := bytes.Repeat(protowire.AppendTag(nil, 50, protowire.StartGroupType), depth)
+	return append(b, bytes.Repeat(protowire.AppendTag(nil, 50, protowire.EndGroupType), depth)...)
+}
+
+// packedVarints returns n elements of one byte.
+func packedVarints(n int) []byte { return make([]byte, n) }
+
+var hostile = map[string]struct {
+	data  []byte
+	kind  fault.Kind
+	words []string
+}{
+	"empty file":                     {nil, fault.Corrupt, []string{"no block"}},
+	"trailing zero":                  {append(block(), 0), fault.Corrupt, []string{"byte 15"}},
+	"trailing text":                  {append(block(), "garbage"...), fault.Corrupt, []string{"byte 16"}},
+	"truncated":                      {block(variable("x", 1))[:20], fault.Corrupt, []string{"byte 1"}},
+	"length past the end":            {[]byte{0x0a, 0xff, 0xff, 0xff, 0x7f}, fault.Corrupt, []string{"byte 1"}},
+	"group without an end":           {append(block(), protowire.AppendTag(nil, 50, protowire.StartGroupType)...), fault.Corrupt, nil},
+	"end of another group":           {append(block(), 0x93, 0x03, 0x9c, 0x03), fault.Corrupt, []string{"end of group 51", "end of group 50"}},
+	"10000 groups":                   {append(block(), nestedGroups(10_000)...), fault.TooLarge, []string{"depth of nesting"}},
+	"10000 groups in an attribute":   {attr(nestedGroups(10_000)), fault.TooLarge, []string{"depth of nesting"}},
+	"a million blocks":               {bytes.Repeat([]byte{0x0a, 0x00}, 1_000_000), fault.TooLarge, []string{"blocks", "at most 10000"}},
+	"a million blocks in a startup":  {field(block(), 1001, bytes.Repeat([]byte{0x0a, 0x00}, 1_000_000)), fault.TooLarge, []string{"blocks"}},
+	"two million ops":                {block(bytes.Repeat([]byte{0x22, 0x00}, 2_000_000)), fault.TooLarge, []string{"ops"}},
+	"rank of ten million":            {block(field(nil, 3, field(field(nil, 1, []byte("x")), 2, field(nil, 3, field(nil, 1, field(nil, 2, packedVarints(10_000_000))))))), fault.TooLarge, []string{"rank"}},
+	"rank 17, one tag each":          {block(variable("x", make([]int64, 17)...)), fault.TooLarge, []string{"rank", "at most 16"}},
+	"startup of a startup":           {field(block(), 1001, field(block(), 1001, block())), fault.InvalidProgram, []string{"startup program of a startup program"}},
+	"startup without block":          {field(block(), 1001, nil), fault.Corrupt, []string{"startup program, program", "no block"}},
+	"block without indices":          {field(nil, 1, nil), fault.InvalidProgram, []string{"block 0", "idx"}},
+	"block of another index":         {field(nil, 1, number(number(nil, 1, 7), 2, 0)), fault.InvalidProgram, []string{"idx 7"}},
+	"one name twice":                 {block(variable("x", 1), variable("y", 1), variable("x", 2)), fault.InvalidProgram, []string{"block 0, variable 2", `"x"`, "second variable"}},
+	"variable without name":          {block(variable("")), fault.InvalidProgram, []string{"without a name"}},
+	"variable without type":          {block(field(nil, 3, field(nil, 1, []byte("x")))), fault.InvalidProgram, []string{`"x"`, "no type"}},
+	"type without kind":              {block(field(nil, 3, field(field(nil, 1, []byte("x")), 2, nil))), fault.InvalidProgram, []string{`"x"`, "without a kind"}},
+	"name that is no UTF-8":          {block(variable("a\xffb", 1)), fault.Corrupt, []string{"UTF-8", `a\xffb`}},
+	"op without type":                {block(field(nil, 4, nil)), fault.InvalidProgram, []string{"block 0, op 0", "without a type"}},
+	"empty variable name in a slot":  {op(field(nil, 1, field(field(nil, 1, []byte("X")), 2, nil))), fault.InvalidProgram, []string{"relu", `"X"`, "empty"}},
+	"slot twice":                     {op(field(nil, 1, field(nil, 1, []byte("X"))), field(nil, 1, field(nil, 1, []byte("X")))), fault.InvalidProgram, []string{`"X"`, "once"}},
+	"attribute without type":         {attr(), fault.InvalidProgram, []string{"relu", `"a"`, "without a type"}},
+	"attribute without value":        {attr(number(nil, 2, 0)), fault.TypeMismatch, []string{`"a"`, "INT"}},
+	"attribute of another kind":      {attr(number(nil, 2, 0), field(nil, 5, []byte("text"))), fault.TypeMismatch, []string{`"a"`, "INT"}},
+	"attribute of two kinds":         {attr(number(nil, 2, 0), number(nil, 3, 1), field(nil, 5, []byte("text"))), fault.TypeMismatch, []string{`"a"`, "INT"}},
+	"attribute twice":                {op(field(nil, 4, field(number(number(nil, 2, 0), 3, 1), 1, []byte("a"))), field(nil, 4, field(number(number(nil, 2, 0), 3, 1), 1, []byte("a")))), fault.InvalidProgram, []string{`"a"`, "once"}},
+	"pickle of 2017":                 {[]byte("\x80\x02}q\x00(U\x10program_desc_str"), fault.Unsupported, []string{"pickled", "2018-01-24"}},
+	"generation 0":                   {block(field(nil, 3, number(number(field(nil, 1, []byte("x")), 2, 1), 5, 1))), fault.Unsupported, []string{"generation 0 (", "2018-02-05"}},
+	"generation 0 by its tensor":     {block(field(nil, 3, field(number(field(nil, 1, []byte("x")), 2, 1), 3, nil))), fault.Unsupported, []string{"generation 0 ("}},
+	"generation A":                   {block(field(nil, 3, number(number(field(nil, 1, []byte("x")), 2, 1), 3, 1))), fault.Unsupported, []string{"generation A ("}},
+	"generation 0 or A":              {block(field(nil, 3, number(field(nil, 1, []byte("feed")), 2, 3))), fault.Unsupported, []string{"generation 0 or A"}},
+	"generation A'":                  {block(field(nil, 3, field(field(nil, 1, []byte("x")), 2, field(number(nil, 1, 1), 3, nil)))), fault.Unsupported, []string{"generation A' ("}},
+	"undecided variable, then gen 0": {block(field(nil, 3, number(field(nil, 1, []byte("feed")), 2, 3)), field(nil, 3, number(number(field(nil, 1, []byte("x")), 2, 1), 5, 1))), fault.Unsupported, []string{"generation 0 ("}},
+}
+
+func TestHostileFilesAreRefusedWithAReason(t *testing.T) {
+	for name, test := range hostile {
+		t.Run(name, func(t *testing.T) {
+			_, err := program.Decode(test.data, program.Limits{})
+			requireFault(t, err, test.kind, test.words...)
+		})
+	}
+}
+
+func TestEveryLimitIsMet(t *testing.T) {
+	slots := field(nil, 1, field(field(field(nil, 1, []byte("X")), 2, []byte("a")), 2, []byte("b")))
+	tests := map[string]struct {
+		data   []byte
+		limits program.Limits
+	}{
+		"bytes":               {block(), program.Limits{Bytes: 3}},
+		"blocks":              {append(block(), block()...), program.Limits{Blocks: 1}},
+		"variables":           {block(variable("x"), variable("y")), program.Limits{Vars: 1}},
+		"ops":                 {block(field(nil, 4, nil), field(nil, 4, nil)), program.Limits{Ops: 1}},
+		"attributes":          {op(field(nil, 4, nil), field(nil, 4, nil)), program.Limits{Attrs: 1}},
+		"arguments":           {op(slots), program.Limits{Arguments: 2}},
+		"list elements":       {attr(field(nil, 6, packedVarints(5))), program.Limits{Elements: 4}},
+		"bytes of a string":   {attr(field(nil, 5, []byte("12345"))), program.Limits{String: 4}},
+		"rank":                {block(variable("x", 1, 2)), program.Limits{Rank: 1}},
+		"depth of nesting":    {block(variable("x")), program.Limits{Depth: 3}},
+		"variables, elements": {block(field(nil, 3, field(field(nil, 1, []byte("x")), 2, field(nil, 7, field(nil, 1, packedVarints(5)))))), program.Limits{Elements: 4}},
+	}
+	for what, test := range tests {
+		t.Run(what, func(t *testing.T) {
+			_, err := program.Decode(test.data, test.limits)
+			requireFault(t, err, fault.TooLarge)
+		})
+	}
+}
+
+func TestAllFaultsOfAFileComeAtOnceUpToALimit(t *testing.T) {
+	_, err := program.Decode(block(bytes.Repeat(field(nil, 4, nil), 150)), program.Limits{})
+	requireFault(t, err, fault.InvalidProgram, "block 0, op 0", "block 0, op 99", "and 50 more")
+}
+
+// A hostile file must not cost more memory than its bytes warrant, whatever they are.
+func TestRefusingAllocatesLittle(t *testing.T) {
+	for _, name := range []string{"a million blocks", "rank of ten million", "10000 groups", "two million ops"} {
+		data := hostile[name].data
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := program.Decode(data, program.Limits{})
+		runtime.ReadMemStats(&after)
+		requireFault(t, err, fault.TooLarge)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		if allocated > 100_000 {
+			t.Errorf("%s: refusing allocated %d bytes", name, allocated)
+		}
+	}
+}
+
+// A repeated field that is not a list is legal in protobuf: the last one counts.
+func TestARepeatedFieldCountsOnce(t *testing.T) {
+	p := decode(t, append(block(variable("x", 3)), number(nil, 60, 1)...))
+	again := decode(t, append(append(block(variable("x", 3)), field(nil, 4, number(nil, 1, 5))...), field(nil, 4, number(nil, 1, 6))...))
+	if again.Version != 6 || p.Version != 0 {
+		t.Errorf("versions %d and %d", again.Version, p.Version)
+	}
+}
