@@ -9,15 +9,15 @@ require (
 )
 
 require (
-	github.com/klauspost/compress v1.20.3 // indirect
-	golang.org/x/image v0.30.0 // indirect
+	github.com/klauspost/compress v1.20.3
+	golang.org/x/image v0.30.0
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
+	pgregory.net/rapid v1.3.0
 )
 
 tool (
