@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// Join announces a trainer and waits for the others.
+func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	if err := s.admit(m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.joined[m.Id.Rank] = true
+	s.broadcast()
+	s.mu.Unlock()
+	err := s.await(ctx, "all trainers to join", func() bool { return len(s.joined) == s.cfg.Trainers })
+	return &rpc.JoinResponse{Trainers: uint32(s.cfg.Trainers), Generation: s.cfg.Identity.Generation}, err
+}
+
+// Leave is a trainer's last message. The job has ended when all have left, or when one leaves with a failure.
+func (s *Server) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	if err := s.admit(m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[m.Id.Rank] = true
+	if err := wire.FaultOf(m.Failure); err != nil {
+		s.finish(err)
+	} else if len(s.left) == s.cfg.Trainers {
+		s.finish(nil)
+	}
+	s.broadcast()
+	return &rpc.LeaveResponse{}, nil
+}
+
+// RequestSaveModel elects the first trainer that asks. The same trainer asking again is told the same, so that a repeated message does no harm.
+func (s *Server) RequestSaveModel(_ context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
+	if err := s.admit(m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saver == nil {
+		rank := m.Id.Rank
+		s.saver = &rank
+	}
+	return &rpc.SaveModelResponse{Granted: *s.saver == m.Id.Rank}, nil
+}
+
+// now is the time argument of the queues.
+func (s *Server) now() time.Duration { return time.Since(s.start) }
+
+// CloseFeed ends an interactive job: trainers see the end of their data.
+func (s *Server) CloseFeed(_ context.Context, m *rpc.CloseFeedRequest) (*rpc.CloseFeedResponse, error) {
+	if err := s.cfg.Identity.Check(m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.feeds.closed = true
+	s.broadcast()
+	return &rpc.CloseFeedResponse{}, nil
+}

@@ -1,0 +1,89 @@
+package coordinator
+
+import (
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// maxStep bounds the encoded feeds or fetches of one step.
+const maxStep = 1 << 30
+
+// ReportStep takes what a trainer fetched.
+func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rpc.ReportStepResponse]) error {
+	m := &rpc.TrainerStep{}
+	err := wire.ReceivePieces(m, maxStep, func() ([]byte, error) {
+		piece, err := stream.Recv()
+		return piece.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.admit(m.Id); err != nil {
+		return err
+	}
+	if err := s.report(m); err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.ReportStepResponse{})
+}
+
+func (s *Server) report(m *rpc.TrainerStep) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	steps, err := s.steps.add(m)
+	for _, step := range steps {
+		if s.cfg.Interactive {
+			s.results[step.Step] = step
+		}
+		s.log.add(&job.Event{What: &job.Event_Step{Step: step}})
+	}
+	if len(steps) > 0 {
+		s.broadcast()
+	}
+	return err
+}
+
+// Watch streams the steps from the first on.
+func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+	return s.log.follow(stream.Context(), stream.Send)
+}
+
+// NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.
+func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.StepChunk]) error {
+	if err := s.admit(m.Id); err != nil {
+		return err
+	}
+	var share *rpc.FeedShare
+	var err error
+	werr := s.await(stream.Context(), "the user's next feed", func() bool {
+		share, err = s.feeds.next(int(m.Id.Rank), m.Id.Round)
+		return share != nil || err != nil
+	})
+	if werr != nil {
+		return werr
+	}
+	if err != nil {
+		return err
+	}
+	return wire.SendPieces(share, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) })
+}
+
+// Feed runs one fed step over all trainers.
+func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
+	run := &rpc.StepRun{}
+	err := wire.ReceivePieces(run, maxStep, func() ([]byte, error) {
+		piece, err := stream.Recv()
+		return piece.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	step, err := s.feed(stream.Context(), run)
+	if err != nil {
+		return err
+	}
+	return wire.SendPieces(&rpc.StepDone{Step: step}, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) })
+}
