@@ -2,12 +2,12 @@ package dataset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sort"
 
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 )
@@ -41,7 +41,7 @@ func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	d := &Dataset{}
 	first := int64(0)
 	for _, path := range paths {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "dataset"); err != nil {
 			return nil, err
 		}
 		f, err := recordio.Open(path, recordio.Limits{})
@@ -100,19 +100,6 @@ func (d *Dataset) Chunks() []Chunk {
 // fileOf returns the position of the file that holds a record of the dataset.
 func (d *Dataset) fileOf(record int64) int {
 	return sort.Search(len(d.files), func(i int) bool { return d.files[i].first > record }) - 1
-}
-
-// interrupted returns the fault of a context that has ended, else nil.
-func interrupted(ctx context.Context) error {
-	err := ctx.Err()
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(fault.DeadlineExceeded, "dataset", context.Cause(ctx))
-	default:
-		return fault.Wrap(fault.Canceled, "dataset", context.Cause(ctx))
-	}
 }
 
 func outside(from, to, records int64) error {

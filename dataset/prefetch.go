@@ -3,6 +3,8 @@ package dataset
 import (
 	"context"
 	"iter"
+
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 )
 
 type prefetched[T any] struct {
@@ -51,11 +53,11 @@ func Prefetch[T any](ctx context.Context, seq iter.Seq2[T, error], depth int) it
 func receive[T any](ctx context.Context, values <-chan prefetched[T]) (value T, more bool, err error) {
 	select {
 	case v, ok := <-values:
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "dataset"); err != nil {
 			return value, true, err
 		}
 		return v.value, ok, v.err
 	case <-ctx.Done():
-		return value, true, interrupted(ctx)
+		return value, true, interrupt.Check(ctx, "dataset")
 	}
 }

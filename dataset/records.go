@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/dataset/recordio"
 )
 
@@ -49,7 +50,7 @@ func (f file) records(ctx context.Context, from, to int64, yield func(Record, er
 		if record, err = r.Next(); err != nil {
 			break
 		}
-		if err = interrupted(ctx); err == nil && !yield(Record{Number: number, File: f.Name, Bytes: record}, nil) {
+		if err = interrupt.Check(ctx, "dataset"); err == nil && !yield(Record{Number: number, File: f.Name, Bytes: record}, nil) {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -45,7 +46,7 @@ func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOp
 	}
 	var converter *csvConverter
 	for {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "csv"); err != nil {
 			return converter.written(), err
 		}
 		guard.read = 0

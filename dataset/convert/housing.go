@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -46,7 +47,7 @@ func readHousing(ctx context.Context, r io.Reader) (rows []housingRow, err error
 	lines.Buffer(nil, maxLine)
 	line := 0
 	for lines.Scan() {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "housing"); err != nil {
 			return nil, err
 		}
 		line++
@@ -104,7 +105,7 @@ func writeHousing(ctx context.Context, w dataset.RecordWriter, rows []housingRow
 		return 0, err
 	}
 	for _, row := range rows {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "housing"); err != nil {
 			return s.written, err
 		}
 		for i, v := range row[:housingFeatures] {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -47,7 +48,7 @@ func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter
 		return 0, err
 	}
 	for i := range m.count {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "mnist"); err != nil {
 			return s.written, err
 		}
 		if err := m.next(i); err != nil {

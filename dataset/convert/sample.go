@@ -1,11 +1,7 @@
 package convert
 
 import (
-	"context"
-	"errors"
-
 	"github.com/edl-go/edl/dataset"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -38,13 +34,4 @@ func (s *sampleWriter) write() error {
 	}
 	s.written++
 	return nil
-}
-
-// interrupted returns the fault of a context that has ended, else nil.
-func interrupted(ctx context.Context) error {
-	kind := fault.Canceled
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		kind = fault.DeadlineExceeded
-	}
-	return fault.Wrap(kind, "convert", ctx.Err())
 }

@@ -2,11 +2,11 @@ package digits
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -99,7 +99,7 @@ func Write(ctx context.Context, w dataset.RecordWriter, options Options) error {
 	}
 	var record []byte
 	for i := options.First; i < options.First+options.Count; i++ {
-		if err := interrupted(ctx); err != nil {
+		if err := interrupt.Check(ctx, "digits"); err != nil {
 			return err
 		}
 		label.Int64s()[0] = int64(r.Render(i, image.Float32s()))
@@ -109,13 +109,4 @@ func Write(ctx context.Context, w dataset.RecordWriter, options Options) error {
 		}
 	}
 	return nil
-}
-
-// interrupted returns the fault of a context that has ended, else nil.
-func interrupted(ctx context.Context) error {
-	kind := fault.Canceled
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		kind = fault.DeadlineExceeded
-	}
-	return fault.Wrap(kind, "digits", ctx.Err())
 }

@@ -1,0 +1,101 @@
+package tensor
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+)
+
+func TestCount(t *testing.T) {
+	for _, c := range []struct {
+		dims []int64
+		want int
+		ok   bool
+	}{
+		{nil, 1, true}, {[]int64{3, 4}, 12, true}, {[]int64{3, 0, 4}, 0, true},
+		{[]int64{-1}, 0, false}, {[]int64{0, -1}, 0, false},
+		{[]int64{math.MaxInt64, 1}, math.MaxInt64, true}, {[]int64{1 << 32, 1 << 31}, 0, false},
+	} {
+		if n, ok := Count(c.dims); n != c.want || ok != c.ok {
+			t.Errorf("Count(%v) = %d, %v", c.dims, n, ok)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		dtype DType
+		dims  []int64
+		kind  fault.Kind
+	}{
+		{UInt8, []int64{1}, fault.Unsupported}, {DType(99), nil, fault.Unsupported},
+		{Float32, make([]int64, MaxRank+1), fault.TooLarge},
+		{Float32, []int64{-1}, fault.ShapeMismatch}, {Float32, []int64{1 << 62}, fault.ShapeMismatch},
+	} {
+		if _, err := New(c.dtype, c.dims...); !errors.Is(err, c.kind) {
+			t.Errorf("New(%v, %v): %v, want %v", c.dtype, c.dims, err, c.kind)
+		}
+	}
+}
+
+func TestNamesOfTypes(t *testing.T) {
+	for d := range dtypes {
+		if parsed, ok := ParseDType(d.String()); !ok || parsed != d || d.Size() == 0 {
+			t.Errorf("%d is called %v, parsed as %v", int32(d), d, parsed)
+		}
+	}
+	if _, ok := ParseDType("float"); ok || DType(99).Size() != 0 {
+		t.Error("an unknown type has a name or a size")
+	}
+}
+
+func TestViewsShareElements(t *testing.T) {
+	x, err := FromSlice([]int64{0, 1, 2, 3, 4, 5}, 3, 2)
+	must(t, x, err)
+	rows, err := x.Rows(1, 3)
+	must(t, rows, err).Int64s()[0] = 20
+	flat, err := x.Reshape(6)
+	must(t, flat, err).Int64s()[5] = 50
+	if got := x.Int64s(); got[2] != 20 || got[5] != 50 || rows.String() != "int64[2 2]" || len(rows.Int64s()) != 4 {
+		t.Errorf("%v, rows %v", got, rows)
+	}
+	if none, err := x.Rows(3, 3); err != nil || none.Len() != 0 {
+		t.Errorf("no rows: %v, %v", none, err)
+	}
+	for _, r := range [][2]int64{{-1, 1}, {2, 1}, {0, 4}} {
+		if _, err := x.Rows(r[0], r[1]); !errors.Is(err, fault.ShapeMismatch) {
+			t.Errorf("rows %v: %v", r, err)
+		}
+	}
+	if _, err := x.Reshape(5); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("five elements of six: %v", err)
+	}
+}
+
+func TestCopiesAreApart(t *testing.T) {
+	x, err := FromSlice([]float32{1, 2, 3}, 3, 1)
+	must(t, x, err).SetLoD([][]int64{{0, 1, 3}})
+	c := x.Clone()
+	y, err := New(Float32, 3)
+	must(t, y, err)
+	if err := y.CopyFrom(x); err != nil {
+		t.Fatal(err)
+	}
+	x.Float32s()[0], x.LoD()[0][1] = 9, 2
+	if c.Float32s()[0] != 1 || c.LoD()[0][1] != 1 || y.Float32s()[0] != 1 {
+		t.Errorf("clone %v with LoD %v, copy %v", c.Float32s(), c.LoD(), y.Float32s())
+	}
+	if err := y.Share(x); err != nil || &y.Float32s()[0] != &x.Float32s()[0] {
+		t.Errorf("shared elements are elsewhere, error %v", err)
+	}
+	other, err := New(Int64, 3)
+	must(t, other, err)
+	if err := other.CopyFrom(x); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("copied into another type: %v", err)
+	}
+	if err := other.Share(x); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("shared with another type: %v", err)
+	}
+}
