@@ -1240,7 +1240,8 @@ type GetTaskRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Dataset       string                 `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
-	Finished      *Task                  `protobuf:"bytes,4,opt,name=finished,proto3" json:"finished,omitempty"`
+	Finished      []*Task                `protobuf:"bytes,4,rep,name=finished,proto3" json:"finished,omitempty"`                        // every record of them has been trained
+	ReportOnly    bool                   `protobuf:"varint,5,opt,name=report_only,json=reportOnly,proto3" json:"report_only,omitempty"` // no next task is wanted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,11 +1297,18 @@ func (x *GetTaskRequest) GetPass() int32 {
 	return 0
 }
 
-func (x *GetTaskRequest) GetFinished() *Task {
+func (x *GetTaskRequest) GetFinished() []*Task {
 	if x != nil {
 		return x.Finished
 	}
 	return nil
+}
+
+func (x *GetTaskRequest) GetReportOnly() bool {
+	if x != nil {
+		return x.ReportOnly
+	}
+	return false
 }
 
 type GetTaskResponse struct {
@@ -2845,12 +2853,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x18\n" +
 	"\adataset\x18\x04 \x01(\tR\adataset\x12&\n" +
 	"\x06chunks\x18\x05 \x03(\v2\x0e.edl.rpc.ChunkR\x06chunks\x12.\n" +
-	"\arecords\x18\x06 \x01(\v2\x14.edl.rpc.RecordRangeR\arecords\"\x8c\x01\n" +
+	"\arecords\x18\x06 \x01(\v2\x14.edl.rpc.RecordRangeR\arecords\"\xad\x01\n" +
 	"\x0eGetTaskRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12)\n" +
-	"\bfinished\x18\x04 \x01(\v2\r.edl.rpc.TaskR\bfinished\"t\n" +
+	"\bfinished\x18\x04 \x03(\v2\r.edl.rpc.TaskR\bfinished\x12\x1f\n" +
+	"\vreport_only\x18\x05 \x01(\bR\n" +
+	"reportOnly\"t\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
 	"\vend_of_pass\x18\x02 \x01(\bR\tendOfPass\x12\x1e\n" +

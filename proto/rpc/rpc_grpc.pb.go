@@ -453,7 +453,7 @@ type CoordinatorClient interface {
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
 	ReportDataset(ctx context.Context, in *ReportDatasetRequest, opts ...grpc.CallOption) (*ReportDatasetResponse, error)
-	// GetTask reports a finished task, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
+	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save.
@@ -635,7 +635,7 @@ type CoordinatorServer interface {
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
 	ReportDataset(context.Context, *ReportDatasetRequest) (*ReportDatasetResponse, error)
-	// GetTask reports a finished task, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
+	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save.

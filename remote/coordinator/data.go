@@ -48,12 +48,34 @@ func describe(d *rpc.Dataset) string {
 	return fmt.Sprintf("%d records in %d chunks of %d files", records, len(d.GetChunks()), len(files))
 }
 
-// GetTask reports a finished task and returns the next one, waiting while what is left of the pass is pending elsewhere.
+// finished enters the tasks that a trainer reports. One that has meanwhile been given to another is refused, logged, and does no
+// harm to the others.
+func (s *Server) finished(m *rpc.GetTaskRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, ok := s.queues[m.Dataset]
+	if !ok {
+		return &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Dataset), Got: "a request before the dataset was reported"}
+	}
+	for _, t := range m.Finished {
+		if err := q.Finish(int(m.Id.Rank), t, s.now()); err != nil {
+			s.cfg.Log.Warn("task report refused", "task", t.Id, "trainer", m.Id.Rank, "reason", err.Error())
+		}
+	}
+	if len(m.Finished) > 0 {
+		s.broadcast()
+	}
+	return nil
+}
+
+// GetTask reports finished tasks and returns the next one, waiting while what is left of the pass is pending elsewhere.
 func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
 	if err := s.admit(m.Id); err != nil {
 		return nil, err
 	}
-	finished := m.Finished
+	if err := s.finished(m); err != nil || m.ReportOnly {
+		return &rpc.GetTaskResponse{}, err
+	}
 	var grant Grant
 	var err error
 	werr := s.await(ctx, fmt.Sprintf("the tasks of pass %d that others have", m.Pass), func() bool {
@@ -62,15 +84,8 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 			err = &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Dataset), Got: "a request before the dataset was reported"}
 			return true
 		}
-		before := q.Counts()
-		if grant, err = q.Get(int(m.Id.Rank), m.Pass, finished, s.now()); err != nil {
-			return true
-		}
-		finished = nil
-		if q.Counts() != before {
-			s.broadcast()
-		}
-		return !grant.Wait
+		grant, err = q.Get(int(m.Id.Rank), m.Pass, s.now())
+		return err != nil || !grant.Wait
 	})
 	if werr != nil {
 		return nil, werr

@@ -79,15 +79,10 @@ type Grant struct {
 	Wait      bool // tasks of the pass are pending elsewhere and may come back: ask again when something has changed
 }
 
-// Get reports a finished task, which may be nil, and asks for the next one of a pass.
-func (q *Queue) Get(rank int, pass int32, finished *rpc.Task, now time.Duration) (Grant, error) {
+// Get asks for the next task of a pass.
+func (q *Queue) Get(rank int, pass int32, now time.Duration) (Grant, error) {
 	if rank < 0 || rank >= q.policy.Trainers {
 		return Grant{}, &fault.Fault{Kind: fault.Foreign, Got: fmt.Sprintf("trainer %d", rank), Want: fmt.Sprintf("trainers 0 to %d", q.policy.Trainers-1)}
-	}
-	if finished != nil {
-		if err := q.finish(rank, finished, now); err != nil {
-			return Grant{}, err
-		}
 	}
 	switch {
 	case q.ended:
@@ -154,7 +149,8 @@ func (q *Queue) holds(rank int, m *rpc.Task) (*taskState, error) {
 	return t, nil
 }
 
-func (q *Queue) finish(rank int, m *rpc.Task, now time.Duration) error {
+// Finish takes a trainer's word that every record of a task has been trained.
+func (q *Queue) Finish(rank int, m *rpc.Task, now time.Duration) error {
 	t, err := q.holds(rank, m)
 	if err != nil {
 		return err
