@@ -36,7 +36,7 @@ type Executor interface {
 // TrainOptions says what a run to the end binds and reports.
 type TrainOptions struct {
 	Data   map[string][]string // dataset name in the program -> globs of record files
-	Passes int                 // how often each dataset is read; 0 means once
+	Passes int                 // how often the dataset is read; 0 means as often as the program says, which is once by default
 	Fetch  []string            // variables reported with every step
 	Save   string              // directory to save persistable variables to afterwards; empty for none
 	Params string              // directory or combined file to start from instead of the startup program; empty for none

@@ -11,6 +11,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+var _ Executor = (*Local)(nil)
+
 // Local runs programs in this process. It runs one step at a time: calls from several goroutines wait for each other. For
 // inference on several goroutines make one Local for each, over one Scope.
 type Local struct {
@@ -26,6 +28,7 @@ type Local struct {
 	pool   *plan.Pool // nil for one worker
 	cache  planCache
 	round  uint64 // steps that trained so far
+	now    ops.Step
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
@@ -43,6 +46,10 @@ func New(options ...Option) *Local {
 
 // Scope returns the variables that live from step to step.
 func (l *Local) Scope() *Scope { return l.scope }
+
+// Step returns where the executor writes which step it is about to run. What WithComm passed in reads it from the goroutines of a
+// step.
+func (l *Local) Step() *ops.Step { return &l.now }
 
 // Close waits for a running step and ends what New started. Runs after it fail.
 func (l *Local) Close() error {
@@ -135,6 +142,7 @@ func (l *Local) step(ctx context.Context, compiled *plan.Plan, feed Feed, s ops.
 			return err
 		}
 	}
+	l.now = s
 	compiled.SetStep(s)
 	if err := compiled.Run(ctx, l.pool); err != nil {
 		return err

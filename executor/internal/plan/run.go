@@ -73,3 +73,14 @@ func stopped(ctx context.Context) error {
 	}
 	return &fault.Fault{Kind: kind, Err: context.Cause(ctx)}
 }
+
+// RunFromBarrier runs the plan from its first send_barrier on, without checks. It is how a trainer that has no rows in a round stays in step with
+// the others: it contributes nothing, says so, and receives what the round made.
+func (p *Plan) RunFromBarrier(ctx context.Context) error {
+	for i := range p.steps {
+		if p.steps[i].op.Type == "send_barrier" {
+			return p.segment(ctx, nil, 1, i, len(p.steps))
+		}
+	}
+	return &fault.Fault{Kind: fault.InvalidArgument, Got: "a batch without rows", Want: "at least one row in a program without send_barrier"}
+}

@@ -1,0 +1,90 @@
+package executor
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/merge"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Part is what one trainer fetched from its rows of a batch.
+type Part struct {
+	Value *tensor.Tensor // not read when Rows is 0
+	Rows  int64
+}
+
+// MergeFetch makes of what several trainers fetched what one machine would have fetched, as far as the declaration of the variable
+// tells: rows are put one after another in the order of parts, persistable variables are the same everywhere, whole numbers are
+// counts and are added, and other numbers are averaged with the weight of their rows, or added when loss is ops.MergeSum. At least
+// one part must have rows. The result belongs to the caller.
+func MergeFetch(declared *program.Var, loss ops.Merge, parts []Part) (*tensor.Tensor, error) {
+	var shares []merge.Share
+	for _, p := range parts {
+		if p.Rows > 0 {
+			shares = append(shares, merge.Share{Value: p.Value, Rows: p.Rows})
+		}
+	}
+	if len(shares) == 0 {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: declared.Name, Got: "no part with rows", Want: "at least one"}
+	}
+	first := shares[0].Value
+	byRows := len(declared.Dims) > 0 && declared.Dims[0] == program.Unknown && !declared.Persistable
+	for _, s := range shares[1:] {
+		if s.Value.DType() != first.DType() || !byRows && s.Value.Len() != first.Len() {
+			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: s.Value.String() + " of another trainer", Want: first.String()}
+		}
+	}
+	switch {
+	case byRows:
+		return concatenate(declared.Name, shares)
+	case declared.Persistable || len(shares) == 1 || first.DType() == tensor.Bool:
+		return first.Clone(), nil
+	case first.DType().IsFloat():
+		merged := first.Clone()
+		return merged, merge.Gradients(merged, shares, loss)
+	}
+	return added(shares)
+}
+
+// concatenate puts the rows of all shares into one tensor.
+func concatenate(name string, shares []merge.Share) (*tensor.Tensor, error) {
+	rows := int64(0)
+	for _, s := range shares {
+		if len(s.Value.Dims()) == 0 {
+			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: s.Value.String(), Want: "a tensor with rows"}
+		}
+		rows += s.Value.Dims()[0]
+	}
+	first := shares[0].Value
+	whole, err := tensor.New(first.DType(), append([]int64{rows}, first.Dims()[1:]...)...)
+	if err != nil {
+		return nil, err
+	}
+	from := int64(0)
+	for _, s := range shares {
+		to := from + s.Value.Dims()[0]
+		part, err := whole.Rows(from, to)
+		if err != nil {
+			return nil, err
+		}
+		if err := part.CopyFrom(s.Value); err != nil {
+			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Err: err}
+		}
+		from = to
+	}
+	return whole, nil
+}
+
+func added(shares []merge.Share) (*tensor.Tensor, error) {
+	total := shares[0].Value.Clone()
+	for _, s := range shares[1:] {
+		if total.DType() == tensor.Int32 {
+			kernel.Accumulate(total.Int32s(), s.Value.Int32s())
+		} else {
+			kernel.Accumulate(total.Int64s(), s.Value.Int64s())
+		}
+	}
+	return total, nil
+}

@@ -1,0 +1,105 @@
+package executor
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// inRoot opens dir as the border that no name from a program can cross, making it when create is set.
+func inRoot(dir string, create bool, do func(*os.Root) error) error {
+	if create {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fileFault(dir, err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fileFault(dir, err)
+	}
+	defer root.Close()
+	return do(root)
+}
+
+// fileFault gives an error of the file system its kind.
+func fileFault(where string, err error) error {
+	kind := fault.InvalidArgument
+	if errors.Is(err, fs.ErrNotExist) {
+		kind = fault.NotFound
+	}
+	return fault.Wrap(kind, where, err)
+}
+
+// writeFile writes the streams of tensors to a file that appears under its name when it is whole. Directories in name are made. Without
+// overwrite a file that exists is an error.
+func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite bool) error {
+	where := filepath.Join(root.Name(), name)
+	if _, err := root.Lstat(name); err == nil && !overwrite {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: "a file that exists", Want: "a new name, or overwrite"}
+	}
+	if dir := filepath.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return fileFault(where, err)
+		}
+	}
+	part := name + ".part-" + rand.Text()
+	if err := writeStreams(root, part, tensors); err != nil {
+		_ = root.Remove(part)
+		return fileFault(where, err)
+	}
+	if err := root.Rename(part, name); err != nil {
+		_ = root.Remove(part)
+		return fileFault(where, err)
+	}
+	return nil
+}
+
+func writeStreams(root *os.Root, name string, tensors []*tensor.Tensor) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriterSize(f, 1<<20)
+	for _, t := range tensors {
+		if _, err := t.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// readFile lets read take the streams of a file, which must be read to its end.
+func readFile(root *os.Root, name string, read func(*tensorReader) error) error {
+	where := filepath.Join(root.Name(), name)
+	f, err := root.Open(name)
+	if err != nil {
+		return fileFault(where, err)
+	}
+	defer f.Close()
+	r := &tensorReader{r: bufio.NewReaderSize(f, 1<<20)}
+	err = read(r)
+	if err == nil {
+		err = r.end()
+	}
+	var found *fault.Fault
+	if !errors.As(err, &found) {
+		return err
+	}
+	c := *found
+	if c.Where == "" {
+		c.Where = where
+	} else {
+		c.Where = where + ", " + c.Where
+	}
+	return &c
+}

@@ -1,0 +1,162 @@
+package executor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Persistables returns the names of the persistable tensors that p declares in its global block, sorted. Feeds, fetches and readers
+// are declared persistable too, but hold nothing to save.
+func Persistables(p *program.Program) []string {
+	var names []string
+	for _, v := range p.Global().Vars() {
+		if v.Persistable && v.Kind == program.LoDTensor {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
+// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. A file appears whole or not at all.
+func SavePersistables(s *Scope, dir string, p *program.Program) error {
+	values, err := valuesOf(s, Persistables(p))
+	if err != nil {
+		return err
+	}
+	return inRoot(dir, true, func(root *os.Root) error {
+		for _, v := range values {
+			if err := writeFile(root, v.name, []*tensor.Tensor{v.value}, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SaveCombined writes the persistable tensors of p into one file, one stream after another in the order of names, as Fluid's
+// save_combine does. The file does not hold the names.
+func SaveCombined(s *Scope, path string, p *program.Program) error {
+	values, err := valuesOf(s, Persistables(p))
+	if err != nil {
+		return err
+	}
+	tensors := make([]*tensor.Tensor, len(values))
+	for i, v := range values {
+		tensors[i] = v.value
+	}
+	return inRoot(filepath.Dir(path), true, func(root *os.Root) error { return writeFile(root, filepath.Base(path), tensors, true) })
+}
+
+// LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
+// dims.
+func LoadPersistables(s *Scope, dir string, p *program.Program) error {
+	return inRoot(dir, false, func(root *os.Root) error {
+		for _, name := range Persistables(p) {
+			if err := readFile(root, name, func(r *tensorReader) error { return r.load(s, p, name) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// LoadCombined reads what SaveCombined wrote for p into s.
+func LoadCombined(s *Scope, path string, p *program.Program) error {
+	return inRoot(filepath.Dir(path), false, func(root *os.Root) error {
+		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
+			for _, name := range Persistables(p) {
+				if err := r.load(s, p, name); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// LoadParams is LoadPersistables for a directory and LoadCombined for a file.
+func LoadParams(s *Scope, path string, p *program.Program) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fault.Wrap(fault.NotFound, path, err)
+	}
+	if info.IsDir() {
+		return LoadPersistables(s, path, p)
+	}
+	return LoadCombined(s, path, p)
+}
+
+type namedTensor struct {
+	name  string
+	value *tensor.Tensor
+}
+
+func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
+	values := make([]namedTensor, 0, len(names))
+	for _, name := range names {
+		t, ok := s.Find(name)
+		if !ok {
+			return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no value to save", Want: "a program that was run or loaded"}
+		}
+		values = append(values, namedTensor{name, t})
+	}
+	return values, nil
+}
+
+// load reads the next stream as variable name of p.
+func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
+	t, err := r.next()
+	if err != nil {
+		return ofVariable(name, err)
+	}
+	declared, _ := p.Global().Var(name)
+	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: t.String() + " in the file", Want: ops.MetaOf(declared).String()}
+	}
+	return s.Set(name, t)
+}
+
+// ofVariable adds the variable to a fault.
+func ofVariable(name string, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return &fault.Fault{Kind: fault.Internal, Variable: name, Err: err}
+	}
+	c := *f
+	c.Variable = name
+	return &c
+}
+
+// A tensorReader reads the streams of one file in order.
+type tensorReader struct {
+	r     *bufio.Reader
+	count int
+}
+
+func (r *tensorReader) next() (*tensor.Tensor, error) {
+	if _, err := r.r.Peek(1); err == io.EOF {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("a file of %d tensors", r.count), Want: "more"}
+	}
+	r.count++
+	return tensor.Read(r.r, tensor.Limits{})
+}
+
+// end fails when bytes remain: then the file belongs to another program.
+func (r *tensorReader) end() error {
+	if _, err := r.r.Peek(1); err != io.EOF {
+		return &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("bytes behind %d tensors", r.count), Want: "the end of the file", Hint: "the file belongs to a program with other variables"}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// GradientMerge decides how the gradients that several trainers compute from parts of one batch become those of the whole: the mean weighted
+// by rows for a program whose loss is a mean over the batch, the sum for one whose loss is a sum over it. It follows the loss
+// back to the op that reduces the batch. A loss in which both meet, or one that is not linear in a mean or sum, has no
+// such rule and is Unsupported.
+//
+// What a loss adds that does not depend on the batch, such as a penalty on parameters, is the same on every trainer: beside a
+// mean it is averaged to itself, beside a sum it would count once per trainer and is Unsupported.
+func GradientMerge(p *program.Program) (Merge, error) {
+	block := p.Global()
+	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
+	if at < 0 {
+		return MergeNone, &fault.Fault{Kind: fault.InvalidProgram, Got: "a program without the gradient of a loss", Want: "a program that trains"}
+	}
+	grad := block.Ops[at]
+	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
+	if !ok {
+		return MergeNone, At(grad, &fault.Fault{Kind: fault.InvalidProgram, Variable: grad.Out("Out"), Got: "a first gradient of this name", Want: "the gradient of the loss"})
+	}
+	r := newReductions(block, block.Ops[:at])
+	kind, err := r.of(loss)
+	if err != nil {
+		return MergeNone, err
+	}
+	if kind != MergeNone {
+		return kind, nil
+	}
+	return MergeNone, r.unclear(loss, "a loss that does not depend on the batch")
+}
+
+// reductions follows variables of a forward pass back to where the batch was reduced.
+type reductions struct {
+	block   *program.Block
+	writers map[string]*program.Op // last writer of each variable
+	batch   map[string]bool        // the variable depends on the batch
+	known   map[string]Merge
+}
+
+func newReductions(block *program.Block, forward []*program.Op) *reductions {
+	r := &reductions{block: block, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{}}
+	written := map[string]bool{}
+	for _, op := range forward {
+		def, _ := Lookup(op.Type)
+		depends := def != nil && (def.Class == Read || def.Class == Feed)
+		for _, name := range op.InputNames() {
+			if !written[name] && r.isFed(name) {
+				r.batch[name] = true
+			}
+			depends = depends || r.batch[name]
+		}
+		for _, name := range op.OutputNames() {
+			written[name] = true
+			r.batch[name] = depends
+			r.writers[name] = op
+		}
+	}
+	return r
+}
+
+// isFed reports whether a variable that no op has written comes with the batch.
+func (r *reductions) isFed(name string) bool {
+	v, ok := r.block.Find(name)
+	return ok && !v.Persistable
+}
+
+// of returns how a scalar of the loss was reduced: MergeNone when it does not depend on the batch.
+func (r *reductions) of(name string) (Merge, error) {
+	if kind, ok := r.known[name]; ok || !r.batch[name] {
+		return kind, nil
+	}
+	op := r.writers[name]
+	if op == nil {
+		return MergeNone, r.unclear(name, "a loss that is fed")
+	}
+	kind, err := r.through(op, name)
+	if err == nil {
+		r.known[name] = kind
+	}
+	return kind, err
+}
+
+// through returns how the output name of op was reduced.
+func (r *reductions) through(op *program.Op, name string) (Merge, error) {
+	switch op.Type {
+	case "mean", "reduce_mean", "reduce_sum":
+		if r.isScalar(op.In("X")) {
+			return r.of(op.In("X"))
+		}
+		if !r.isScalar(name) {
+			return MergeNone, r.unclear(name, "a loss that reduces only some axes")
+		}
+		if op.Type == "reduce_sum" {
+			return MergeSum, nil
+		}
+		return MergeMean, nil
+	case "scale", "assign", "cast", "reshape", "reshape2":
+		return r.of(op.In("X"))
+	case "sum", "elementwise_add", "elementwise_sub":
+		return r.joined(op, name)
+	case "elementwise_mul", "elementwise_div":
+		if !r.batch[op.In("Y")] {
+			return r.of(op.In("X"))
+		}
+		if op.Type == "elementwise_mul" && !r.batch[op.In("X")] {
+			return r.of(op.In("Y"))
+		}
+	}
+	return MergeNone, r.unclear(name, "a loss out of "+op.Type)
+}
+
+// joined returns how the terms of a sum were reduced, all in one way.
+func (r *reductions) joined(op *program.Op, name string) (Merge, error) {
+	joined, independent := MergeNone, false
+	for _, term := range op.InputNames() {
+		if !r.batch[term] {
+			independent = true
+			continue
+		}
+		kind, err := r.of(term)
+		if err != nil {
+			return MergeNone, err
+		}
+		if joined != MergeNone && kind != joined {
+			return MergeNone, r.unclear(name, "a loss that adds a mean over the batch to a sum over it")
+		}
+		joined = kind
+	}
+	if joined == MergeSum && independent {
+		return MergeNone, r.unclear(name, "a sum over the batch plus a term that does not depend on the batch")
+	}
+	return joined, nil
+}
+
+func (r *reductions) isScalar(name string) bool {
+	v, ok := r.block.Find(name)
+	return ok && Product(v.Dims) == 1
+}
+
+func (r *reductions) unclear(name, got string) error {
+	f := &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: got, Want: "a loss whose gradients can be computed in parts", Hint: "end the loss with layers.Mean over the batch"}
+	if op := r.writers[name]; op != nil {
+		return At(op, f)
+	}
+	return f
+}
