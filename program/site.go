@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -30,7 +31,7 @@ func (op *Op) SetSite(site string) {
 	}
 }
 
-// CallSite returns the nearest caller outside of the packages whose import path starts with one of the given prefixes, as
+// CallSite returns the nearest caller outside of the packages of this module whose import path starts with one of the given prefixes, as
 // directory/file:line. The directory is one level only, so that a program built from the same sources is the same on every
 // machine.
 func CallSite(inside ...string) string {
@@ -47,13 +48,23 @@ func CallSite(inside ...string) string {
 	}
 }
 
-// within reports whether a frame belongs to one of the packages; their own tests count as user code.
+// module is the import path of the folder that root is.
+const module = "github.com/edl-go/edl"
+
+var root = func() string {
+	_, file, _, _ := runtime.Caller(0)
+	return path.Dir(path.Dir(file))
+}()
+
+// within reports whether the source of a frame belongs to one of the packages; their own tests count as user code. The file
+// decides, because a closure of a package that was inlined into user code bears the name of the user's function.
 func within(frame runtime.Frame, inside []string) bool {
-	if strings.HasSuffix(frame.File, "_test.go") {
+	folder, ok := strings.CutPrefix(path.Dir(frame.File), root)
+	if !ok || strings.HasSuffix(frame.File, "_test.go") {
 		return false
 	}
 	for _, prefix := range inside {
-		if rest, ok := strings.CutPrefix(frame.Function, prefix); ok && (rest == "" || rest[0] == '.' || rest[0] == '/') {
+		if rest, ok := strings.CutPrefix(module+folder, prefix); ok && (rest == "" || rest[0] == '/') {
 			return true
 		}
 	}
