@@ -50,8 +50,11 @@ func inferBroadcast(s *ops.Shapes) error {
 	return nil
 }
 
-// layout returns X as [pre, n, post] and Y as [n].
+// layout returns X as [pre, n, post] and Y as [n]. For an X without elements pre is 0.
 func layout(b *ops.Binding, x, y []int64) (pre, n, post int) {
 	first, last, _ := coveredAxes(x, y, b.Int("axis"))
+	if bind.Count(x) == 0 {
+		return 0, bind.Count(x[first:last]), 0
+	}
 	return bind.Count(x[:first]), bind.Count(x[first:last]), bind.Count(x[last:])
 }

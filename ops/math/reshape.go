@@ -52,6 +52,9 @@ func init() {
 		Attrs:   []ops.Attr{reshapeAttr},
 		Infer: func(s *ops.Shapes) error {
 			s.Like("X@GRAD", "X")
+			if err := s.SameType("X", "Out@GRAD"); err != nil {
+				return err
+			}
 			return sameCount(s, s.In("X").Dims)
 		},
 		Bind:    bindCopyOf("Out@GRAD", "X@GRAD"),

@@ -30,7 +30,8 @@ func Elements(slot string, f32, f64, i32, i64, boolean Binder) Binder {
 	return choose(slot, map[tensor.DType]Binder{tensor.Float32: f32, tensor.Float64: f64, tensor.Int32: i32, tensor.Int64: i64, tensor.Bool: boolean})
 }
 
-// choose binds nothing when no output is wanted, so that a binder finds at least one output.
+// choose binds nothing when no output with elements is wanted. A binder thus finds at least one output that is not nil, and need
+// not fear a loop over a huge extent beside one of 0.
 func choose(slot string, binders map[tensor.DType]Binder) Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		if !wanted(b) {
@@ -53,7 +54,7 @@ func choose(slot string, binders map[tensor.DType]Binder) Binder {
 func wanted(b *ops.Binding) bool {
 	for slot := range b.Op().Outputs {
 		for _, t := range b.Outs(slot) {
-			if t != nil {
+			if t != nil && t.Len() > 0 {
 				return true
 			}
 		}

@@ -1,19 +1,16 @@
 package infer
 
-import (
-	"math"
-
-	"github.com/edl-go/edl/ops"
-)
+import "github.com/edl-go/edl/ops"
 
 // Size returns the product of extents for a cost estimate: an open extent counts as 1 and the product saturates.
 func Size(dims []int64) int64 {
+	const most = 1 << 44 // so that no estimate of an op overflows
 	n := int64(1)
 	for _, d := range dims {
 		switch {
 		case d < 0:
-		case d > 0 && n > math.MaxInt64/16/d:
-			return math.MaxInt64 / 16
+		case d > 0 && n > most/d:
+			return most
 		default:
 			n *= d
 		}

@@ -1,0 +1,13 @@
+package math_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/ops/gradcheck"
+	_ "github.com/edl-go/edl/ops/math"
+)
+
+func TestLaws(t *testing.T) {
+	gradcheck.Laws(t, slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, productCases))
+}

@@ -1,0 +1,21 @@
+package nn_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/ops/gradcheck"
+	_ "github.com/edl-go/edl/ops/nn"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+type (
+	slots = map[string][]*tensor.Tensor
+	attrs = map[string]program.Attr
+	dims  = []int64
+)
+
+func TestLaws(t *testing.T) {
+	gradcheck.Laws(t, slices.Concat(lossCases))
+}
