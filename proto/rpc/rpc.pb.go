@@ -1242,6 +1242,7 @@ type GetTaskRequest struct {
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
 	Finished      []*Task                `protobuf:"bytes,4,rep,name=finished,proto3" json:"finished,omitempty"`                        // every record of them has been trained
 	ReportOnly    bool                   `protobuf:"varint,5,opt,name=report_only,json=reportOnly,proto3" json:"report_only,omitempty"` // no next task is wanted
+	Wait          bool                   `protobuf:"varint,6,opt,name=wait,proto3" json:"wait,omitempty"`                               // where tasks of the pass are pending elsewhere, wait for them instead of answering pending
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1311,11 +1312,19 @@ func (x *GetTaskRequest) GetReportOnly() bool {
 	return false
 }
 
+func (x *GetTaskRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
 type GetTaskResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // absent at the end of the pass
 	EndOfPass     bool                   `protobuf:"varint,2,opt,name=end_of_pass,json=endOfPass,proto3" json:"end_of_pass,omitempty"`
 	EndOfData     bool                   `protobuf:"varint,3,opt,name=end_of_data,json=endOfData,proto3" json:"end_of_data,omitempty"` // all passes are done
+	Pending       bool                   `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`                        // no task now, but those of others may come back: train what you have, report it, and ask again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1367,6 +1376,13 @@ func (x *GetTaskResponse) GetEndOfPass() bool {
 func (x *GetTaskResponse) GetEndOfData() bool {
 	if x != nil {
 		return x.EndOfData
+	}
+	return false
+}
+
+func (x *GetTaskResponse) GetPending() bool {
+	if x != nil {
+		return x.Pending
 	}
 	return false
 }
@@ -2853,18 +2869,20 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x18\n" +
 	"\adataset\x18\x04 \x01(\tR\adataset\x12&\n" +
 	"\x06chunks\x18\x05 \x03(\v2\x0e.edl.rpc.ChunkR\x06chunks\x12.\n" +
-	"\arecords\x18\x06 \x01(\v2\x14.edl.rpc.RecordRangeR\arecords\"\xad\x01\n" +
+	"\arecords\x18\x06 \x01(\v2\x14.edl.rpc.RecordRangeR\arecords\"\xc1\x01\n" +
 	"\x0eGetTaskRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12)\n" +
 	"\bfinished\x18\x04 \x03(\v2\r.edl.rpc.TaskR\bfinished\x12\x1f\n" +
 	"\vreport_only\x18\x05 \x01(\bR\n" +
-	"reportOnly\"t\n" +
+	"reportOnly\x12\x12\n" +
+	"\x04wait\x18\x06 \x01(\bR\x04wait\"\x8e\x01\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
 	"\vend_of_pass\x18\x02 \x01(\bR\tendOfPass\x12\x1e\n" +
-	"\vend_of_data\x18\x03 \x01(\bR\tendOfData\"q\n" +
+	"\vend_of_data\x18\x03 \x01(\bR\tendOfData\x12\x18\n" +
+	"\apending\x18\x04 \x01(\bR\apending\"q\n" +
 	"\x11TaskFailedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12!\n" +
 	"\x04task\x18\x02 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x16\n" +

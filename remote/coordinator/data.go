@@ -85,7 +85,7 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 			return true
 		}
 		grant, err = q.Get(int(m.Id.Rank), m.Pass, s.now())
-		return err != nil || !grant.Wait
+		return err != nil || !grant.Wait || !m.Wait
 	})
 	if werr != nil {
 		return nil, werr
@@ -96,7 +96,7 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 	if grant.Timeout > 0 {
 		s.watchTask(m.Dataset, grant)
 	}
-	return &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData}, nil
+	return &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
 }
 
 // watchTask returns a task to the queue when its trainer takes too long.

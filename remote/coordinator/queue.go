@@ -128,7 +128,7 @@ func (q *Queue) broadcast(rank int, now time.Duration) Grant {
 		}
 		return Grant{Task: q.grant(i)}
 	}
-	return Grant{Wait: true}
+	return Grant{EndOfPass: true, EndOfData: q.pass+1 >= q.policy.Passes}
 }
 
 func (q *Queue) grant(i int) *rpc.Task {
