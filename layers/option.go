@@ -17,43 +17,46 @@ type Option struct {
 
 // settings holds what options set.
 type settings struct {
-	name    string
-	param   ParamAttr
-	bias    ParamAttr
-	noBias  bool
-	act     string
-	dims    []int64
+	name   string
+	param  ParamAttr
+	bias   ParamAttr
+	noBias bool
+	act    string
+	isTest bool
+
+	dims    []int64 // Data and Field
 	dtype   tensor.DType
 	noBatch bool
 
-	flatten    int
-	stride     [2]int32
-	padding    [2]int32
-	dilation   [2]int32
-	groups     int32
-	global     bool
-	ceilMode   bool
-	inclusive  bool
-	isTest     bool
-	sparse     bool
-	padID      int64
-	epsilon    float64
-	momentum   float64
-	upscale    bool
-	softLabel  bool
-	ignore     int64
-	axis       int
-	keepDims   bool
-	transposed [2]bool
-	alpha      float64
-	beginNorm  int
-	k          int
+	flatten   int // FC
+	padID     int64
+	epsilon   float64
+	momentum  float64 // of moving statistics
+	beginNorm int
+	upscale   bool
+
+	stride, padding, dilation []int64 // Conv2D and Pool2D
+	window                    []int64 // nil for a square one
+	groups                    int
+	avg, global               bool
+	ceilMode, inclusive       bool
+
+	softLabel bool // losses and metrics
+	ignore    int64
+	k         int
+
+	axis                   int // arithmetic
+	axes                   []int
+	keepDims               bool
+	transposeX, transposeY bool
+	alpha                  float64
 }
 
 func defaults() settings {
 	return settings{
-		dtype: tensor.Float32, flatten: 1, stride: [2]int32{1, 1}, dilation: [2]int32{1, 1}, groups: 1,
-		padID: -1, epsilon: 1e-5, momentum: 0.9, ignore: -100, axis: -1, alpha: 1, beginNorm: 1, k: 1,
+		dtype: tensor.Float32, flatten: 1, padID: -1, epsilon: 1e-5, momentum: 0.9, beginNorm: 1,
+		stride: []int64{1, 1}, padding: []int64{0, 0}, dilation: []int64{1, 1}, groups: 1,
+		ignore: -100, k: 1, axis: -1, alpha: 1,
 	}
 }
 

@@ -1,7 +1,3 @@
 package layers
 
-import (
-	_ "github.com/edl-go/edl/ops/all" // shapes follow from the registered ops, so building needs all of them
-	_ "github.com/edl-go/edl/ops/optim"
-	_ "github.com/edl-go/edl/ops/random"
-)
+import _ "github.com/edl-go/edl/ops/all" // shapes follow from the registered ops, so building needs all of them

@@ -1,0 +1,70 @@
+package layers
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Stride sets how far the window moves, in rows and columns. The default is 1, 1.
+func Stride(height, width int) Option {
+	return Option{"Stride", func(s *settings) { s.stride = window(height, width) }}
+}
+
+// Padding sets how many rows above and below, and columns left and right, are added to the image. The default is 0, 0.
+func Padding(height, width int) Option {
+	return Option{"Padding", func(s *settings) { s.padding = window(height, width) }}
+}
+
+// Dilation sets the distance between the points of a filter. The default is 1, 1.
+func Dilation(height, width int) Option {
+	return Option{"Dilation", func(s *settings) { s.dilation = window(height, width) }}
+}
+
+// Groups splits the channels into groups that are convolved apart. The default is 1.
+func Groups(n int) Option { return Option{"Groups", func(s *settings) { s.groups = n }} }
+
+// WindowSize sets a filter or pooling window that is not square.
+func WindowSize(height, width int) Option {
+	return Option{"WindowSize", func(s *settings) { s.window = window(height, width) }}
+}
+
+func window(height, width int) []int64 { return []int64{int64(height), int64(width)} }
+
+// Conv2D convolves images [batch, channels, height, width] with a number of square filters, and adds a bias per filter:
+// act(x * w + b) with w [filters, channels/groups, size, size].
+//
+// Options: Act, Param (default Normal(0, √(2/(size²·channels)))), Bias (default 0), NoBias, Stride, Padding, Dilation, Groups, WindowSize, Name. Ops:
+// conv2d, elementwise_add, activation.
+func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
+	l := start("conv2d", opts, []string{"Act", "Param", "Bias", "NoBias", "Stride", "Padding", "Dilation", "Groups", "WindowSize"}, x)
+	l.image(x)
+	if l.failed {
+		return l.fail()
+	}
+	channels := x.v.Dims[1]
+	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
+		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
+			Want: "a divisor of both"})
+	}
+	side := l.windowOr(size)
+	deviation := math.Sqrt(2 / float64(side[0]*side[1]*channels))
+	w := l.parameter("w", l.param, x.DType(), []int64{filters, channels / int64(l.groups), side[0], side[1]}, Normal(0, deviation))
+	y := l.op("conv2d", In{"Input": {x}, "Filter": {w}}, Attrs{"strides": l.stride, "paddings": l.padding, "dilations": l.dilation, "groups": l.groups}, "Output")
+	return l.result(l.activate(l.addBias(y, 1)))
+}
+
+// image checks that x is a batch of images.
+func (l *layer) image(x Variable) {
+	if !l.failed && x.rank() != 4 {
+		l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(), Got: x.String(), Want: "[batch, channels, height, width]"})
+	}
+}
+
+func (l *layer) windowOr(size int64) []int64 {
+	if l.window != nil {
+		return l.window
+	}
+	return []int64{size, size}
+}

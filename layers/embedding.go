@@ -1,0 +1,29 @@
+package layers
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// PaddingIndex sets the id whose row is read as zeros and is not trained.
+func PaddingIndex(id int64) Option {
+	return Option{"PaddingIndex", func(s *settings) { s.padID = id }}
+}
+
+// Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]; the result is [..., width]. Layers share a
+// table when their Param names the same parameter.
+//
+// Options: Param (default Xavier), PaddingIndex, DType, Name. Op: lookup_table.
+func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
+	l := start("embedding", opts, []string{"Param", "PaddingIndex", "DType"}, ids)
+	if l.failed {
+		return l.fail()
+	}
+	if ids.DType() != tensor.Int64 {
+		return l.mistake(&fault.Fault{Kind: fault.TypeMismatch, Variable: ids.Name(), Got: fmt.Sprintf("ids %v", ids), Want: "int64", Hint: "declare them with layers.DType(tensor.Int64)"})
+	}
+	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
+	return l.result(l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, Attrs{"padding_idx": l.padID}, "Out"))
+}
