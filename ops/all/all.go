@@ -2,6 +2,7 @@
 package all
 
 import (
+	_ "github.com/edl-go/edl/ops/comm"
 	_ "github.com/edl-go/edl/ops/math"
 	_ "github.com/edl-go/edl/ops/nn"
 	_ "github.com/edl-go/edl/ops/optim"
