@@ -1,0 +1,156 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// line returns rows of x and of y = x*w + 0.5, with w = 0.1, 0.2, ...
+func line(seed uint64, rows int64) executor.Feed {
+	x := fixture.Numbers(seed, rows, 13)
+	y, _ := tensor.New(tensor.Float32, rows, 1)
+	for r := range y.Float32s() {
+		y.Float32s()[r] = 0.5
+		for c := range 13 {
+			y.Float32s()[r] += x.Float32s()[r*13+c] * float32(c+1) / 10
+		}
+	}
+	return executor.Feed{"x": x, "y": y}
+}
+
+func TestFitALineFindsTheLine(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	for _, workers := range []int{1, 3} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			l := executor.New(executor.WithWorkers(workers))
+			defer l.Close()
+			var loss []*tensor.Tensor
+			for step := range 300 {
+				var err error
+				if loss, err = l.Run(t.Context(), m.Program, line(uint64(step), 20), m.Loss); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := loss[0].Float32s()[0]; got > 1e-3 {
+				t.Errorf("loss %v after 300 steps", got)
+			}
+			w, _ := l.Scope().Find("fc_0.w_0")
+			for i, got := range w.Float32s() {
+				if want := float32(i+1) / 10; got < want-0.05 || got > want+0.05 {
+					t.Errorf("w[%d] = %v, want about %v", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFetchedTensorsBelongToTheCaller(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	l := executor.New()
+	defer l.Close()
+	first, err := l.Run(t.Context(), m.Program, line(1, 4), m.Loss, "fc_0.w_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(first[1].Float32s())
+	if _, err := l.Run(t.Context(), m.Program, line(2, 4), m.Loss, "fc_0.w_0"); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, first[1].Float32s()) {
+		t.Error("the second run changed what the first returned")
+	}
+}
+
+func TestBadRunsSayWhatIsWrong(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	wide, _ := tensor.New(tensor.Float32, 4, 14)
+	whole, _ := tensor.New(tensor.Int64, 4, 13)
+	good := line(1, 4)
+	for name, test := range map[string]struct {
+		feed     executor.Feed
+		fetch    string
+		kind     fault.Kind
+		variable string
+	}{
+		"missing feed":      {executor.Feed{"x": good["x"]}, m.Loss, fault.NotFound, "y"},
+		"wrong dims":        {executor.Feed{"x": wide, "y": good["y"]}, m.Loss, fault.ShapeMismatch, "x"},
+		"wrong type":        {executor.Feed{"x": whole, "y": good["y"]}, m.Loss, fault.TypeMismatch, "x"},
+		"unknown feed":      {executor.Feed{"x": good["x"], "y": good["y"], "z": wide}, m.Loss, fault.NotFound, "z"},
+		"nil feed":          {executor.Feed{"x": nil, "y": good["y"]}, m.Loss, fault.InvalidArgument, "x"},
+		"fed parameter":     {executor.Feed{"x": good["x"], "y": good["y"], "fc_0.w_0": wide}, m.Loss, fault.InvalidArgument, "fc_0.w_0"},
+		"computed feed":     {executor.Feed{"x": good["x"], "y": good["y"], "mean_0.tmp_0": fixture.Numbers(1, 1)}, m.Loss, fault.InvalidArgument, "mean_0.tmp_0"},
+		"unknown fetch":     {good, "nothing", fault.NotFound, "nothing"},
+		"rows do not agree": {executor.Feed{"x": good["x"], "y": line(1, 3)["y"]}, m.Loss, fault.ShapeMismatch, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := executor.New()
+			defer l.Close()
+			_, err := l.Run(t.Context(), m.Program, test.feed, test.fetch)
+			var f *fault.Fault
+			if !errors.As(err, &f) || f.Kind != test.kind || test.variable != "" && f.Variable != test.variable {
+				t.Errorf("got %v, want %v of %q", err, test.kind, test.variable)
+			}
+		})
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	l := executor.New()
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Run(ctx, m.Program, line(1, 4), m.Loss); !errors.Is(err, fault.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunAfterCloseFails(t *testing.T) {
+	m := fixture.FitALine(t, nil)
+	l := executor.New(executor.WithWorkers(2))
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Run(t.Context(), m.Program, line(1, 4), m.Loss); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChangedProgramIsCompiledAnew(t *testing.T) {
+	m := fixture.FitALine(t, nil)
+	l := executor.New()
+	defer l.Close()
+	run := func() float32 {
+		t.Helper()
+		out, err := l.Run(t.Context(), m.Program, line(1, 4), m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0].Float32s()[0]
+	}
+	loss := run()
+	double := m.Program.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {m.Loss}}, Outputs: map[string][]string{"Out": {m.Loss}},
+		Attrs: map[string]program.Attr{"scale": float32(2)}})
+	if got := run(); got != 2*loss {
+		t.Errorf("with a new op: %v, want %v", got, 2*loss)
+	}
+	double.SetAttr("scale", float32(4))
+	if got := run(); got != 4*loss {
+		t.Errorf("with a new attribute: %v, want %v", got, 4*loss)
+	}
+}
