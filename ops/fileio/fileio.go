@@ -1,0 +1,118 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+const (
+	pathAttr      = "file_path"
+	overwriteAttr = "overwrite"
+	saveHalfAttr  = "save_as_fp16"
+	loadHalfAttr  = "load_as_fp16"
+)
+
+func init() {
+	save("save", "Writes X to a file of its own, as Fluid's LoDTensor stream.", false)
+	save("save_combine", "Writes all X to one file, as LoDTensor streams one after another in the order of X. Names are not written.", true)
+	load("load", "Reads Out from a file of its own. Its type and dims must be those that the program declares.", false)
+	load("load_combine", "Reads all Out from one file, in the order in which they were saved, which in Fluid is that of their names.", true)
+}
+
+var path = ops.Attr{Name: pathAttr, Kind: "", Doc: "name of the file below the directory of the run", Check: func(op *program.Op) error {
+	if name, _ := op.Str(pathAttr); name == "" {
+		return errors.New("the name of a file")
+	}
+	return nil
+}}
+
+func save(opType, doc string, many bool) {
+	ops.Register(ops.Def{
+		Type:   opType,
+		Class:  ops.FileIO,
+		Doc:    doc,
+		Inputs: []ops.Slot{{Name: "X", Doc: "what to write", Duplicable: many}},
+		Attrs: []ops.Attr{
+			path,
+			{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; else that is an error"},
+			{Name: saveHalfAttr, Default: false, Doc: "Fluid's, for half precision; true is not supported"},
+		},
+		Infer: func(s *ops.Shapes) error {
+			for i, m := range s.Ins("X") {
+				if m.Kind != program.LoDTensor {
+					return &fault.Fault{Kind: fault.Unsupported, Variable: s.Op().Inputs["X"][i], Got: fmt.Sprintf("X %v", m), Want: "a dense tensor"}
+				}
+			}
+			return refuseHalf(s, saveHalfAttr)
+		},
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			storage, err := storageOf(b)
+			if err != nil {
+				return nil, err
+			}
+			name, values, overwrite := b.Str(pathAttr), b.Ins("X"), b.Bool(overwriteAttr)
+			if err := complete(b.Op().Inputs["X"], values); err != nil {
+				return nil, err
+			}
+			return func(context.Context) error { return storage.Save(name, values, overwrite) }, nil
+		},
+	})
+}
+
+func load(opType, doc string, many bool) {
+	ops.Register(ops.Def{
+		Type:    opType,
+		Class:   ops.FileIO,
+		Doc:     doc,
+		Outputs: []ops.Slot{{Name: "Out", Doc: "what to read", Duplicable: many}},
+		Attrs: []ops.Attr{
+			path,
+			{Name: loadHalfAttr, Default: false, Doc: "Fluid's, for half precision; true is not supported"},
+		},
+		// Outputs keep their zero Meta: a file holds what the program declares.
+		Infer: func(s *ops.Shapes) error { return refuseHalf(s, loadHalfAttr) },
+		Bind: func(b *ops.Binding) (ops.Kernel, error) {
+			storage, err := storageOf(b)
+			if err != nil {
+				return nil, err
+			}
+			name, into := b.Str(pathAttr), b.Outs("Out")
+			if err := complete(b.Op().Outputs["Out"], into); err != nil {
+				return nil, err
+			}
+			return func(context.Context) error { return storage.Load(name, into) }, nil
+		},
+	})
+}
+
+func refuseHalf(s *ops.Shapes, attr string) error {
+	if s.Bool(attr) {
+		return infer.Unsupported(s, attr, "false: parameters are read and written in their own type")
+	}
+	return nil
+}
+
+// storageOf returns the files of the run.
+func storageOf(b *ops.Binding) (ops.Storage, error) {
+	if b.Env == nil || b.Env.Storage == nil {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory for parameter files", Want: "one", Hint: "give the executor storage"}
+	}
+	return b.Env.Storage, nil
+}
+
+// complete checks that every variable has a tensor: a file with a hole would be read back wrongly.
+func complete(names []string, tensors []*tensor.Tensor) error {
+	for i, name := range names {
+		if i >= len(tensors) || tensors[i] == nil {
+			return &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a variable without a value", Want: "a tensor"}
+		}
+	}
+	return nil
+}
