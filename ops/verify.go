@@ -1,0 +1,130 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// Verify checks a program of a stage, which may come from anywhere, and its startup program against the IR, the registry and the table of
+// stages. It returns every fault as a fault.List, each with its block and op, variable, what was found and wanted, and the line of
+// user code, or nil. It computes nothing and does not change the program.
+func Verify(p *program.Program, stage program.Stage) error {
+	rule, ok := stages[stage]
+	if !ok {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("stage %d", stage), Want: "a stage of package program"}
+	}
+	faults := verifyOne(p, stage, rule)
+	if s := p.Startup; s != nil {
+		if s.Startup != nil {
+			faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Got: "a startup program of a startup program", Want: "at most one"})
+		}
+		for _, f := range verifyOne(s, rule.startup, stages[rule.startup]) {
+			c := *f
+			c.Where = "startup program, " + f.Where
+			faults.Add(&c)
+		}
+	}
+	return faults.Err()
+}
+
+func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.List {
+	err := program.Verify(p, program.Spec{Ops: registryRules{stage, rule}, Fed: rule.fed, Shape: rule.checkShape})
+	var faults fault.List
+	errors.As(err, &faults)
+	return faults
+}
+
+// registryRules answers the verifier from the registry and one row of the table of stages.
+type registryRules struct {
+	stage program.Stage
+	rule  stageRule
+}
+
+func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
+	def, ok := Lookup(op.Type)
+	if !ok {
+		return fault.List{{Kind: fault.Unsupported, Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"}}
+	}
+	var faults fault.List
+	err := guard(op, func() { faults = def.Check(op) })
+	if err != nil {
+		faults.Add(err)
+	}
+	faults = slices.Concat(faults, checkAttrNames(op, def))
+	if f := r.rule.checkOp(r.stage, b, def); f != nil {
+		faults.Add(f)
+	}
+	return faults
+}
+
+func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
+	var shapes *Shapes
+	var err error
+	if f := guard(op, func() { shapes, err = Infer(op, metaIn(b)) }); f != nil {
+		return fault.List{f}
+	}
+	if err != nil {
+		var f *fault.Fault
+		errors.As(err, &f)
+		return fault.List{f}
+	}
+	var faults fault.List
+	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
+		for i, name := range op.Outputs[slot] {
+			declared, ok := metaIn(b)(name)
+			if name == program.Empty || !ok {
+				continue
+			}
+			if f := compare(shapes.Outs(slot)[i], declared); f != nil {
+				f.Variable = name
+				faults.Add(f)
+			}
+		}
+	}
+	return faults
+}
+
+// metaIn looks up declarations as ops of the block see them.
+func metaIn(b *program.Block) func(string) (Meta, bool) {
+	return func(name string) (Meta, bool) {
+		v, ok := b.Find(name)
+		if !ok {
+			return Meta{}, false
+		}
+		return MetaOf(v), true
+	}
+}
+
+// compare holds what an op yields against what the program declares. A declaration without dims, as old files have, fits any.
+func compare(inferred, declared Meta) *fault.Fault {
+	switch {
+	case inferred.Kind == 0: // the op leaves it open
+		return nil
+	case inferred.Kind != declared.Kind:
+		return &fault.Fault{Kind: fault.TypeMismatch, Got: "the declaration " + declared.Kind.String(), Want: inferred.Kind.String()}
+	case inferred.Kind != program.LoDTensor && inferred.Kind != program.SelectedRows:
+		return nil
+	case inferred.DType != declared.DType:
+		return &fault.Fault{Kind: fault.TypeMismatch, Got: "the declaration " + declared.String(), Want: inferred.String()}
+	case len(declared.Dims) > 0 && !Compatible(inferred.Dims, declared.Dims):
+		return &fault.Fault{Kind: fault.ShapeMismatch, Got: "the declaration " + declared.String(), Want: inferred.String()}
+	}
+	return nil
+}
+
+// guard turns a panic in the rules of one op into a fault. Verify is the border where bytes from outside meet them, and one wrong rule must not
+// bring down a server of many jobs.
+func guard(op *program.Op, run func()) (f *fault.Fault) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			f = &fault.Fault{Kind: fault.Internal, Op: op.Type, Err: fmt.Errorf("the rules of the op panicked: %v", panicked)}
+		}
+	}()
+	run()
+	return nil
+}
