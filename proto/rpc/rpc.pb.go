@@ -13,7 +13,6 @@ import (
 	job "github.com/edl-go/edl/proto/job"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1486,7 +1485,6 @@ func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
 type SaveModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Block         *durationpb.Duration   `protobuf:"bytes,2,opt,name=block,proto3" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1524,13 +1522,6 @@ func (*SaveModelRequest) Descriptor() ([]byte, []int) {
 func (x *SaveModelRequest) GetId() *Identity {
 	if x != nil {
 		return x.Id
-	}
-	return nil
-}
-
-func (x *SaveModelRequest) GetBlock() *durationpb.Duration {
-	if x != nil {
-		return x.Block
 	}
 	return nil
 }
@@ -2794,7 +2785,7 @@ var File_proto_rpc_rpc_proto protoreflect.FileDescriptor
 
 const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
-	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x1egoogle/protobuf/duration.proto\x1a\x13proto/job/job.proto\"\x11\n" +
+	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x13proto/job/job.proto\"\x11\n" +
 	"\x0fDescribeRequest\"\\\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -2887,10 +2878,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12!\n" +
 	"\x04task\x18\x02 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x14\n" +
-	"\x12TaskFailedResponse\"f\n" +
+	"\x12TaskFailedResponse\"5\n" +
 	"\x10SaveModelRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12/\n" +
-	"\x05block\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05block\"-\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"-\n" +
 	"\x11SaveModelResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\"\"\n" +
 	"\n" +
@@ -3078,9 +3068,8 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*job.Value)(nil),             // 53: edl.job.Value
 	(*job.Step)(nil),              // 54: edl.job.Step
 	(*job.RoleStatus)(nil),        // 55: edl.job.RoleStatus
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*job.Failure)(nil),           // 57: edl.job.Failure
-	(*job.Event)(nil),             // 58: edl.job.Event
+	(*job.Failure)(nil),           // 56: edl.job.Failure
+	(*job.Event)(nil),             // 57: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	52, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
@@ -3100,79 +3089,78 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	14, // 14: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	22, // 15: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	14, // 16: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	56, // 17: edl.rpc.SaveModelRequest.block:type_name -> google.protobuf.Duration
-	14, // 18: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	53, // 19: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	21, // 20: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	14, // 21: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	14, // 22: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	53, // 23: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	14, // 24: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	57, // 25: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	40, // 26: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	14, // 27: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	14, // 28: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	21, // 29: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	14, // 30: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	14, // 31: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	51, // 32: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	0,  // 33: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	2,  // 34: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	4,  // 35: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	5,  // 36: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	4,  // 37: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	7,  // 38: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	4,  // 39: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	9,  // 40: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	12, // 41: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	15, // 42: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	19, // 43: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
-	23, // 44: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	25, // 45: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	27, // 46: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	29, // 47: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	32, // 48: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	9,  // 49: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	33, // 50: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	36, // 51: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	38, // 52: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	39, // 53: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	42, // 54: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	44, // 55: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	46, // 56: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	47, // 57: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	49, // 58: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	1,  // 59: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	3,  // 60: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	52, // 61: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	6,  // 62: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	58, // 63: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	8,  // 64: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	52, // 65: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	9,  // 66: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	13, // 67: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	16, // 68: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	20, // 69: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	24, // 70: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	26, // 71: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	28, // 72: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	31, // 73: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	9,  // 74: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	9,  // 75: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	34, // 76: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	37, // 77: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	58, // 78: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	41, // 79: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
-	43, // 80: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	45, // 81: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	42, // 82: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	48, // 83: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	50, // 84: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	59, // [59:85] is the sub-list for method output_type
-	33, // [33:59] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	14, // 17: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	53, // 18: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	21, // 19: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	14, // 20: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	14, // 21: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	53, // 22: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	14, // 23: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	56, // 24: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	40, // 25: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	14, // 26: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	14, // 27: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	21, // 28: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	14, // 29: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	14, // 30: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	51, // 31: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	0,  // 32: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	2,  // 33: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	4,  // 34: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	5,  // 35: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	4,  // 36: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	7,  // 37: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	4,  // 38: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	9,  // 39: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	12, // 40: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	15, // 41: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	19, // 42: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
+	23, // 43: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	25, // 44: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	27, // 45: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	29, // 46: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	32, // 47: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	9,  // 48: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	33, // 49: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	36, // 50: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	38, // 51: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	39, // 52: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	42, // 53: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	44, // 54: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	46, // 55: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	47, // 56: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	49, // 57: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	1,  // 58: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	3,  // 59: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	52, // 60: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	6,  // 61: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	57, // 62: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	8,  // 63: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	52, // 64: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	9,  // 65: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	13, // 66: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	16, // 67: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	20, // 68: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	24, // 69: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	26, // 70: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	28, // 71: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	31, // 72: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	9,  // 73: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	9,  // 74: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	34, // 75: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	37, // 76: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57, // 77: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
+	41, // 78: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
+	43, // 79: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	45, // 80: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	42, // 81: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	48, // 82: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	50, // 83: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	58, // [58:84] is the sub-list for method output_type
+	32, // [32:58] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -456,7 +456,7 @@ type CoordinatorClient interface {
 	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
-	// RequestSaveModel elects one trainer to save.
+	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(ctx context.Context, in *SaveModelRequest, opts ...grpc.CallOption) (*SaveModelResponse, error)
 	// ReportStep delivers what a trainer fetched in a step.
 	ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StepReport, ReportStepResponse], error)
@@ -638,7 +638,7 @@ type CoordinatorServer interface {
 	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
-	// RequestSaveModel elects one trainer to save.
+	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error)
 	// ReportStep delivers what a trainer fetched in a step.
 	ReportStep(grpc.ClientStreamingServer[StepReport, ReportStepResponse]) error

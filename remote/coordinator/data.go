@@ -73,8 +73,11 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 	if err := s.admit(m.Id); err != nil {
 		return nil, err
 	}
+	if r := s.answered(m); r != nil {
+		return r, nil
+	}
 	if err := s.finished(m); err != nil || m.ReportOnly {
-		return &rpc.GetTaskResponse{}, err
+		return s.answer(m, &rpc.GetTaskResponse{}), err
 	}
 	var grant Grant
 	var err error
@@ -96,7 +99,30 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 	if grant.Timeout > 0 {
 		s.watchTask(m.Dataset, grant)
 	}
-	return &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
+	return s.answer(m, &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}), nil
+}
+
+// lastAnswer is what a trainer was last answered to GetTask. A trainer that repeats a request because the answer was lost is answered the
+// same, or it would skip a task.
+type lastAnswer struct {
+	number   uint64 // of the request: id.round
+	response *rpc.GetTaskResponse
+}
+
+func (s *Server) answered(m *rpc.GetTaskRequest) *rpc.GetTaskResponse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := s.answers[m.Id.Rank]; last.response != nil && last.number == m.Id.Round {
+		return last.response
+	}
+	return nil
+}
+
+func (s *Server) answer(m *rpc.GetTaskRequest, r *rpc.GetTaskResponse) *rpc.GetTaskResponse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[m.Id.Rank] = lastAnswer{m.Id.Round, r}
+	return r
 }
 
 // watchTask returns a task to the queue when its trainer takes too long.

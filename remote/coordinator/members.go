@@ -38,18 +38,24 @@ func (s *Server) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveRespon
 	return &rpc.LeaveResponse{}, nil
 }
 
-// RequestSaveModel elects the first trainer that asks. The same trainer asking again is told the same, so that a repeated message does no harm.
-func (s *Server) RequestSaveModel(_ context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
+// RequestSaveModel elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The
+// same trainer asking again is told the same, so that a repeated message does no harm.
+func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
 	if err := s.admit(m.Id); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.saver == nil {
 		rank := m.Id.Rank
 		s.saver = &rank
 	}
-	return &rpc.SaveModelResponse{Granted: *s.saver == m.Id.Rank}, nil
+	granted := *s.saver == m.Id.Rank
+	s.mu.Unlock()
+	if !granted {
+		return &rpc.SaveModelResponse{}, nil
+	}
+	err := s.await(ctx, "the other trainers to finish, before the model is saved", func() bool { return len(s.left) >= s.cfg.Trainers-1 })
+	return &rpc.SaveModelResponse{Granted: true}, err
 }
 
 // now is the time argument of the queues.

@@ -89,6 +89,8 @@ func (q *Queue) Get(rank int, pass int32, now time.Duration) (Grant, error) {
 		return Grant{EndOfPass: true, EndOfData: true}, nil
 	case int(pass) < q.pass:
 		return Grant{EndOfPass: true}, nil
+	case int(pass) == q.pass+1:
+		return Grant{Wait: true}, nil // the others still finish the pass before
 	case int(pass) > q.pass:
 		return Grant{}, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a request for pass %d", pass), Want: fmt.Sprintf("pass %d", q.pass)}
 	case q.policy.Broadcast:

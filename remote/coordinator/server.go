@@ -48,6 +48,7 @@ type Server struct {
 	ended   bool
 	reports map[string]*rpc.Dataset
 	queues  map[string]*Queue
+	answers map[uint32]lastAnswer
 	saver   *uint32
 	steps   collector
 	feeds   feeds
@@ -63,7 +64,7 @@ func New(cfg Config) *Server {
 	}
 	return &Server{
 		cfg: cfg, start: time.Now(), log: newEventLog(), changed: make(chan struct{}), done: make(chan struct{}),
-		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{},
+		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{}, answers: map[uint32]lastAnswer{},
 		steps: collector{trainers: cfg.Trainers, shared: cfg.Sync || cfg.Interactive, expected: map[uint64][]int{}, last: map[uint32]uint64{},
 			merge: cfg.Merge, rounds: map[uint64][]*rpc.TrainerStep{}},
 		feeds: feeds{shares: make([][]*rpc.FeedShare, cfg.Trainers)}, results: map[uint64]*job.Step{}, waits: map[*string]time.Time{},

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -22,9 +23,9 @@ type delivery struct {
 // different ones at the same time.
 func (s *Server) startQueues(ctx context.Context, group *sync.WaitGroup) {
 	queues := map[string]chan delivery{}
-	for _, c := range append(append([]contribution(nil), s.layout.grads...), s.layout.states...) {
+	for _, c := range append(append([]comm.Contribution(nil), s.layout.Grads...), s.layout.States...) {
 		q := make(chan delivery, queueLength)
-		queues[c.name] = q
+		queues[c.Name] = q
 		group.Go(func() { s.drain(ctx, c, q) })
 	}
 	s.mu.Lock()
@@ -33,7 +34,7 @@ func (s *Server) startQueues(ctx context.Context, group *sync.WaitGroup) {
 	s.mu.Unlock()
 }
 
-func (s *Server) drain(ctx context.Context, c contribution, q <-chan delivery) {
+func (s *Server) drain(ctx context.Context, c comm.Contribution, q <-chan delivery) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,12 +49,12 @@ func (s *Server) drain(ctx context.Context, c contribution, q <-chan delivery) {
 }
 
 // applyOne applies one contribution as an update of its own.
-func (s *Server) applyOne(ctx context.Context, c contribution, d delivery) error {
-	target := s.inbox.targets[c.name]
+func (s *Server) applyOne(ctx context.Context, c comm.Contribution, d delivery) error {
+	target := s.inbox.targets[c.Name]
 	s.values.RLock()
 	err := target.CopyFrom(d.value)
-	if err == nil && c.block != noBlock {
-		err = s.blocks.RunBlock(ctx, c.block, ops.Step{Round: d.step, Lane: uint64(d.rank) + 1})
+	if err == nil && c.Block != comm.NoBlock {
+		err = s.blocks.RunBlock(ctx, c.Block, ops.Step{Round: d.step, Lane: uint64(d.rank) + 1})
 	}
 	s.values.RUnlock()
 	if err != nil {
@@ -61,9 +62,9 @@ func (s *Server) applyOne(ctx context.Context, c contribution, d delivery) error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inbox.give(c.name, d.value)
+	s.inbox.give(c.Name, d.value)
 	s.applied++
-	if s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: c.name}).Finished {
+	if s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: c.Name}).Finished {
 		s.finish()
 	}
 	s.broadcast()
@@ -73,10 +74,10 @@ func (s *Server) applyOne(ctx context.Context, c contribution, d delivery) error
 // tick runs the learning-rate block, once per step of a trainer, before the first of its contributions is applied. s.mu is held, so that
 // nobody applies a contribution of the same step meanwhile.
 func (s *Server) tick(ctx context.Context, e Event) error {
-	if s.layout.lrDecay == noBlock {
+	if s.layout.LRDecay == comm.NoBlock {
 		return nil
 	}
 	s.values.Lock()
 	defer s.values.Unlock()
-	return s.blocks.RunBlock(ctx, s.layout.lrDecay, ops.Step{Round: e.Round, Lane: uint64(e.Rank) + 1})
+	return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: e.Round, Lane: uint64(e.Rank) + 1})
 }

@@ -1,9 +1,12 @@
 package pserver
 
 import (
+	"slices"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -15,9 +18,9 @@ type inbox struct {
 }
 
 // newInbox looks up the variables of every contribution.
-func newInbox(l *layout, blocks ops.BlockRunner) (inbox, error) {
+func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
-	for _, name := range l.names() {
+	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
 			return inbox{}, &fault.Fault{Kind: fault.InvalidProgram, Op: "listen_and_serv", Variable: name, Got: "a contribution without a variable", Want: "a persistable variable of block 0"}
@@ -62,4 +65,13 @@ func (b *inbox) recycle() {
 		}
 		clear(byRank)
 	}
+}
+
+// namesOf returns every variable that a contribution may hold.
+func namesOf(l *comm.Service) []string {
+	var names []string
+	for _, c := range slices.Concat(l.Grads, l.States) {
+		names = append(names, c.Name)
+	}
+	return names
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -37,7 +38,7 @@ type Server struct {
 	changed  chan struct{} // closed and replaced whenever the state below changes
 	failed   chan struct{} // closed when err is set
 	err      error
-	layout   *layout // nil until the program serves
+	layout   *comm.Service // nil until the program serves
 	blocks   ops.BlockRunner
 	rounds   *Rounds  // sync
 	updates  *Updates // async
@@ -74,20 +75,21 @@ func New(cfg Config) *Server {
 
 // Serve runs listen_and_serv: it opens the service on the program's variables and returns when every trainer has completed.
 func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
-	l, err := layoutOf(op)
+	service, err := comm.ServiceOf(op)
 	if err != nil {
 		return err
 	}
+	l := &service
 	box, err := newInbox(l, blocks)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.layout, s.blocks, s.inbox = l, blocks, box
-	if l.sync {
-		s.rounds = NewRounds(s.cfg.Trainers, l.names())
+	if l.Sync {
+		s.rounds = NewRounds(s.cfg.Trainers, namesOf(l))
 	} else {
-		s.updates = NewUpdates(s.cfg.Trainers, l.names())
+		s.updates = NewUpdates(s.cfg.Trainers, namesOf(l))
 	}
 	s.armed = time.AfterFunc(s.cfg.StartDeadline, s.lateStart)
 	s.broadcast()
@@ -97,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunn
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var queues sync.WaitGroup
-	if !l.sync {
+	if !l.Sync {
 		s.startQueues(ctx, &queues)
 	}
 	err = s.serve(ctx)

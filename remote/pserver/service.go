@@ -19,7 +19,7 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // open waits until the program serves.
 func (s *Server) open(ctx context.Context) error {
-	return s.await(ctx, func() string { return "the pserver program to start" }, func() bool { return s.layout != nil && (s.layout.sync || s.queues != nil) })
+	return s.await(ctx, func() string { return "the pserver program to start" }, func() bool { return s.layout != nil && (s.layout.Sync || s.queues != nil) })
 }
 
 // admit checks the identity of a message and notes that its sender lives.
@@ -81,7 +81,7 @@ func (s *Server) offer(ctx context.Context, e Event) (*tensor.Tensor, error) {
 	var verdict Verdict
 	var refused error
 	err := s.await(ctx, func() string { return "round " + itoa(e.Round) + " to open" }, func() bool {
-		if s.layout.sync {
+		if s.layout.Sync {
 			s.arm()
 			d := s.rounds.Step(e)
 			verdict, refused = d.Verdict, d.Err
@@ -108,7 +108,7 @@ func (s *Server) deliver(ctx context.Context, e Event, buffer *tensor.Tensor) (d
 	s.mu.Lock()
 	var verdict Verdict
 	var queue chan delivery
-	if s.layout.sync {
+	if s.layout.Sync {
 		d := s.rounds.Step(e)
 		verdict, err = d.Verdict, d.Err
 		if verdict == Take {
@@ -163,7 +163,7 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	if !s.layout.sync {
+	if !s.layout.Sync {
 		return nil, s.refusal(fault.New(fault.InvalidArgument, "a barrier in async mode"))
 	}
 	e := Event{Kind: Barrier, Rank: int(m.Id.Rank), Round: m.Id.Round, Rows: m.Rows, Variables: int(m.Variables)}
@@ -205,7 +205,7 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 		return s.refusal(&fault.Fault{Kind: fault.NotFound, Variable: m.Name, Where: s.where(), Got: "a request for a variable that is not here"})
 	}
 	header := &rpc.VariableChunk{Name: m.Name, Version: s.current()}
-	if s.layout.sync && !m.AnyVersion && !m.Final {
+	if s.layout.Sync && !m.AnyVersion && !m.Final {
 		// The value cannot change before the asking trainer has declared the next round, which it does after it has received.
 		return wire.SendVariable(stream, header, t)
 	}
@@ -224,14 +224,14 @@ func (s *Server) version(ctx context.Context, m *rpc.GetRequest) error {
 	switch {
 	case m.Final:
 		return s.await(ctx, func() string { return "the other trainers to complete: " + s.trainers(s.missing(rank)) }, func() bool {
-			if s.layout.sync {
+			if s.layout.Sync {
 				return s.rounds.OthersComplete(rank)
 			}
 			return s.updates.OthersComplete(rank) && s.updates.Pending(rank) == 0
 		})
 	case m.AnyVersion:
 		return nil
-	case s.layout.sync:
+	case s.layout.Sync:
 		err := s.await(ctx, func() string { return "round " + itoa(s.rounds.Round()) + ": " + s.trainers(s.rounds.Missing()) }, func() bool { return s.rounds.Round() >= m.Id.Round })
 		if err == nil && s.current() != m.Id.Round {
 			return s.refusal(&fault.Fault{Kind: fault.Stale, Variable: m.Name, Got: "a request for version " + itoa(m.Id.Round), Want: "version " + itoa(s.current())})
@@ -243,7 +243,7 @@ func (s *Server) version(ctx context.Context, m *rpc.GetRequest) error {
 
 func (s *Server) missing(except int) []int {
 	var ranks []int
-	if s.layout.sync {
+	if s.layout.Sync {
 		ranks = s.rounds.Missing()
 	} else {
 		ranks = s.updates.Missing()
@@ -255,7 +255,7 @@ func (s *Server) missing(except int) []int {
 func (s *Server) current() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.layout.sync {
+	if s.layout.Sync {
 		return s.rounds.Round()
 	}
 	return s.applied
@@ -269,7 +269,7 @@ func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.Com
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := Event{Kind: Complete, Rank: int(m.Id.Rank)}
-	if s.layout.sync {
+	if s.layout.Sync {
 		d := s.rounds.Step(e)
 		s.obey(d)
 		return &rpc.CompleteResponse{}, d.Err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -37,42 +38,42 @@ func (s *Server) update(ctx context.Context, from []Contributor) error {
 	if err := s.merge(ctx, from); err != nil {
 		return err
 	}
-	if err := s.runBlocks(ctx, l.prepare, step); err != nil {
+	if err := s.runBlocks(ctx, l.Prepare, step); err != nil {
 		return err
 	}
-	for _, b := range []program.BlockIndex{l.global, l.lrDecay} {
-		if b == noBlock {
+	for _, b := range []program.BlockIndex{l.Global, l.LRDecay} {
+		if b == comm.NoBlock {
 			continue
 		}
 		if err := s.blocks.RunBlock(ctx, b, step); err != nil {
 			return err
 		}
 	}
-	return s.runBlocks(ctx, l.optimize, step)
+	return s.runBlocks(ctx, l.Optimize, step)
 }
 
 // merge makes one value of every contribution. The names are independent of each other.
 func (s *Server) merge(ctx context.Context, from []Contributor) error {
 	l := s.layout
-	tasks := make([]func() error, 0, len(l.grads)+len(l.states))
-	for _, c := range l.grads {
+	tasks := make([]func() error, 0, len(l.Grads)+len(l.States))
+	for _, c := range l.Grads {
 		tasks = append(tasks, func() error {
-			return merge.Gradients(s.inbox.targets[c.name], s.inbox.shares(c.name, from), c.merge)
+			return merge.Gradients(s.inbox.targets[c.Name], s.inbox.shares(c.Name, from), c.Merge)
 		})
 	}
-	for _, c := range l.states {
-		tasks = append(tasks, func() error { return s.mergeState(c, s.inbox.shares(c.name, from)) })
+	for _, c := range l.States {
+		tasks = append(tasks, func() error { return s.mergeState(c, s.inbox.shares(c.Name, from)) })
 	}
 	return inParallel(ctx, s.cfg.Workers, tasks)
 }
 
-func (s *Server) mergeState(c contribution, shares []merge.Share) error {
-	target := s.inbox.targets[c.name]
+func (s *Server) mergeState(c comm.Contribution, shares []merge.Share) error {
+	target := s.inbox.targets[c.Name]
 	var old *tensor.Tensor
-	if c.merge == ops.MergeSum {
+	if c.Merge == ops.MergeSum {
 		old = target.Clone()
 	}
-	return merge.State(target, old, shares, c.merge)
+	return merge.State(target, old, shares, c.Merge)
 }
 
 // runBlocks runs blocks that write different variables, some at a time.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
@@ -22,14 +23,35 @@ type Comm struct {
 	Sync     bool
 	Deadline time.Duration // of a round: every wait ends after it
 	Servers  []rpc.ParameterServerClient
-	Step     *ops.Step // the executor's, telling round and rows
 
-	round   round
-	slots   chan struct{}
-	once    sync.Once
-	final   bool // Recv asks for the value that is saved
-	initial bool // Recv asks for the value before the first round
+	step  ops.Step
+	want  version
+	round round
+	slots chan struct{}
+	once  sync.Once
 }
+
+// version says which value of a variable Recv asks for.
+type version int
+
+const (
+	initial  version = iota // before the first round
+	afterOwn                // sync: after this round; async: with all of this trainer's own contributions
+	latest                  // as it is
+	saved                   // after every other trainer has completed
+)
+
+// Begin says which step the following calls belong to, and which records it trains.
+func (c *Comm) Begin(step ops.Step, records []dataset.Range) {
+	c.step, c.want = step, afterOwn
+	c.round.records = make([]*rpc.RecordRange, len(records))
+	for i, r := range records {
+		c.round.records[i] = &rpc.RecordRange{From: r.From, To: r.To}
+	}
+}
+
+// Want makes the following Recv calls ask for another version, until the next Begin.
+func (c *Comm) Want(v version) { c.want = v }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
 const maxCalls = 16
@@ -103,7 +125,7 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 		return err
 	}
 	c.round.sent[m.Server]++
-	number := c.Step.Round
+	number := c.step.Round
 	c.round.sends.start(c.slots, func() error {
 		ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 		defer cancel()
@@ -138,7 +160,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	if err := c.round.sends.end(); err != nil {
 		return err
 	}
-	return c.barrier(ctx, c.Step.Rows)
+	return c.barrier(ctx, c.step.Rows)
 }
 
 func (c *Comm) barrier(ctx context.Context, rows int64) error {
@@ -153,7 +175,7 @@ func (c *Comm) barrier(ctx context.Context, rows int64) error {
 			ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
 			return wire.Retry(ctx, func(attempt uint32) error {
-				m.Id = c.Identity.Of(c.Rank, c.Step.Round, attempt)
+				m.Id = c.Identity.Of(c.Rank, c.step.Round, attempt)
 				_, err := client.SendBarrier(ctx, m)
 				return err
 			})
@@ -178,10 +200,10 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if err != nil {
 		return err
 	}
-	request := rpc.GetRequest{Name: m.Name, Final: c.final}
-	version := c.Step.Round + 1
-	if c.initial {
-		version, request.AnyVersion = 0, !c.Sync
+	request := rpc.GetRequest{Name: m.Name, Final: c.want == saved, AnyVersion: c.want == latest || c.want == initial && !c.Sync}
+	round := c.step.Round + 1
+	if c.want == initial {
+		round = 0
 	}
 	c.round.recvs.start(c.slots, func() error {
 		ctx, cancel := context.WithTimeout(ctx, c.Deadline)
@@ -189,7 +211,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 		return wire.Retry(ctx, func(attempt uint32) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			stream, err := client.GetVariable(ctx, &rpc.GetRequest{Id: c.Identity.Of(c.Rank, version, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion})
+			stream, err := client.GetVariable(ctx, &rpc.GetRequest{Id: c.Identity.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion})
 			if err != nil {
 				return wire.FromStatus(where, err)
 			}
@@ -215,7 +237,7 @@ func (c *Comm) Complete(ctx context.Context) error {
 	for _, client := range c.Servers {
 		calls.start(c.slots, func() error {
 			return wire.Retry(ctx, func(attempt uint32) error {
-				_, err := client.Complete(ctx, &rpc.CompleteRequest{Id: c.Identity.Of(c.Rank, c.Step.Round, attempt)})
+				_, err := client.Complete(ctx, &rpc.CompleteRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt)})
 				return err
 			})
 		})

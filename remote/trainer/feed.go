@@ -1,0 +1,116 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// maxShare bounds the encoded share of one fed batch.
+const maxShare = 1 << 30
+
+// trainFeeds trains what a user feeds, until the session is closed.
+func (t *Trainer) trainFeeds(ctx context.Context) error {
+	round := uint64(0)
+	for n := uint64(0); ; n++ {
+		share, err := t.nextShare(ctx, n)
+		if err != nil {
+			return err
+		}
+		if share.End {
+			return nil
+		}
+		report := &rpc.TrainerStep{Id: t.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows}
+		if len(share.Feed) == 0 {
+			report.Fetched, err = t.read(ctx, share.Fetch)
+		} else {
+			step := ops.Step{Round: round, RowOffset: share.RowOffset, Rows: share.Rows}
+			if !t.cfg.Sync {
+				step.Lane = uint64(t.cfg.Rank) + 1
+			}
+			report.Fetched, err = t.trainShare(ctx, step, share)
+			round++
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.reporter.report(report); err != nil {
+			return err
+		}
+	}
+}
+
+// nextShare waits for the user. There is no deadline: how long a user thinks between two steps is not the job's affair, and the
+// coordinator ends the wait when the session or the job does.
+func (t *Trainer) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) {
+	share := &rpc.FeedShare{}
+	err := wire.Retry(ctx, func(attempt uint32) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := t.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: t.id(n, attempt)})
+		if err != nil {
+			return wire.FromStatus("coordinator", err)
+		}
+		return wire.ReceivePieces(share, maxShare, func() ([]byte, error) {
+			chunk, err := stream.Recv()
+			if err != nil && !errors.Is(err, io.EOF) {
+				err = wire.FromStatus("coordinator", err)
+			}
+			return chunk.GetPiece(), err
+		})
+	})
+	return share, err
+}
+
+func (t *Trainer) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedShare) ([]*job.Value, error) {
+	feed := executor.Feed{}
+	for _, v := range share.Feed {
+		value, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
+		if err != nil || len(rest) > 0 {
+			return nil, &fault.Fault{Kind: fault.Corrupt, Variable: v.Name, Err: err}
+		}
+		feed[v.Name] = value
+	}
+	t.comm.Begin(step, nil)
+	fetched, err := t.local.RunStep(ctx, t.cfg.Program, step, feed, share.Fetch...)
+	if err != nil {
+		return nil, err
+	}
+	return encode(share.Fetch, fetched), nil
+}
+
+// read returns variables as they are now: what servers hold comes from there, the rest from this trainer.
+func (t *Trainer) read(ctx context.Context, names []string) ([]*job.Value, error) {
+	out := make([]*job.Value, 0, len(names))
+	for _, name := range names {
+		value, err := t.readOne(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
+	}
+	return out, nil
+}
+
+func (t *Trainer) readOne(ctx context.Context, name string) (*tensor.Tensor, error) {
+	if p, err := t.cfg.Save.Prune(name); err == nil && len(p.Global().Ops) > 0 {
+		t.comm.Want(latest)
+		values, err := t.local.Run(ctx, p, nil, name)
+		if err != nil {
+			return nil, err
+		}
+		return values[0], nil
+	}
+	if value, ok := t.local.Scope().Find(name); ok {
+		return value, nil
+	}
+	return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a variable that has no value outside of a step", Want: "a persistable variable, or a feed to compute it from"}
+}

@@ -1,0 +1,213 @@
+package trainer
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// tasks is the BatchSource of a job that reads its own data: the records of the tasks that the coordinator hands out.
+//
+// A task is reported finished only when every record of it has been trained, which is known at the call of Next: it says that the step of
+// the batch before has ended well.
+type tasks struct {
+	reader      *executor.Reader
+	coordinator rpc.CoordinatorClient
+	identity    wire.Identity
+	rank        uint32
+	shared      bool // sync mode: every trainer is given every task, and takes its rows of each batch
+
+	dataset string
+	data    *dataset.Dataset
+
+	pass  int
+	round uint64
+	next  func() (*dataset.Batch, error, bool) // of the segment that is open, else nil
+	stop  func()
+	batch executor.Batch
+	last  bool  // all passes have been delivered
+	delay int64 // how many records late a record may be delivered
+
+	// The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer.
+	mu       sync.Mutex
+	requests uint64    // to GetTask so far
+	open     []segment // tasks given and not yet reported, in order
+	read     int64     // records given in this segment
+	trained  int64     // records of this segment whose step has ended
+	end      ending    // why the segment ended
+}
+
+// segment is a task with the position of its end in the stream of records of the trainer.
+type segment struct {
+	task *rpc.Task
+	end  int64
+}
+
+// ending says what follows a segment, which is a run of tasks without a pause.
+type ending int
+
+const (
+	more    ending = iota // nothing: it has not ended
+	pending               // tasks of the pass may come back from others
+	passEnd
+	dataEnd
+)
+
+// openTasks opens the dataset and reports it.
+func openTasks(ctx context.Context, t *tasks) error {
+	t.dataset, t.data = t.reader.Dataset()
+	if t.shared {
+		t.delay = int64(t.reader.ShuffleBuffer())
+	}
+	m := &rpc.Dataset{Name: t.dataset}
+	for i, c := range t.data.Chunks() {
+		m.Chunks = append(m.Chunks, &rpc.Chunk{Path: c.Path, Index: uint32(i), Offset: c.Offset, FirstRecord: c.FirstRecord, Records: int64(c.Records)})
+	}
+	return wire.Retry(ctx, func(attempt uint32) error {
+		_, err := t.coordinator.ReportDataset(ctx, &rpc.ReportDatasetRequest{Id: t.identity.Of(t.rank, 0, attempt), Dataset: m})
+		return err
+	})
+}
+
+// Next implements executor.BatchSource.
+func (t *tasks) Next(ctx context.Context) (*executor.Batch, error) {
+	t.mu.Lock()
+	t.trained += t.batch.GlobalRows
+	t.mu.Unlock()
+	t.batch = executor.Batch{}
+	for {
+		if t.next == nil {
+			if t.last {
+				return nil, io.EOF
+			}
+			t.mu.Lock()
+			t.read, t.trained = 0, 0
+			t.mu.Unlock()
+			t.next, t.stop = iter.Pull2(t.reader.Batches(ctx, t.records(ctx)))
+		}
+		b, err, ok := t.next()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return t.deliver(b), nil
+		}
+		if err := t.endSegment(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (t *tasks) deliver(b *dataset.Batch) *executor.Batch {
+	t.batch = executor.Batch{Tensors: b.Tensors, GlobalRows: int64(b.GlobalRows), Pass: t.pass, Records: b.Records,
+		Step: ops.Step{Round: t.round, RowOffset: int64(b.RowOffset), Rows: int64(b.Rows)}}
+	if !t.shared {
+		t.batch.Step.Lane = uint64(t.rank) + 1
+	}
+	t.round++
+	return &t.batch
+}
+
+// endSegment reports what is left and decides how to go on. Everything of the segment has been trained, and nobody reads ahead any more.
+func (t *tasks) endSegment(ctx context.Context) error {
+	t.Close()
+	if len(t.open) > 0 {
+		if _, err := t.ask(ctx, &rpc.GetTaskRequest{ReportOnly: true}); err != nil {
+			return err
+		}
+	}
+	switch t.end {
+	case passEnd:
+		t.pass++
+	case dataEnd:
+		t.last = true
+	}
+	t.end = more
+	return nil
+}
+
+// Close ends what a segment that was not read to its end has started.
+func (t *tasks) Close() {
+	if t.stop != nil {
+		t.stop()
+	}
+	t.next, t.stop = nil, nil
+}
+
+// records is the stream of records of one segment. In sync mode all trainers shuffle the same stream; in async mode each shuffles within its
+// tasks, so that none takes more tasks than it trains.
+func (t *tasks) records(ctx context.Context) iter.Seq2[dataset.Record, error] {
+	if t.shared {
+		return t.reader.Shuffle(t.tasksOf(ctx, func(r iter.Seq2[dataset.Record, error]) iter.Seq2[dataset.Record, error] { return r }), t.pass)
+	}
+	return t.tasksOf(ctx, func(r iter.Seq2[dataset.Record, error]) iter.Seq2[dataset.Record, error] {
+		return t.reader.Shuffle(r, t.pass)
+	})
+}
+
+// tasksOf joins the records of the tasks of a segment, each treated by order.
+func (t *tasks) tasksOf(ctx context.Context, order func(iter.Seq2[dataset.Record, error]) iter.Seq2[dataset.Record, error]) iter.Seq2[dataset.Record, error] {
+	return func(yield func(dataset.Record, error) bool) {
+		for first := true; ; first = false {
+			// Before the first task nothing of this trainer is unfinished, so it may wait for the others.
+			r, err := t.ask(ctx, &rpc.GetTaskRequest{Wait: first})
+			if err != nil {
+				yield(dataset.Record{}, err)
+				return
+			}
+			if r.Task == nil {
+				return
+			}
+			for record, err := range order(t.data.Records(ctx, r.Task.Records.GetFrom(), r.Task.Records.GetTo())) {
+				if !yield(record, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ask reports the tasks that are finished and, unless m is a mere report, takes in what it is answered.
+func (t *tasks) ask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	t.mu.Lock()
+	m.Dataset, m.Pass = t.dataset, int32(t.pass)
+	for len(t.open) > 0 && (m.ReportOnly || t.open[0].end+t.delay <= t.trained) {
+		m.Finished = append(m.Finished, t.open[0].task)
+		t.open = t.open[1:]
+	}
+	number := t.requests
+	t.requests++
+	t.mu.Unlock()
+
+	var r *rpc.GetTaskResponse
+	err := wire.Retry(ctx, func(attempt uint32) error {
+		m.Id = t.identity.Of(t.rank, number, attempt)
+		var err error
+		r, err = t.coordinator.GetTask(ctx, m)
+		return err
+	})
+	if err != nil || m.ReportOnly {
+		return r, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case r.EndOfData:
+		t.end = dataEnd
+	case r.EndOfPass:
+		t.end = passEnd
+	case r.Task == nil:
+		t.end = pending
+	default:
+		t.read += r.Task.Records.GetTo() - r.Task.Records.GetFrom()
+		t.open = append(t.open, segment{task: r.Task, end: t.read})
+	}
+	return r, nil
+}
