@@ -64,14 +64,6 @@ func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error)
 	}, nil
 }
 
-// orScratch returns the output of a slot, or n elements of scratch memory when nobody wants it.
-func orScratch[T tensor.Element](b *ops.Binding, slot string, n int) *tensor.Tensor {
-	if t := b.Out(slot); t != nil {
-		return t
-	}
-	return b.Scratch(tensor.Of[T](), n)
-}
-
 func bindSoftmaxCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, y, label, dloss, dx := b.Op(), b.In("Softmax"), b.In("Label"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
 	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)

@@ -1,0 +1,100 @@
+package nn
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	registerConvolution("conv2d", "The convolution of images with filters, without turning the filter around: Output[n,o,y,x] = "+
+		"sum over i, u, v of Filter[o,i,u,v] * Input[n, i, y*stride + u*dilation - padding, x*stride + v*dilation - padding], "+
+		"plus Bias[o]. Channels are split into groups that do not see each other.")
+	registerConvolution("depthwise_conv2d", "conv2d with as many groups as input channels: each channel has filters of its own.")
+}
+
+func registerConvolution(name, doc string) {
+	pair.Register(ops.Def{
+		Type: name,
+		Doc:  doc,
+		Inputs: []ops.Slot{
+			{Name: "Input", Doc: "float [N, C, H, W]"},
+			{Name: "Filter", Doc: "float [filters, C/groups, height, width]"},
+			{Name: "Bias", Doc: "float [filters]", Dispensable: true}},
+		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, filters, (H + 2*padding - (dilation*(height-1) + 1))/stride + 1, ...]"}},
+		Attrs: []ops.Attr{
+			{Name: "strides", Doc: "steps of the filter down and to the right, at least 1", Default: []int32{1, 1}},
+			{Name: "paddings", Doc: "zeros above and below, and left and right", Default: []int32{0, 0}},
+			{Name: "dilations", Doc: "distances between the elements of the filter, at least 1", Default: []int32{1, 1}},
+			{Name: "groups", Doc: "groups of channels; divides C and the number of filters", Default: int32(1)},
+			paddingAlgorithmAttr, dataFormatAttr("data_format")},
+		Infer: inferConv2D,
+		Cost:  convolutionCost(2),
+		Bind:  bind.Floats("Input", bindConv2D[float32], bindConv2D[float64]),
+	}, pair.Gradient{
+		Doc: "each product gives dOutput*Filter to dInput and dOutput*Input to dFilter; dBias is dOutput summed over all but " +
+			"the channels.",
+		Inputs: []string{"Input", "Filter", "Bias"},
+		Wrt:    []string{"Input", "Filter", "Bias"},
+		Cost:   convolutionCost(4),
+		Bind:   bind.Floats("Input", bindConv2DGrad[float32], bindConv2DGrad[float64]),
+	})
+}
+
+func bindConv2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, filter, bias, to := b.In("Input"), b.In("Filter"), b.In("Bias"), b.Out("Output")
+	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), to.Dims())
+	workspace := b.Scratch(x.DType(), kernel.Conv2DWorkspace(&shape))
+	return func(context.Context) error {
+		y := tensor.Data[T](to)
+		kernel.Conv2D(&shape, images, y, tensor.Data[T](x), tensor.Data[T](filter), tensor.Data[T](workspace))
+		if bias != nil {
+			kernel.Add(y, y, tensor.Data[T](bias), images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
+		}
+		return nil
+	}, nil
+}
+
+func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, filter, dout := b.In("Input"), b.In("Filter"), b.In("Output@GRAD")
+	dx, dfilter, dbias := b.Out("Input@GRAD"), b.Out("Filter@GRAD"), b.Out("Bias@GRAD")
+	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), dout.Dims())
+	workspace := b.Scratch(x.DType(), kernel.Conv2DWorkspace(&shape))
+	return func(context.Context) error {
+		g, w := tensor.Data[T](dout), tensor.Data[T](workspace)
+		if dx != nil && len(g) == 0 {
+			clear(tensor.Data[T](dx))
+		} else if dx != nil {
+			kernel.Conv2DInputGrad(&shape, images, tensor.Data[T](dx), tensor.Data[T](filter), g, w)
+		}
+		if dfilter != nil {
+			kernel.Conv2DFilterGrad(&shape, images, tensor.Data[T](dfilter), tensor.Data[T](x), g, w)
+		}
+		if dbias != nil {
+			kernel.AddGrad(nil, tensor.Data[T](dbias), nil, nil, nil, g, images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
+		}
+		return nil
+	}, nil
+}
+
+// convolutionShape collects what the kernels want to know. Without output elements there are no images to go through.
+func convolutionShape(b *ops.Binding, x, filter, out []int64) (shape kernel.Conv2DShape, images int) {
+	stride, padding, dilation := b.Ints("strides"), b.Ints("paddings"), b.Ints("dilations")
+	images = int(out[0])
+	if bind.Count(out) == 0 {
+		images = 0
+	}
+	return kernel.Conv2DShape{
+		InChannels: int(x[1]), InHeight: int(x[2]), InWidth: int(x[3]),
+		OutChannels: int(filter[0]), OutHeight: int(out[2]), OutWidth: int(out[3]),
+		KernelHeight: int(filter[2]), KernelWidth: int(filter[3]),
+		StrideHeight: int(stride[0]), StrideWidth: int(stride[1]),
+		PaddingHeight: int(padding[0]), PaddingWidth: int(padding[1]),
+		DilationHeight: int(dilation[0]), DilationWidth: int(dilation[1]),
+		Groups: int(b.Int("groups")),
+	}, images
+}

@@ -1,0 +1,129 @@
+package nn
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+const (
+	downgradeInInfer = "downgrade_in_infer"
+	upscaleInTrain   = "upscale_in_train"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type:  "dropout",
+		Class: ops.Random,
+		Doc: "Sets elements to zero at random: Out = X*Mask, or X*Mask/(1 - dropout_prob) with upscale_in_train. With is_test it " +
+			"is X*(1 - dropout_prob), or X. What is drawn depends on seed, the name of Out, the step and the place of the " +
+			"element in the whole batch, so it is new in every step and the same for any number of trainers.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "float"}},
+		Outputs: []ops.Slot{
+			{Name: "Out", Doc: "of the shape and type of X"},
+			{Name: "Mask", Doc: "of the shape and type of X: 0 for what was dropped, 1 for the others", Intermediate: true}},
+		Attrs: []ops.Attr{
+			{Name: "dropout_prob", Doc: "probability of zero, in [0, 1]", Default: float32(0.5)},
+			{Name: "is_test", Doc: "whether to drop nothing", Default: false},
+			{Name: "fix_seed", Doc: "Fluid's wish for seed to count; it always counts here", Default: false},
+			{Name: "seed", Doc: "key of the random numbers", Default: int32(0)},
+			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer}},
+		Infer:   inferDropout,
+		Cost:    infer.PerElement(30),
+		Bind:    bind.Floats("X", bindDropout[float32], bindDropout[float64]),
+		InPlace: map[string]string{"Out": "X"},
+	}, pair.Gradient{
+		Doc:     "what Out is of X, dX is of dOut.",
+		Outputs: []string{"Mask"},
+		From:    []string{"Out"},
+		Wrt:     []string{"X"},
+		StandIn: map[string]string{"X": "Out@GRAD"},
+		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
+		Cost:    infer.PerElement(1),
+		Bind:    bind.Floats("Out@GRAD", bindDropoutGrad[float32], bindDropoutGrad[float64]),
+	})
+}
+
+func inferDropout(s *ops.Shapes) error {
+	if p := s.Float("dropout_prob"); !(p >= 0 && p <= 1) {
+		return infer.BadAttr(s, "dropout_prob", "in [0, 1]")
+	}
+	if way := s.Str("dropout_implementation"); way != downgradeInInfer && way != upscaleInTrain {
+		return infer.BadAttr(s, "dropout_implementation", "%s or %s", downgradeInInfer, upscaleInTrain)
+	}
+	s.Like("Out", "X")
+	s.Like("Mask", "X")
+	return s.IsFloat("X")
+}
+
+func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x := b.In("X")
+	to, mask := orScratch[T](b, "Out", x.Len()), orScratch[T](b, "Mask", x.Len())
+	apply, probability := dropout[T](b), b.Float("dropout_prob")
+	if b.Bool("is_test") {
+		return func(context.Context) error {
+			kernel.Fill(tensor.Data[T](mask), 1)
+			apply(tensor.Data[T](to), tensor.Data[T](x), nil)
+			return nil
+		}, nil
+	}
+	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
+	return func(context.Context) error {
+		m := tensor.Data[T](mask)
+		kernel.DropoutMask(m, probability, seed, streamAt(name, step), firstElement(x, step))
+		apply(tensor.Data[T](to), tensor.Data[T](x), m)
+		return nil
+	}, nil
+}
+
+func bindDropoutGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	mask, dout, dx := b.In("Mask"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	apply := dropout[T](b)
+	return func(context.Context) error {
+		apply(tensor.Data[T](dx), tensor.Data[T](dout), tensor.Data[T](mask))
+		return nil
+	}, nil
+}
+
+// dropout returns the function that both the op and its gradient apply. With is_test it does not read the mask.
+func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
+	probability, upscale := b.Float("dropout_prob"), b.Str("dropout_implementation") == upscaleInTrain
+	switch {
+	case b.Bool("is_test") && upscale:
+		return func(out, x, _ []T) { kernel.Scale(out, x, 1, 0, true) }
+	case b.Bool("is_test"):
+		return func(out, x, _ []T) { kernel.Scale(out, x, T(1-probability), 0, true) }
+	case upscale:
+		return func(out, x, mask []T) { kernel.DropoutUpscale(out, x, mask, probability) }
+	default:
+		return kernel.DropoutDowngrade[T]
+	}
+}
+
+// firstElement returns the place of the first element of x in the whole batch, whose rows this trainer's rows are a part
+// of. An axis 0 that is no multiple of the rows is not the batch; every trainer then draws the same.
+func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
+	rows := x.Dims()
+	if step.Rows <= 0 || len(rows) == 0 || rows[0]%step.Rows != 0 {
+		return 0
+	}
+	return uint64(step.RowOffset) * uint64(int64(x.Len())/step.Rows)
+}
+
+// streamAt derives the random stream of a step from that of a variable, by the finalizer of SplitMix64.
+func streamAt(name uint64, step *ops.Step) uint64 {
+	const golden = 0x9e3779b97f4a7c15
+	h := name
+	for _, v := range [...]uint64{step.Round, step.Lane} {
+		h += (v + 1) * golden
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
+}

@@ -1,0 +1,96 @@
+package nn
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type: "layer_norm",
+		Doc: "Normalises each row by its own statistics: Y = (X - Mean)/sqrt(Variance + epsilon)*Scale + Bias. A row is what " +
+			"the axes from begin_norm_axis on hold.",
+		Inputs: []ops.Slot{
+			{Name: "X", Doc: "float, rank 2 or more"},
+			{Name: "Scale", Doc: "one number for each place in a row; ones when absent", Dispensable: true},
+			{Name: "Bias", Doc: "one number for each place in a row; zeros when absent", Dispensable: true}},
+		Outputs: []ops.Slot{
+			{Name: "Y", Doc: "of the shape and type of X"},
+			{Name: "Mean", Doc: "one number for each row", Intermediate: true},
+			{Name: "Variance", Doc: "one number for each row, of the population", Intermediate: true}},
+		Attrs: []ops.Attr{
+			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
+			{Name: "begin_norm_axis", Doc: "first axis of a row, at least 1", Default: int32(1)}},
+		Infer:   inferLayerNorm,
+		Cost:    infer.PerElement(8),
+		Bind:    bind.Floats("X", bindLayerNorm[float32], bindLayerNorm[float64]),
+		InPlace: map[string]string{"Y": "X"},
+	}, pair.Gradient{
+		Doc: "with h = (X - Mean)/sqrt(Variance + epsilon), g = dY*Scale and means over a row, dBias = sum(dY), " +
+			"dScale = sum(dY*h), dX = (g - mean(g) - h*mean(g*h))/sqrt(Variance + epsilon).",
+		Inputs:  []string{"X", "Scale", "Bias"},
+		Outputs: []string{"Mean", "Variance"},
+		From:    []string{"Y"},
+		Wrt:     []string{"X", "Scale", "Bias"},
+		InPlace: map[string]string{"X@GRAD": "Y@GRAD"},
+		Cost:    infer.PerElement(12),
+		Bind:    bind.Floats("X", bindLayerNormGrad[float32], bindLayerNormGrad[float64]),
+	})
+}
+
+func inferLayerNorm(s *ops.Shapes) error {
+	x := s.In("X")
+	if err := s.IsFloat("X"); err != nil {
+		return err
+	}
+	if err := s.SameType("X", "Scale", "Bias"); err != nil {
+		return err
+	}
+	if !(s.Float("epsilon") >= 0) {
+		return infer.BadAttr(s, "epsilon", "at least 0")
+	}
+	axis := s.Int("begin_norm_axis")
+	if axis < 1 || axis >= int64(len(x.Dims)) {
+		return infer.BadAttr(s, "begin_norm_axis", "at least 1 and less than the rank of X %v", x.Dims)
+	}
+	rows, width := infer.Matrix(x.Dims, int(axis))
+	for _, slot := range []string{"Scale", "Bias"} {
+		if s.Has(slot) && !ops.Compatible(s.In(slot).Dims, []int64{width}) {
+			return s.Errorf(slot, "dims [%d], one number for each place in a row of X %v", width, x.Dims)
+		}
+	}
+	s.Like("Y", "X")
+	s.Set("Mean", x.DType, rows)
+	s.Set("Variance", x.DType, rows)
+	return nil
+}
+
+func bindLayerNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, scale, bias := b.In("X"), b.In("Scale"), b.In("Bias")
+	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
+	y, mean, variance := orScratch[T](b, "Y", x.Len()), orScratch[T](b, "Mean", rows), orScratch[T](b, "Variance", rows)
+	epsilon := b.Float("epsilon")
+	return func(context.Context) error {
+		kernel.LayerNorm(tensor.Data[T](y), tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](x),
+			bind.Data[T](scale), bind.Data[T](bias), rows, width, epsilon)
+		return nil
+	}, nil
+}
+
+func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, scale, mean, variance, dy := b.In("X"), b.In("Scale"), b.In("Mean"), b.In("Variance"), b.In("Y@GRAD")
+	dx, dscale, dbias := b.Out("X@GRAD"), b.Out("Scale@GRAD"), b.Out("Bias@GRAD")
+	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
+	epsilon := b.Float("epsilon")
+	return func(context.Context) error {
+		kernel.LayerNormGrad(bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), bind.Data[T](scale),
+			tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](dy), rows, width, epsilon)
+		return nil
+	}, nil
+}

@@ -1,0 +1,109 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	registerLookup("lookup_table", "int64, the ids on a last axis of extent 1", "dims of Ids with the width of W as last extent",
+		func(s *ops.Shapes) ([]int64, error) {
+			ids := s.In("Ids").Dims
+			if len(ids) == 0 || !infer.Agree(ids[len(ids)-1], 1) {
+				return nil, s.Errorf("Ids", "a last extent of 1")
+			}
+			return ids[:len(ids)-1], nil
+		})
+	registerLookup("lookup_table_v2", "int64 of any dims", "dims of Ids and then the width of W",
+		func(s *ops.Shapes) ([]int64, error) { return s.In("Ids").Dims, nil })
+}
+
+// registerLookup registers an embedding; places returns the dims that the ids stand in.
+func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, error)) {
+	pair.Register(ops.Def{
+		Type: name,
+		Doc:  "Copies rows of a table: Out[i] = W[Ids[i]], zeros where the id is padding_idx.",
+		Inputs: []ops.Slot{
+			{Name: "W", Doc: "float [rows, width]"},
+			{Name: "Ids", Doc: ids}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: out}},
+		Attrs: []ops.Attr{
+			{Name: "padding_idx", Doc: "id that stands for zeros and trains nothing; -1 for none", Default: kernel.NoPadding},
+			{Name: "is_sparse", Doc: "Fluid's wish for a gradient of rows; the gradient is dense here either way", Default: false},
+			{Name: "is_distributed", Doc: "Fluid's wish for a table apart; the table is placed like any parameter here", Default: false}},
+		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
+		Bind:  bind.Floats("W", bindLookup[float32], bindLookup[float64]),
+	}, pair.Gradient{
+		Doc:    "dW holds, for each row of W, the sum of dOut over the places that name it, in their order.",
+		Inputs: []string{"W", "Ids"},
+		Wrt:    []string{"W"},
+		Cost:   infer.PerElement(1),
+		Bind:   bind.Floats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
+	})
+}
+
+func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error {
+	if err := s.IsFloat("W"); err != nil {
+		return err
+	}
+	if err := s.Rank("W", 2); err != nil {
+		return err
+	}
+	if err := infer.Type(s, "Ids", s.In("Ids").DType == tensor.Int64, "int64"); err != nil {
+		return err
+	}
+	table := s.In("W").Dims
+	if padding := s.Int("padding_idx"); padding < kernel.NoPadding || table[0] >= 0 && padding >= table[0] {
+		return infer.BadAttr(s, "padding_idx", "a row of W %v, or -1 for none", table)
+	}
+	dims, err := places(s)
+	if err != nil {
+		return err
+	}
+	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: s.In("W").DType, Dims: slices.Concat(dims, table[1:]), LoDLevel: s.In("Ids").LoDLevel})
+	return nil
+}
+
+// checkIDs reports the first id that names no row of the table.
+func checkIDs(op *program.Op, ids []int64, rows int64) error {
+	at := kernel.FirstBadID(ids, rows)
+	if at < 0 {
+		return nil
+	}
+	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Ids"), Site: op.Site(),
+		Got: fmt.Sprintf("id %d in row %d", ids[at], at), Want: fmt.Sprintf("0 to %d, the rows of the table", rows-1)}
+}
+
+func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	op, table, ids, to := b.Op(), b.In("W"), b.In("Ids"), b.Out("Out")
+	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
+	return func(context.Context) error {
+		if err := checkIDs(op, ids.Int64s(), rows); err != nil {
+			return err
+		}
+		kernel.Embedding(tensor.Data[T](to), tensor.Data[T](table), ids.Int64s(), width, padding)
+		return nil
+	}, nil
+}
+
+func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
+	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
+	return func(context.Context) error {
+		if err := checkIDs(op, ids.Int64s(), rows); err != nil {
+			return err
+		}
+		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), tensor.Data[T](dout), width, padding)
+		return nil
+	}, nil
+}

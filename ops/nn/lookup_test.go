@@ -1,0 +1,37 @@
+package nn_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/tensor"
+)
+
+var table = Floats(dims{3, 2}, 0, 1, 10, 11, 20, 21)
+
+func lookup(op, name string, a attrs, ids *tensor.Tensor, want *tensor.Tensor) Case {
+	c := Case{Type: op, Name: name, Attrs: a, Inputs: slots{"W": One(table), "Ids": One(ids)}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
+}
+
+var lookupCases = []Case{
+	lookup("lookup_table", "", attrs{"is_sparse": true}, Ints(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 20, 21, 0, 1, 20, 21)),
+	lookup("lookup_table", "padding", attrs{"padding_idx": int64(2)}, Ints(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 0, 0, 0, 1, 0, 0)),
+	lookup("lookup_table", "sequences", nil, Ints(dims{1, 2, 1}, 1, 0), Floats(dims{1, 2, 2}, 10, 11, 0, 1)),
+	lookup("lookup_table_v2", "", nil, Ints(dims{2, 1}, 1, 1), Floats(dims{2, 1, 2}, 10, 11, 10, 11)),
+	lookup("lookup_table_v2", "no ids", nil, Ints(dims{0}), Floats(dims{0, 2})),
+}
+
+func TestIdsOutsideOfTheTable(t *testing.T) {
+	for _, id := range []int64{3, -1, 1 << 62} {
+		err := Golden(lookup("lookup_table", "", nil, Ints(dims{3, 1}, 2, 0, id), nil))
+		if fault.KindOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "in row 2") || !strings.Contains(err.Error(), "variable \"Ids.0\"") {
+			t.Errorf("id %d: %v", id, err)
+		}
+	}
+}
