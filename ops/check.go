@@ -18,8 +18,8 @@ func (d *Def) Check(op *program.Op) fault.List {
 	add := func(kind fault.Kind, variable, got, want string) {
 		faults.Add(&fault.Fault{Kind: kind, Op: op.Type, Variable: variable, Site: op.Site(), Got: got, Want: want})
 	}
-	checkSlots(op.Inputs, d.Inputs, "input", add)
-	checkSlots(op.Outputs, d.Outputs, "output", add)
+	checkSlots(op.Inputs, d.Inputs, "input", d.forwardSlots(), add)
+	checkSlots(op.Outputs, d.Outputs, "output", nil, add)
 	for _, a := range d.Attrs {
 		value, set := op.Attrs[a.Name]
 		switch {
@@ -40,7 +40,22 @@ func (d *Def) Check(op *program.Op) fault.List {
 	return faults
 }
 
-func checkSlots(args map[string][]string, slots []Slot, side string, add func(kind fault.Kind, variable, got, want string)) {
+// forwardSlots returns the slots of the forward op when d is the op of a gradient. Fluid's gradient ops list every input and
+// output of the forward op and their gradients, whether they read them or not.
+func (d *Def) forwardSlots() map[string]bool {
+	forward, ok := Lookup(strings.TrimSuffix(d.Type, "_grad"))
+	if !ok || forward == d {
+		return nil
+	}
+	slots := map[string]bool{}
+	for _, s := range slices.Concat(forward.Inputs, forward.Outputs) {
+		slots[s.Name], slots[program.GradName(s.Name)] = true, true
+	}
+	return slots
+}
+
+// checkSlots compares the slots of one side with the definition. Those in also may be there besides.
+func checkSlots(args map[string][]string, slots []Slot, side string, also map[string]bool, add func(kind fault.Kind, variable, got, want string)) {
 	known := map[string]bool{}
 	for _, s := range slots {
 		known[s.Name] = true
@@ -56,7 +71,7 @@ func checkSlots(args map[string][]string, slots []Slot, side string, add func(ki
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		if !known[name] && len(args[name]) > 0 {
+		if !known[name] && !also[name] && len(args[name]) > 0 {
 			add(fault.InvalidProgram, args[name][0], side+" "+name, "one of the slots "+slotNames(slots))
 		}
 	}

@@ -176,6 +176,16 @@ func TestAttributesOfOtherWritersAreTaken(t *testing.T) {
 	d.requireFaults(program.StageLocal, "dropout_porb; edl show ops dropout_grad")
 }
 
+func TestGradientsOfFluidListTheWholeForwardOp(t *testing.T) {
+	testOps(t)
+	d := newDraft(t, "x", "y", "z")
+	gradient := d.op(d.p.Global(), "relu_grad", "x", "y")
+	gradient.Inputs["Out"], gradient.Inputs["Out@GRAD"] = []string{"z"}, []string{"z"}
+	d.requireFaults(program.StageLocal)
+	gradient.Inputs["Mask"] = []string{"z"}
+	d.requireFaults(program.StageLocal, `op relu_grad; input Mask`)
+}
+
 func TestAStartupProgramIsVerifiedToo(t *testing.T) {
 	testOps(t)
 	d := newDraft(t, "persistable w")
