@@ -54,7 +54,7 @@ func (l *layer) open(opts []Option, takes []string) *layer {
 	if !l.failed {
 		l.prefix = l.name
 		if l.name == "" {
-			l.prefix = l.model.unique(l.kind)
+			l.prefix = l.model.UniqueName(l.kind)
 		}
 	}
 	return l
@@ -117,7 +117,7 @@ func (l *layer) temporary() Variable {
 	if l.failed {
 		return l.fail()
 	}
-	v, err := l.model.main.Global().AddVar(program.Var{Name: l.model.unique(l.prefix + ".tmp"), Kind: untyped})
+	v, err := l.model.main.Global().AddVar(program.Var{Name: l.model.UniqueName(l.prefix + ".tmp"), Kind: untyped})
 	if err != nil {
 		return l.mistake(&fault.Fault{Kind: fault.Internal, Err: err})
 	}
@@ -134,7 +134,7 @@ func (l *layer) parameter(suffix string, attr ParamAttr, dtype tensor.DType, dim
 			Hint: "only the batch may be left open in the input of a layer with parameters"})
 	}
 	if attr.Name == "" {
-		attr.Name = l.model.unique(l.prefix + "." + suffix)
+		attr.Name = l.model.UniqueName(l.prefix + "." + suffix)
 	} else if have, ok := l.model.Variable(attr.Name); ok {
 		return l.shared(have, dtype, dims)
 	}

@@ -1,9 +1,8 @@
 package layers
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -31,9 +30,12 @@ func (m *Model) Seed(seed int64) *Model {
 }
 
 // Program returns the finished program with its startup program, or every mistake that was made, each with the line of
-// user code that made it. The error is a fault.List.
+// user code that made it. The error is a fault.List. A program that is returned has passed ops.Verify.
 func (m *Model) Program() (*program.Program, error) {
 	if err := m.mistakes.Err(); err != nil {
+		return nil, err
+	}
+	if err := ops.Verify(m.main, program.StageLocal); err != nil {
 		return nil, err
 	}
 	return m.main, nil
@@ -122,8 +124,8 @@ func (m *Model) persistable(v program.Var, init Initializer) Variable {
 	return Variable{m, added}
 }
 
-// unique returns prefix_0, prefix_1, ... skipping the names that variables have.
-func (m *Model) unique(prefix string) string {
+// UniqueName returns the first of prefix_0, prefix_1, ... that no variable has and that was not returned before.
+func (m *Model) UniqueName(prefix string) string {
 	for {
 		name := m.main.UniqueName(prefix)
 		if _, taken := m.main.Global().Var(name); !taken {
@@ -132,16 +134,9 @@ func (m *Model) unique(prefix string) string {
 	}
 }
 
-// UniqueName returns the first of prefix_0, prefix_1, ... that no variable has and that was not returned before.
-func (m *Model) UniqueName(prefix string) string { return m.unique(prefix) }
-
 func (m *Model) poison() Variable { return Variable{model: m} }
 
 // site returns the line of user code that called into this package or into package optimizer.
 func site() string {
 	return program.CallSite("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
-}
-
-func (m *Model) String() string {
-	return fmt.Sprintf("model of %d ops, %d mistakes", len(m.main.Global().Ops), len(m.mistakes))
 }

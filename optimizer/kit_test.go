@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"testing"
 
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
@@ -15,8 +14,15 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 // build returns the finished program of a model, and fails the test on mistakes.
-func build(t *testing.T, m *layers.Model) *program.Program {
+func build(t tester, m *layers.Model) *program.Program {
 	t.Helper()
 	p, err := m.Program()
 	if err != nil {
@@ -50,13 +56,13 @@ func withRole(p *program.Program, roles ...program.Role) []*program.Op {
 
 // A machine runs a program step by step in the simplest way.
 type machine struct {
-	t *testing.T
+	t tester
 	p *program.Program
 	*gradcheck.Interpreter
 }
 
 // start runs the startup program and takes the feeds.
-func start(t *testing.T, p *program.Program, feeds map[string]*tensor.Tensor) *machine {
+func start(t tester, p *program.Program, feeds map[string]*tensor.Tensor) *machine {
 	t.Helper()
 	vars := map[string]*tensor.Tensor{}
 	for name, value := range feeds {
@@ -79,7 +85,7 @@ func (m *machine) scalar(name string) float64 {
 	m.t.Helper()
 	v, ok := m.Vars[name]
 	if !ok || v.Len() != 1 {
-		m.t.Fatalf("%s is %v", name, v)
+		m.t.Fatal(name, "is", v)
 	}
 	switch v.DType() {
 	case tensor.Float32:
@@ -113,7 +119,7 @@ func integers(dims []int64, values ...int64) *tensor.Tensor {
 
 // checkGradients compares the gradients of the backward pass with central differences of the loss, element by element. The model
 // computes in float64.
-func checkGradients(t *testing.T, m *layers.Model, loss layers.Variable, feeds map[string]*tensor.Tensor) {
+func checkGradients(t tester, m *layers.Model, loss layers.Variable, feeds map[string]*tensor.Tensor) {
 	t.Helper()
 	pairs := optimizer.AppendBackward(loss)
 	p := build(t, m)

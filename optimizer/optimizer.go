@@ -59,7 +59,7 @@ func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable
 // Apply appends the learning rate, clipping, regularization and the updates for gradients that exist. Use it after
 // AppendBackward when the gradients are to be changed in between.
 func (o *Optimizer) Apply(pairs []Pair) {
-	if len(pairs) == 0 {
+	if len(pairs) == 0 || !pairs[0].Param.OK() {
 		return
 	}
 	m := pairs[0].Param.Model()

@@ -17,9 +17,9 @@ type Pair struct {
 // Build runs build, and gives the ops that it appends the role of an update of the pair's parameter.
 func (p Pair) Build(build func()) { buildFor([]Pair{p}, build) }
 
-// buildFor is Build for ops that serve several parameters at once.
+// buildFor is Build for ops that serve several parameters at once. Pairs of no model build nothing.
 func buildFor(pairs []Pair, build func()) {
-	if len(pairs) == 0 {
+	if len(pairs) == 0 || pairs[0].Param.Model() == nil {
 		return
 	}
 	var vars []string

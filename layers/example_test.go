@@ -1,0 +1,150 @@
+package layers_test
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
+
+// show prints the ops of a model, one a line, as type(inputs) -> outputs.
+func show(m *layers.Model) {
+	p, err := m.Program()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, op := range p.Global().Ops {
+		fmt.Println(op.Type, op.InputNames(), "->", op.OutputNames())
+	}
+}
+
+func Example() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(13))
+	y := layers.Data(m, "y", layers.Dims(1))
+	prediction := layers.FC(x, 1)
+	loss := layers.Mean(layers.SquareErrorCost(prediction, y), layers.Name("loss"))
+	fmt.Println(loss)
+	show(m)
+	// Output:
+	// loss float32[1]
+	// mul [x fc_0.w_0] -> [fc_0.tmp_0]
+	// elementwise_add [fc_0.tmp_0 fc_0.b_0] -> [fc_0.tmp_1]
+	// elementwise_sub [fc_0.tmp_1 y] -> [square_error_cost_0.tmp_0]
+	// square [square_error_cost_0.tmp_0] -> [square_error_cost_0.tmp_1]
+	// mean [square_error_cost_0.tmp_1] -> [loss]
+}
+
+// All mistakes are reported together, each at the line that made it. What follows from a mistake is not reported.
+func ExampleModel_Program() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(13))
+	hidden := layers.FC(x, 8, layers.IsTest())
+	layers.Mean(layers.FC(hidden, 1))
+	layers.Embedding(x, 1000, 16)
+	_, err := m.Program()
+	fmt.Println(err)
+	// Output:
+	// 2 faults:
+	//   layers/example_test.go:43: layer fc: invalid argument: got option IsTest, want one of Act, Param, Bias, NoBias, NumFlattenDims, Name
+	//   layers/example_test.go:45: layer embedding, variable "x": type mismatch: got ids x float32[-1 13], want int64; declare them with layers.DType(tensor.Int64)
+}
+
+func ExampleFC() {
+	m := layers.NewModel()
+	image := layers.Data(m, "image", layers.Dims(28, 28))
+	fmt.Println(layers.FC(image, 10, layers.Act("softmax"), layers.Name("digits")))
+	// Output: digits float32[-1 10]
+}
+
+func ExampleFCs() {
+	m := layers.NewModel()
+	user := layers.Data(m, "user", layers.Dims(32))
+	movie := layers.Data(m, "movie", layers.Dims(64))
+	layers.FCs([]layers.Variable{user, movie}, 200, layers.Act("tanh"))
+	show(m)
+	// Output:
+	// mul [user fc_0.w_0] -> [fc_0.tmp_0]
+	// mul [movie fc_0.w_1] -> [fc_0.tmp_1]
+	// sum [fc_0.tmp_0 fc_0.tmp_1] -> [fc_0.tmp_2]
+	// elementwise_add [fc_0.tmp_2 fc_0.b_0] -> [fc_0.tmp_3]
+	// tanh [fc_0.tmp_3] -> [fc_0.tmp_4]
+}
+
+// Layers share a parameter when they name the same one.
+func ExampleEmbedding() {
+	m := layers.NewModel()
+	table := layers.Param(layers.ParamAttr{Name: "words", Initializer: layers.Uniform(-0.1, 0.1)})
+	first := layers.Data(m, "first", layers.Dims(1), layers.DType(tensor.Int64))
+	second := layers.Data(m, "second", layers.Dims(1), layers.DType(tensor.Int64))
+	layers.Concat([]layers.Variable{layers.Embedding(first, 5000, 32, table), layers.Embedding(second, 5000, 32, table)}, 1)
+	show(m)
+	// Output:
+	// lookup_table [first words] -> [embedding_0.tmp_0]
+	// lookup_table [second words] -> [embedding_1.tmp_0]
+	// concat [embedding_0.tmp_0 embedding_1.tmp_0] -> [concat_0.tmp_0]
+}
+
+func ExampleSimpleImgConvPool() {
+	m := layers.NewModel()
+	image := layers.Data(m, "image", layers.Dims(1, 28, 28))
+	h := layers.SimpleImgConvPool(image, 20, 5, 2, 2, layers.Act("relu"))
+	h = layers.BatchNorm(h)
+	fmt.Println(layers.SimpleImgConvPool(h, 50, 5, 2, 2, layers.Act("relu")))
+	// Output: pool2d_1.tmp_0 float32[-1 50 4 4]
+}
+
+func ExampleSoftmaxWithCrossEntropy() {
+	m := layers.NewModel()
+	logits := layers.Data(m, "logits", layers.Dims(10))
+	label := layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
+	loss, probabilities := layers.SoftmaxWithCrossEntropy(logits, label)
+	fmt.Println(layers.Mean(loss))
+	fmt.Println(layers.Accuracy(probabilities, label, layers.K(5)))
+	// Output:
+	// mean_0.tmp_0 float32[1]
+	// accuracy_0.tmp_2 float32[1]
+}
+
+// The program names its data; the job says where it is.
+func ExampleOpenDataset() {
+	m := layers.NewModel()
+	train := layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(13)), layers.Field("y", layers.Dims(1)))
+	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(train, 500, 1), 20)))
+	fmt.Println(batch[0])
+	fmt.Println(batch[1])
+	// Output:
+	// x float32[-1 13]
+	// y float32[-1 1]
+}
+
+func ExampleSplit() {
+	m := layers.NewModel()
+	for _, part := range layers.Split(layers.Data(m, "x", layers.Dims(6)), 3, -1) {
+		fmt.Println(part)
+	}
+	// Output:
+	// split_0.tmp_0 float32[-1 2]
+	// split_0.tmp_1 float32[-1 2]
+	// split_0.tmp_2 float32[-1 2]
+}
+
+// Op appends what no layer offers.
+func ExampleOp() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(6))
+	inverse := layers.Op(m, "reciprocal", layers.In{"X": {x}}, nil).One("Out")
+	fmt.Println(inverse)
+	// Output: reciprocal_0.tmp_0 float32[-1 6]
+}
+
+func ExampleReduceSum() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(4, 6))
+	fmt.Println(layers.ReduceSum(x, layers.Axes(-1)))
+	fmt.Println(layers.ReduceMax(x, layers.Axes(1), layers.KeepDims()))
+	// Output:
+	// reduce_sum_0.tmp_0 float32[-1 4]
+	// reduce_max_0.tmp_0 float32[-1 1 6]
+}
