@@ -24,6 +24,8 @@ func init() {
 			fraction("beta1", 0.9, "how much of Moment1 stays"),
 			fraction("beta2", 0.999, "how much of Moment2 stays"),
 			epsilonAttr(1e-8),
+			{Name: "lazy_mode", Default: false, Doc: "Fluid's: concerns sparse gradients only, so it changes nothing here"},
+			{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "Fluid's: a matter of speed there, ignored here"},
 		},
 		flops:   12,
 		float32: adam[float32],

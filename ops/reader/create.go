@@ -53,7 +53,8 @@ func init() {
 		ops.Attr{Name: "batch_size", Kind: int32(0), Doc: "samples of the global batch, over all trainers", Check: atLeastOne("batch_size", math.MaxInt32)},
 		ops.Attr{Name: "drop_last", Default: false, Doc: "leave out a last batch that is smaller"})
 	decorator(doubleBufferOp, "Prepares batches ahead, while the program computes.", same,
-		ops.Attr{Name: "capacity", Default: int32(2), Doc: "batches that may be ready", Check: atLeastOne("capacity", MaxPrefetch)})
+		ops.Attr{Name: "capacity", Default: int32(2), Doc: "batches that may be ready", Check: atLeastOne("capacity", MaxPrefetch)},
+		ops.Attr{Name: "place", Default: "", Doc: "Fluid's: on which device batches wait; ignored, since there is one memory"})
 	decorator(multiPassOp, "Reads the dataset several times, from its first record to its last.", same,
 		ops.Attr{Name: "pass_num", Kind: int32(0), Doc: "how often", Check: atLeastOne("pass_num", math.MaxInt32)})
 }
