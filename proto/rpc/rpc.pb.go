@@ -2965,7 +2965,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xf8\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xab\x04\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -2973,7 +2973,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04List\x12\x14.edl.rpc.ListRequest\x1a\x15.edl.rpc.ListResponse\x12.\n" +
 	"\x05Watch\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.job.Event0\x01\x120\n" +
 	"\x04Logs\x12\x14.edl.rpc.LogsRequest\x1a\x10.edl.rpc.LogLine0\x01\x12/\n" +
-	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x125\n" +
+	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x121\n" +
+	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x125\n" +
 	"\aRunStep\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x12<\n" +
 	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xfd\x05\n" +
 	"\vCoordinator\x123\n" +
@@ -3111,53 +3112,55 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	4,  // 36: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
 	7,  // 37: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
 	4,  // 38: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	9,  // 39: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	12, // 40: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	15, // 41: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	19, // 42: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
-	23, // 43: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	25, // 44: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	27, // 45: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	29, // 46: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	32, // 47: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	9,  // 48: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	33, // 49: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	36, // 50: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	38, // 51: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	39, // 52: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	42, // 53: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	44, // 54: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	46, // 55: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	47, // 56: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	49, // 57: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	1,  // 58: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	3,  // 59: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	52, // 60: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	6,  // 61: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	57, // 62: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	8,  // 63: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	52, // 64: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	9,  // 65: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	13, // 66: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	16, // 67: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	20, // 68: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	24, // 69: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	26, // 70: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	28, // 71: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	31, // 72: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	9,  // 73: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	9,  // 74: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	34, // 75: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	37, // 76: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57, // 77: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	41, // 78: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
-	43, // 79: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	45, // 80: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	42, // 81: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	48, // 82: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	50, // 83: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	58, // [58:84] is the sub-list for method output_type
-	32, // [32:58] is the sub-list for method input_type
+	4,  // 39: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	9,  // 40: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	12, // 41: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	15, // 42: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	19, // 43: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
+	23, // 44: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	25, // 45: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	27, // 46: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	29, // 47: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	32, // 48: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	9,  // 49: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	33, // 50: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	36, // 51: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	38, // 52: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	39, // 53: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	42, // 54: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	44, // 55: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	46, // 56: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	47, // 57: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	49, // 58: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	1,  // 59: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	3,  // 60: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	52, // 61: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	6,  // 62: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	57, // 63: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	8,  // 64: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	52, // 65: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	52, // 66: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	9,  // 67: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	13, // 68: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	16, // 69: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	20, // 70: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	24, // 71: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	26, // 72: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	28, // 73: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	31, // 74: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	9,  // 75: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	9,  // 76: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	34, // 77: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	37, // 78: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	57, // 79: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
+	41, // 80: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
+	43, // 81: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	45, // 82: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	42, // 83: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	48, // 84: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	50, // 85: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	59, // [59:86] is the sub-list for method output_type
+	32, // [32:59] is the sub-list for method input_type
 	32, // [32:32] is the sub-list for extension type_name
 	32, // [32:32] is the sub-list for extension extendee
 	0,  // [0:32] is the sub-list for field type_name

@@ -30,6 +30,7 @@ const (
 	Listener_Watch_FullMethodName     = "/edl.rpc.Listener/Watch"
 	Listener_Logs_FullMethodName      = "/edl.rpc.Listener/Logs"
 	Listener_Stop_FullMethodName      = "/edl.rpc.Listener/Stop"
+	Listener_Finish_FullMethodName    = "/edl.rpc.Listener/Finish"
 	Listener_RunStep_FullMethodName   = "/edl.rpc.Listener/RunStep"
 	Listener_StartRole_FullMethodName = "/edl.rpc.Listener/StartRole"
 )
@@ -48,7 +49,10 @@ type ListenerClient interface {
 	Watch(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error)
 	// Logs streams what the roles of a job wrote, until they have ended when follow is set.
 	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
+	// Stop ends a job before its time.
 	Stop(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
+	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
+	Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// RunStep feeds one step to an interactive job and returns what it fetches.
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error)
 	// StartRole runs one role program on this node; the stream ends with the role.
@@ -154,6 +158,16 @@ func (c *listenerClient) Stop(ctx context.Context, in *JobRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *listenerClient) Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(job.JobStatus)
+	err := c.cc.Invoke(ctx, Listener_Finish_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[3], Listener_RunStep_FullMethodName, cOpts...)
@@ -194,7 +208,10 @@ type ListenerServer interface {
 	Watch(*JobRequest, grpc.ServerStreamingServer[job.Event]) error
 	// Logs streams what the roles of a job wrote, until they have ended when follow is set.
 	Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error
+	// Stop ends a job before its time.
 	Stop(context.Context, *JobRequest) (*job.JobStatus, error)
+	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
+	Finish(context.Context, *JobRequest) (*job.JobStatus, error)
 	// RunStep feeds one step to an interactive job and returns what it fetches.
 	RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error
 	// StartRole runs one role program on this node; the stream ends with the role.
@@ -229,6 +246,9 @@ func (UnimplementedListenerServer) Logs(*LogsRequest, grpc.ServerStreamingServer
 }
 func (UnimplementedListenerServer) Stop(context.Context, *JobRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
+}
+func (UnimplementedListenerServer) Finish(context.Context, *JobRequest) (*job.JobStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Finish not implemented")
 }
 func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error {
 	return status.Error(codes.Unimplemented, "method RunStep not implemented")
@@ -358,6 +378,24 @@ func _Listener_Stop_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Listener_Finish_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Finish(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Finish_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Finish(ctx, req.(*JobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_RunStep_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ListenerServer).RunStep(&grpc.GenericServerStream[StepChunk, StepChunk]{ServerStream: stream})
 }
@@ -394,6 +432,10 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Stop",
 			Handler:    _Listener_Stop_Handler,
+		},
+		{
+			MethodName: "Finish",
+			Handler:    _Listener_Finish_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,91 @@
+// Package jobspec reads, completes and checks job specifications: the JobSpec message, and job.yaml for people.
+package jobspec
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// Limits of a job, far beyond sense and below what a mistake or an attack would cost.
+const (
+	maxTrainers = 4096
+	maxPServers = 1024
+	maxPasses   = 1 << 20
+	maxWorkers  = 1024
+)
+
+var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Complete fills in the defaults of what a spec leaves open.
+func Complete(s *job.JobSpec) {
+	s.Trainers = max(s.Trainers, 1)
+	if s.TrainersMax == 0 {
+		s.TrainersMax = s.Trainers
+	}
+	s.Pservers = max(s.Pservers, 1)
+	if s.MinBlockSize == 0 {
+		s.MinBlockSize = 8192
+	}
+	if s.SplitMethod == "" {
+		s.SplitMethod = "round_robin"
+	}
+	s.Workers = max(s.Workers, 1)
+	s.StartDeadline = orDefault(s.StartDeadline, 2*time.Minute)
+	s.RoundDeadline = orDefault(s.RoundDeadline, time.Minute)
+	s.Lease = orDefault(s.Lease, 5*time.Second)
+}
+
+func orDefault(d *durationpb.Duration, value time.Duration) *durationpb.Duration {
+	if d.AsDuration() == 0 {
+		return durationpb.New(value)
+	}
+	return d
+}
+
+// Check reports every mistake of a complete spec.
+func Check(s *job.JobSpec) error {
+	var faults fault.List
+	wrong := func(field, got, want string) {
+		faults.Add(&fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: field + " " + got, Want: want})
+	}
+	within := func(field string, n, least, most int64) {
+		if n < least || n > most {
+			wrong(field, fmt.Sprint(n), fmt.Sprintf("%d to %d", least, most))
+		}
+	}
+	if s.Name != "" && !jobName.MatchString(s.Name) {
+		wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-'")
+	}
+	within("trainers", int64(s.Trainers), 1, maxTrainers)
+	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
+	within("pservers", int64(s.Pservers), 1, maxPServers)
+	within("passes", int64(s.Passes), 0, maxPasses)
+	within("workers", int64(s.Workers), 1, maxWorkers)
+	within("min_block_size", s.MinBlockSize, 1, 1<<40)
+	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
+	if _, ok := job.Mode_name[int32(s.Mode)]; !ok {
+		wrong("mode", fmt.Sprint(s.Mode), "sync or async")
+	}
+	if s.SplitMethod != "round_robin" && s.SplitMethod != "hash_name" {
+		wrong("split_method", fault.Quote(s.SplitMethod), "round_robin or hash_name")
+	}
+	seen := map[string]bool{}
+	for _, d := range s.Data {
+		if d.Dataset == "" || seen[d.Dataset] || len(d.Globs) == 0 {
+			wrong("data", fault.Quote(d.Dataset), "each dataset once, with at least one glob")
+		}
+		seen[d.Dataset] = true
+	}
+	for field, d := range map[string]*durationpb.Duration{"start_deadline": s.StartDeadline, "round_deadline": s.RoundDeadline, "lease": s.Lease} {
+		if !d.IsValid() || d.AsDuration() <= 0 {
+			wrong(field, d.AsDuration().String(), "a positive duration")
+		}
+	}
+	return faults.Err()
+}

@@ -1,0 +1,128 @@
+package jobspec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"gopkg.in/yaml.v3"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// maxFile bounds a job file.
+const maxFile = 1 << 20
+
+// file is job.yaml: the fields of JobSpec under their names, with the program as a path.
+type file struct {
+	Name           string           `yaml:"name"`
+	Program        string           `yaml:"program"`
+	Data           map[string]globs `yaml:"data"`
+	Trainers       int32            `yaml:"trainers"`
+	TrainersMax    int32            `yaml:"trainers_max"`
+	PServers       int32            `yaml:"pservers"`
+	Mode           string           `yaml:"mode"`
+	Passes         int32            `yaml:"passes"`
+	Save           string           `yaml:"save"`
+	Params         string           `yaml:"params"`
+	Fetch          []string         `yaml:"fetch"`
+	MinBlockSize   int64            `yaml:"min_block_size"`
+	NoSlice        bool             `yaml:"no_slice"`
+	SplitMethod    string           `yaml:"split_method"`
+	NoFiniteCheck  bool             `yaml:"no_finite_check"`
+	StartDeadline  time.Duration    `yaml:"start_deadline"`
+	RoundDeadline  time.Duration    `yaml:"round_deadline"`
+	Lease          time.Duration    `yaml:"lease"`
+	RecordsPerTask int64            `yaml:"records_per_task"`
+	Workers        int32            `yaml:"workers"`
+}
+
+// globs is one glob or a list of them.
+type globs []string
+
+// UnmarshalYAML takes a scalar for a list of one.
+func (g *globs) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*g = globs{n.Value}
+		return nil
+	}
+	var list []string
+	if err := n.Decode(&list); err != nil {
+		return err
+	}
+	*g = list
+	return nil
+}
+
+// A File is a job file as it was read: the spec without its program, and where that is.
+type File struct {
+	Spec    *job.JobSpec
+	Program string // path; relative ones are taken from the folder of the job file
+}
+
+// Load reads a job file. A field that is not known is an error, since it is a misspelt one.
+func Load(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.NotFound, path, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fault.Wrap(fault.Corrupt, path, err)
+	}
+	if len(b) > maxFile {
+		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a job file of more than 1 MiB", Want: "a few lines of YAML"}
+	}
+	var y file
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+	}
+	spec, err := y.spec()
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+	}
+	program := y.Program
+	if program != "" && !filepath.IsAbs(program) {
+		program = filepath.Join(filepath.Dir(path), program)
+	}
+	return &File{Spec: spec, Program: program}, nil
+}
+
+func (y *file) spec() (*job.JobSpec, error) {
+	mode, err := ParseMode(y.Mode)
+	if err != nil {
+		return nil, err
+	}
+	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers, TrainersMax: y.TrainersMax, Pservers: y.PServers, Mode: mode, Passes: y.Passes,
+		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
+		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers}
+	for _, name := range sortedNames(y.Data) {
+		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name]})
+	}
+	for to, d := range map[**durationpb.Duration]time.Duration{&s.StartDeadline: y.StartDeadline, &s.RoundDeadline: y.RoundDeadline, &s.Lease: y.Lease} {
+		if d != 0 {
+			*to = durationpb.New(d)
+		}
+	}
+	return s, nil
+}
+
+// ParseMode reads a mode by its name; the empty name is sync.
+func ParseMode(name string) (job.Mode, error) {
+	switch name {
+	case "", "sync":
+		return job.Mode_SYNC, nil
+	case "async":
+		return job.Mode_ASYNC, nil
+	}
+	return 0, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("mode %s", fault.Quote(name)), Want: "sync or async"}
+}
