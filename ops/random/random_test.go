@@ -233,6 +233,10 @@ func TestSliceFaults(t *testing.T) {
 			t.Errorf("%s is sliced", name)
 		}
 	}
+	scalar, err := random.Slice(initializer("uniform_random", nil), "s", 0, 1)
+	if err != nil || !slices.Equal(run(t, scalar), run(t, initializer("uniform_random", nil))) {
+		t.Errorf("the one row of a scalar: %v, %v", scalar, err)
+	}
 	if shape, _ := whole.Ints("shape"); !slices.Equal(shape, []int64{4, 2}) {
 		t.Errorf("slicing changed the op: shape %v", shape)
 	}

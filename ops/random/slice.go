@@ -11,14 +11,16 @@ import (
 )
 
 // Slice returns the op that gives the variable out the values which rows [from, to) of axis 0 have in the output of op.
-// op is one of this package, whole or itself a slice. It fails for another op and for rows that op does not fill.
+// op is one of this package, whole or itself a slice; a scalar is one row, [0, 1). It fails for another op and for rows that op does
+// not fill.
 func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Site: op.Site(), Got: "an op that draws nothing", Want: "an initializer by chance"}
 	}
 	shape, _ := op.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)
-	if !ok || len(shape) == 0 || from < 0 || to < from || to > shape[0] {
+	scalar := len(shape) == 0
+	if !ok || scalar && (from != 0 || to != 1) || !scalar && (from < 0 || to < from || to > shape[0]) {
 		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
 			Got: fmt.Sprintf("rows [%d, %d)", from, to), Want: fmt.Sprintf("rows within shape %v", shape)}
 	}
@@ -27,12 +29,14 @@ func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
 			Got: fmt.Sprintf("%s = %d", firstAttr, first), Want: "an index of the origin"}
 	}
-	if shape[0] > 0 {
+	if from > 0 {
 		first += from * (int64(n) / shape[0])
 	}
+	if !scalar {
+		shape[0] = to - from
+	}
 	part := op.Clone()
-	part.Outputs["Out"] = []string{out}
-	shape[0] = to - from
+	part.Outputs = map[string][]string{"Out": {out}}
 	part.SetAttr(shapeAttr, shape)
 	part.SetAttr(originAttr, originOf(op))
 	part.SetAttr(firstAttr, first)
