@@ -12,11 +12,12 @@ const (
 	StageTrainerStartup              // initializes a trainer
 	StagePServer                     // one parameter server's part
 	StagePServerStartup              // initializes a parameter server
+	StageSave                        // run by a trainer: collects the model from the servers and saves it
 )
 
 // String names the stage as messages do, such as "pserver startup".
 func (s Stage) String() string {
-	names := [...]string{"local", "startup", "inference", "trainer", "trainer startup", "pserver", "pserver startup"}
+	names := [...]string{"local", "startup", "inference", "trainer", "trainer startup", "pserver", "pserver startup", "save"}
 	if s < 0 || int(s) >= len(names) {
 		return "unknown"
 	}

@@ -18,7 +18,7 @@ type OpRules interface {
 // A Spec says what Verify checks beyond the IR itself.
 type Spec struct {
 	Ops   OpRules                                     // nil: ops are not checked for what they mean
-	Fed   bool                                        // a variable that no op writes may be read: it comes from a feed, or from the network
+	Fed   bool                                        // a variable of the global block that no op writes may be read: it comes from a feed, or from the network
 	Shape func(p *Program, report func(*fault.Fault)) // what the program as a whole must look like; nil: anything. Called on sound programs only
 }
 

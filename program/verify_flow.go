@@ -71,10 +71,10 @@ func (f *flow) available(b *Block, op *Op, variable *Var) bool {
 		return true
 	case variable.Persistable, variable.NeedCheckFeed, f.written[variable]:
 		return true
-	case !f.somewhere[variable]:
-		return f.spec.Fed
-	case f.spec.Fed && slices.Contains(op.OutputNames(), variable.Name): // a feed that is changed in place
-		return true
+	case f.spec.Fed && f.program.Global().vars[variable.Name] == variable:
+		if !f.somewhere[variable] || slices.Contains(op.OutputNames(), variable.Name) { // or a feed that is changed in place
+			return true
+		}
 	}
 	// The gradient of a block runs on the values that the block left.
 	return b.Forward != NoBlock
