@@ -62,6 +62,14 @@ var stages = map[program.Stage]stageRule{
 		needs:   []order{{"fetch_barrier", "recv"}},
 		before:  []order{{"recv", "fetch_barrier"}},
 	},
+	program.StageSave: {
+		startup: program.StageTrainerStartup,
+		global:  []Class{Compute, Dist, FileIO},
+		refused: []string{"send", "send_barrier", "listen_and_serv", "load", "load_combine"},
+		once:    []string{"fetch_barrier"},
+		needs:   []order{{"fetch_barrier", "recv"}},
+		before:  []order{{"recv", "fetch_barrier"}},
+	},
 	program.StagePServer: {
 		startup: program.StagePServerStartup,
 		fed:     true,

@@ -29,6 +29,11 @@ func init() {
 			{Name: "grad_merge", Default: []int32{}, Doc: "how contributions to each of grad_names become one: 1 mean weighted by rows, 2 sum"},
 			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and that live here"},
 			{Name: "state_merge", Default: []int32{}, Doc: "how each of state_names merges: 1 mean weighted by rows, 2 sum of the changes"},
+			{Name: "slice_names", Default: []string{}, Doc: "variables that live here from round to round: what a checkpoint holds"},
+			{Name: "slice_origins", Default: []string{}, Doc: "the variable of the user's program that each of slice_names is, or is rows of"},
+			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
+			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
+			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
 			{Name: "grad_to_block_id", Default: []string{}, Doc: "gradient:block as Fluid writes it, for tools that draw programs; never read here, since a name may hold a colon"},
 		},
 		Infer: func(s *ops.Shapes) error {

@@ -24,6 +24,7 @@ type Service struct {
 	Optimize []program.BlockIndex
 	Grads    []Contribution // gradients, in the order of the op
 	States   []Contribution // state of the forward pass that lives here; its Block is NoBlock
+	Slices   []Slice        // everything that lives here from round to round, in the order of the op
 }
 
 // A Contribution is a variable of block 0 that every trainer sends in every round.

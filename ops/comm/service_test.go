@@ -26,6 +26,8 @@ func serveOp(change attrs) *program.Op {
 		"prepare_blocks": []program.BlockIndex{1, 2}, "global_block": int32(3), "lr_decay_block_id": int32(4), "optimize_blocks": []program.BlockIndex{5, 6},
 		"grad_names": []string{"a:b@GRAD", "w@GRAD.block0"}, "grad_block_ids": []int32{6, 5}, "grad_merge": []int32{1, 2},
 		"state_names": []string{"mean"}, "state_merge": []int32{1},
+		"slice_names": []string{"w.block1", "mean"}, "slice_origins": []string{"w", "mean"},
+		"slice_first_rows": []int64{500, 0}, "slice_rows": []int64{500, 7}, "slice_total_rows": []int64{1000, 7},
 		"grad_to_block_id": []string{"a:b@GRAD:6", "w@GRAD.block0:5"},
 	}
 	maps.Copy(a, change)
@@ -41,6 +43,7 @@ func TestServiceOf(t *testing.T) {
 		Server: 2, Sync: true, Prepare: []program.BlockIndex{1, 2}, Global: 3, LRDecay: 4, Optimize: []program.BlockIndex{5, 6},
 		Grads:  []comm.Contribution{{Name: "a:b@GRAD", Block: 6, Merge: ops.MergeMean}, {Name: "w@GRAD.block0", Block: 5, Merge: ops.MergeSum}},
 		States: []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean}},
+		Slices: []comm.Slice{{Name: "w.block1", Origin: "w", FirstRow: 500, Rows: 500, TotalRows: 1000}, {Name: "mean", Origin: "mean", Rows: 7, TotalRows: 7}},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -87,6 +90,12 @@ func TestServiceFaults(t *testing.T) {
 		"name twice":           {attrs{"state_names": []string{"w@GRAD.block0"}}, "each once"},
 		"empty name":           {attrs{"grad_names": []string{"", "w"}}, "each once"},
 		"a hole":               {attrs{"grad_names": []string{program.Empty, "w"}}, "each once"},
+		"slices too short":     {attrs{"slice_rows": []int64{500}}, "lists of one length"},
+		"slice twice":          {attrs{"slice_names": []string{"mean", "mean"}}, "each once"},
+		"slice of nothing":     {attrs{"slice_origins": []string{"", "mean"}}, "each once"},
+		"rows after the end":   {attrs{"slice_first_rows": []int64{501, 0}}, "rows"},
+		"overflowing rows":     {attrs{"slice_first_rows": []int64{math.MaxInt64, 0}}, "rows"},
+		"negative rows":        {attrs{"slice_rows": []int64{-1, 7}}, "rows"},
 		"blocks as ints":       {attrs{"optimize_blocks": []int32{5, 6}}, "optimize_blocks"},
 	} {
 		_, err := comm.ServiceOf(serveOp(c.change))
