@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// root is where all keys of EDL are.
+const root = "/edl/"
+
+// nodesPrefix is where the nodes of the cluster are, whatever the prefix of the job.
+const nodesPrefix = root + "nodes/"
+
+// Keys of a job, below its prefix.
+const (
+	desiredKey   = "/ps_desired"
+	serversKey   = "/ps/"
+	lockKey      = "/master/lock"
+	addressKey   = "/master/addr"
+	trainersKey  = "/trainer/"
+	marksKey     = "/members"
+	maxMembers   = 1 << 16 // pservers or trainers of one job
+	maxPrefix    = 512     // bytes
+	markedJoined = "joined"
+	markedLeft   = "left"
+)
+
+// Prefix returns the key prefix of a job.
+func Prefix(job string) string { return root + job }
+
+var (
+	legalPrefix = regexp.MustCompile(`^(/[A-Za-z0-9._-]+)+$`)
+	legalID     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+)
+
+// checkPrefix refuses prefixes whose keys would meet those of others.
+func checkPrefix(prefix string) error {
+	if len(prefix) > maxPrefix || !legalPrefix.MatchString(prefix) || strings.HasPrefix(prefix+"/", nodesPrefix) {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "key prefix " + fault.Quote(prefix),
+			Want: "/edl/<job>, of letters, digits, '.', '_' and '-', outside of " + nodesPrefix}
+	}
+	return nil
+}
+
+// memberKey returns where a member announces itself, below the prefix of the job.
+func memberKey(m Member) string {
+	switch m.Role {
+	case job.Role_PSERVER:
+		return serversKey + strconv.Itoa(m.Index)
+	case job.Role_TRAINER:
+		return trainersKey + strconv.Itoa(m.Index)
+	}
+	return lockKey
+}
+
+// memberOf is the inverse of memberKey.
+func memberOf(key string) (Member, bool) {
+	if key == lockKey {
+		return Member{Role: job.Role_COORDINATOR}, true
+	}
+	m := Member{Role: job.Role_PSERVER}
+	digits, ok := strings.CutPrefix(key, serversKey)
+	if !ok {
+		m.Role = job.Role_TRAINER
+		if digits, ok = strings.CutPrefix(key, trainersKey); !ok {
+			return Member{}, false
+		}
+	}
+	index, err := strconv.ParseUint(digits, 10, 16)
+	m.Index = int(index)
+	return m, err == nil && memberKey(m) == key
+}

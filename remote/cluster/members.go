@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// cleanupTimeout bounds what is undone after the caller's context has ended.
+const cleanupTimeout = time.Second
+
+// registry is the Registry over any store.
+type registry struct {
+	store  store
+	prefix string
+
+	ctx     context.Context // of the handle
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup // goroutines of Lost
+	once    sync.Once
+	err     error // of closing
+}
+
+var _ Registry = (*registry)(nil)
+
+func newRegistry(s store, prefix string) *registry {
+	r := &registry{store: s, prefix: prefix}
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	return r
+}
+
+// Close ends the handle.
+func (r *registry) Close() error {
+	r.once.Do(func() {
+		r.cancel(errClosed)
+		r.running.Wait()
+		r.err = r.store.close()
+	})
+	return r.err
+}
+
+// SetDesired puts the number of pservers without a lease: it must not vanish with the member that wrote it.
+func (r *registry) SetDesired(ctx context.Context, servers int) error {
+	if err := checkCount(servers); err != nil {
+		return err
+	}
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	_, _, err := r.store.commit(ctx, txn{puts: []put{{key: r.prefix + desiredKey, value: fmt.Sprint(servers)}}})
+	return storeFault(ctx, r.prefix+desiredKey, err)
+}
+
+// ClaimServer announces a pserver.
+func (r *registry) ClaimServer(ctx context.Context, index int, address string) (Membership, error) {
+	if index != AnyIndex {
+		return r.claimMember(ctx, Member{Role: job.Role_PSERVER, Index: index}, address)
+	}
+	desired, err := r.Desired(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		v, err := r.look(ctx, r.prefix+serversKey)
+		if err != nil {
+			return nil, err
+		}
+		m := Member{Role: job.Role_PSERVER}
+		for m.Index < desired && v[r.prefix+memberKey(m)].created != 0 {
+			m.Index++
+		}
+		if m.Index == desired {
+			return nil, &fault.Fault{Kind: fault.Fenced, Where: r.prefix + serversKey, Got: fmt.Sprintf("%d live pservers", desired), Want: "a free index",
+				Hint: "the job already has all the pservers that it wants"}
+		}
+		held, err := r.claim(ctx, m, r.prefix+memberKey(m), address)
+		if held != nil || err != nil {
+			return result(held, err)
+		}
+	}
+}
+
+// JoinTrainer announces a trainer.
+func (r *registry) JoinTrainer(ctx context.Context, rank int) (Membership, error) {
+	return r.claimMember(ctx, Member{Role: job.Role_TRAINER, Index: rank}, "")
+}
+
+// LeadCoordinator takes the lock and announces the address under the same lease and at the same revision: there is never the address of a coordinator
+// that does not hold the lock.
+func (r *registry) LeadCoordinator(ctx context.Context, address string) (Membership, error) {
+	m := Member{Role: job.Role_COORDINATOR}
+	for {
+		err := r.await(ctx, lockKey, func(v view) string {
+			if holder, taken := v[r.prefix+lockKey]; taken {
+				return "the coordinator at " + fault.Quote(holder.value) + " to give up the lock"
+			}
+			return ""
+		})
+		if err != nil {
+			return nil, err
+		}
+		held, err := r.claim(ctx, m, r.prefix+lockKey, address, r.prefix+addressKey)
+		if held != nil || err != nil {
+			return result(held, err)
+		}
+	}
+}
+
+func (r *registry) claimMember(ctx context.Context, m Member, address string) (Membership, error) {
+	if m.Index < 0 || m.Index >= maxMembers {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: r.prefix, Got: m.String(), Want: fmt.Sprintf("0 to %d", maxMembers-1)}
+	}
+	key := r.prefix + memberKey(m)
+	held, err := r.claim(ctx, m, key, address)
+	if held == nil && err == nil {
+		err = &fault.Fault{Kind: fault.Fenced, Where: key, Got: "another live " + m.String(), Hint: "wait until its lease has ended"}
+	}
+	return result(held, err)
+}
+
+// result keeps a nil *membership from becoming a Membership that is not nil.
+func result(m *membership, err error) (Membership, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// claim creates key, and also, under a lease of their own. It returns nil without an error when key is taken. A member is marked as joined in the same
+// transaction, so that its loss can be told from its leaving.
+func (r *registry) claim(ctx context.Context, m Member, key, value string, also ...string) (*membership, error) {
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	l, err := r.store.grant(ctx)
+	if err != nil {
+		return nil, storeFault(ctx, key, err)
+	}
+	held := &membership{registry: r, member: m, lease: l, keys: append([]string{key}, also...)}
+	t := txn{key: key}
+	for _, k := range held.keys {
+		t.puts = append(t.puts, put{key: k, value: value, lease: l})
+	}
+	if m != (Member{}) {
+		held.mark = r.prefix + marksKey + memberKey(m)
+		t.puts = append(t.puts, put{key: held.mark, value: markedJoined})
+	}
+	revision, ok, err := r.store.commit(ctx, t)
+	if err != nil || !ok {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		_ = l.revoke(cleanup) // else it ends unrenewed
+		return nil, storeFault(ctx, key, err)
+	}
+	held.created = revision
+	return held, nil
+}
+
+// membership is a key under a lease.
+type membership struct {
+	registry *registry
+	member   Member
+	lease    lease
+	keys     []string
+	mark     string // empty for a node
+	created  int64
+
+	mu   sync.Mutex
+	left bool
+}
+
+func (m *membership) Member() Member        { return m.member }
+func (m *membership) Done() <-chan struct{} { return m.lease.lost() }
+func (m *membership) Fence() uint64         { return uint64(m.created) }
+
+// Leave marks the member as left and removes its keys in one transaction, conditioned on the key being the one that it created.
+func (m *membership) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	r := m.registry
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	t := txn{key: m.keys[0], created: m.created, deletes: m.keys}
+	if m.mark != "" {
+		t.puts = []put{{key: m.mark, value: markedLeft}}
+	}
+	_, ok, err := r.store.commit(ctx, t)
+	if err != nil {
+		return storeFault(ctx, m.keys[0], err)
+	}
+	if !ok {
+		return &fault.Fault{Kind: fault.Fenced, Where: m.keys[0], Got: "a lease that was lost before leaving"}
+	}
+	m.left = true
+	_ = m.lease.revoke(ctx) // a lease without keys does no harm
+	return nil
+}
