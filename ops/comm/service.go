@@ -58,6 +58,9 @@ func serviceOf(a attributes) (Service, error) {
 	if err := s.readContributions(a); err != nil {
 		return Service{}, err
 	}
+	if err := s.readSlices(a); err != nil {
+		return Service{}, err
+	}
 	return s, nil
 }
 
