@@ -28,14 +28,14 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	}
 	desc := new(framework.ProgramDesc)
 	if err := proto.Unmarshal(data, desc); err != nil {
-		return nil, fault.Wrap(fault.Corrupt, "program", err)
+		return nil, fault.Wrap(fault.Corrupt, "program", plainError(err))
 	}
 	var d decoder
 	p := d.program(desc)
 	if desc.StartupProgram != nil {
 		startup := new(framework.ProgramDesc)
 		if err := proto.Unmarshal(desc.StartupProgram, startup); err != nil {
-			return nil, fault.Wrap(fault.Corrupt, "startup program", err)
+			return nil, fault.Wrap(fault.Corrupt, "startup program", plainError(err))
 		}
 		d.prefix = startupPrefix
 		p.Startup = d.program(startup)

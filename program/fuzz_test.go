@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"bytes"
+	"io"
 	"testing"
 
 	"github.com/edl-go/edl/program"
@@ -30,6 +31,21 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !bytes.Equal(once, encode(t, p.Clone())) {
 			t.Fatal("a clone is another program")
+		}
+		// None of these may panic, whatever the program means.
+		_ = program.Verify(p, program.Spec{})
+		p.CloneForTest()
+		for _, b := range p.Blocks {
+			b.Uses()
+		}
+		if err := p.Text(io.Discard, program.TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.JSON(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.ProtoText(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

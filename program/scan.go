@@ -1,7 +1,9 @@
 package program
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -167,12 +169,20 @@ func packedCount(b []byte, element protowire.Type) int64 {
 	return n
 }
 
-func (s *scanner) tooLarge(at int64, what string, got, limit int64) error {
+func (scanner) tooLarge(at int64, what string, got, limit int64) error {
 	return &fault.Fault{Kind: fault.TooLarge, Where: atByte(at), Got: fmt.Sprintf("%s: %d or more", what, got), Want: fmt.Sprintf("at most %d", limit)}
 }
 
 func malformed(at int64, code int) error {
-	return fault.Wrap(fault.Corrupt, atByte(at), protowire.ParseError(code))
+	return fault.Wrap(fault.Corrupt, atByte(at), plainError(protowire.ParseError(code)))
+}
+
+// plainError takes the mark of the protobuf library off its errors, the form of which varies from build to build.
+func plainError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 }
 
 // atByte is the Where of a fault in a file: an offset from its first byte.

@@ -1,0 +1,48 @@
+package program
+
+import (
+	"regexp"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/framework"
+)
+
+// ProtoText returns the program in protobuf's text format, which tools made for Fluid read. The startup program is not part of it: it is bytes in
+// the file, and a program of its own to look at. Fields of later Fluid versions have no names to show either. DecodeProtoText reads the rest back.
+func (p *Program) ProtoText() ([]byte, error) {
+	var e encoder
+	desc := e.program(p)
+	if err := e.report.err(); err != nil {
+		return nil, err
+	}
+	data, err := prototext.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(desc)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "program", err)
+	}
+	return afterName.ReplaceAll(data, []byte("$1 ")), nil
+}
+
+// afterName finds the spaces between a field and its value. The library varies their number from build to build so that nobody relies on
+// its form; people compare these texts.
+var afterName = regexp.MustCompile(`(?m)^( *[a-z_0-9]+:) +`)
+
+// DecodeProtoText reads a program in protobuf's text format, such as the .pbtxt dumps of Fluid. Everything that Decode checks is checked. Dumps of
+// generation B call field 2 "version", which reads as the version either way.
+func DecodeProtoText(data []byte, limits Limits) (*Program, error) {
+	limits = limits.withDefaults()
+	if int64(len(data)) > limits.Bytes {
+		return nil, scanner{limits: limits}.tooLarge(0, "bytes", int64(len(data)), limits.Bytes)
+	}
+	desc := new(framework.ProgramDesc)
+	if err := prototext.Unmarshal(data, desc); err != nil {
+		return nil, fault.Wrap(fault.Corrupt, "program text", plainError(err))
+	}
+	encoded, err := proto.Marshal(desc)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "program text", err)
+	}
+	return Decode(encoded, limits)
+}
