@@ -40,11 +40,14 @@ func requestKey(shapes map[string]ops.Meta, fetch []string) string {
 
 // compile verifies a program, gives its persistable variables values, and compiles its global block.
 func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
+	if err := ops.Verify(p, l.stage); err != nil {
+		return nil, err
+	}
 	if err := l.startup(ctx, p); err != nil {
 		return nil, err
 	}
 	if len(fetch) == 0 {
-		fetch = FetchNames(p)
+		fetch = p.Targets()
 	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: l.scope, Env: l.env,
 		Parallel: l.pool != nil, CheckFinite: l.checkFinite}
@@ -62,7 +65,7 @@ func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[stri
 // explainFeeds adds to a fault of a missing value which feeds the program names itself.
 func explainFeeds(p *program.Program, err error) error {
 	f, ok := err.(*fault.Fault)
-	names := FeedNames(p)
+	names := p.Feeds()
 	if !ok || f.Kind != fault.NotFound || len(names) == 0 {
 		return err
 	}

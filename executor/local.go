@@ -20,6 +20,7 @@ type Local struct {
 	workers     int
 	env         ops.Env
 	next        func() ops.Step
+	stage       program.Stage
 	checkFinite bool
 	log         *slog.Logger
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 )
 
 // An Option changes how New makes a Local.
@@ -28,6 +29,9 @@ func WithStorage(s ops.Storage) Option { return func(l *Local) { l.env.Storage =
 // WithStep makes next say which step each Run and each Prepared.Run is. By default an executor counts its steps that change parameters
 // or speak to pservers, from 0.
 func WithStep(next func() ops.Step) Option { return func(l *Local) { l.next = next } }
+
+// WithStage says by which rules programs are verified before they run; the default is program.StageLocal.
+func WithStage(s program.Stage) Option { return func(l *Local) { l.stage = s } }
 
 // WithoutFiniteCheck lets a training step go on when its loss or a fetched variable is NaN or infinite. By default the step
 // fails before it changes parameters.

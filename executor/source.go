@@ -42,7 +42,7 @@ func ReadOp(p *program.Program) (*program.Op, error) {
 	}
 	if read == nil {
 		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: "a program without a read op", Want: "a program that reads its own data",
-			Hint: "build it on layers.ReadFile, or feed it with Run"}
+			Hint: "read a dataset with layers.OpenDataset, or feed it with Run"}
 	}
 	return read, nil
 }

@@ -56,9 +56,10 @@ func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) 
 }
 
 // State merges values of persistable state that each trainer computed from the same old value: their mean weighted by rows, or the old
-// value plus every trainer's change. old and dst may be the same tensor only for the mean.
+// value plus every trainer's change. old and dst may be the same tensor only for the mean. With one share the result is that
+// share, bit for bit.
 func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
-	if how == ops.MergeMean {
+	if how == ops.MergeMean || len(shares) == 1 && dst.DType().IsFloat() {
 		return Gradients(dst, shares, how)
 	}
 	switch dst.DType() {

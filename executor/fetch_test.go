@@ -1,0 +1,68 @@
+package executor_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func values[T tensor.Element](t *testing.T, data []T, dims ...int64) *tensor.Tensor {
+	t.Helper()
+	v, err := tensor.FromSlice(data, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestFetchedPartsBecomeTheWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		dims        []int64
+		persistable bool
+		loss        ops.Merge
+		parts       []*tensor.Tensor // of 1 and 3 rows
+		want        *tensor.Tensor
+	}{
+		"rows follow each other": {[]int64{program.Unknown, 1}, false, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []float32{1}, 1, 1), values(t, []float32{2, 3, 4}, 3, 1)}, values(t, []float32{1, 2, 3, 4}, 4, 1)},
+		"labels follow each other": {[]int64{program.Unknown}, false, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []int64{1}), values(t, []int64{2, 3, 4})}, values(t, []int64{1, 2, 3, 4})},
+		"means are weighted by rows": {[]int64{1}, false, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []float32{8}), values(t, []float32{4})}, values(t, []float32{5})},
+		"sums are added": {[]int64{1}, false, ops.MergeSum,
+			[]*tensor.Tensor{values(t, []float32{8}), values(t, []float32{4})}, values(t, []float32{12})},
+		"counts are added": {[]int64{1}, false, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []int32{8}), values(t, []int32{4})}, values(t, []int32{12})},
+		"parameters are the same everywhere": {[]int64{1}, true, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []float32{0.1}), values(t, []float32{0.1})}, values(t, []float32{0.1})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			declared := &program.Var{Name: "v", Kind: program.LoDTensor, DType: test.want.DType(), Dims: test.dims, Persistable: test.persistable}
+			got, err := executor.MergeFetch(declared, test.loss, []executor.Part{{test.parts[0], 1}, {nil, 0}, {test.parts[1], 3}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != test.want.String() || !slices.Equal(got.Float32s(), test.want.Float32s()) ||
+				!slices.Equal(got.Int64s(), test.want.Int64s()) || !slices.Equal(got.Int32s(), test.want.Int32s()) {
+				t.Errorf("got %v %v, want %v", got, got.Float32s(), test.want)
+			}
+		})
+	}
+}
+
+func TestPartsThatDoNotFitAreRefused(t *testing.T) {
+	declared := &program.Var{Name: "v", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}}
+	if _, err := executor.MergeFetch(declared, ops.MergeMean, []executor.Part{{nil, 0}}); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("no rows: %v", err)
+	}
+	parts := []executor.Part{{values(t, []float32{1}), 1}, {values(t, []float32{1, 2}), 1}}
+	if _, err := executor.MergeFetch(declared, ops.MergeMean, parts); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("two sizes: %v", err)
+	}
+}

@@ -1,0 +1,86 @@
+package reference
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// split is a program in two halves.
+type split struct {
+	forward *program.Program // forward and backward ops, fed with rows of the batch
+	update  *program.Program // learning rate and optimizer ops, fed with what crosses
+	crosses []string         // what the update reads of the forward half, sorted
+	state   []state          // persistable variables that the forward half writes
+	updated map[string]bool  // variables that the update writes
+	merge   ops.Merge        // of gradients; MergeNone for a program that does not train
+}
+
+// state is a persistable variable that the forward half writes.
+type state struct {
+	name  string
+	merge ops.Merge
+}
+
+// splitByRole divides the ops of the global block. The halves share all declarations and the startup program.
+func splitByRole(p *program.Program) (*split, error) {
+	s := &split{forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}}
+	var err error
+	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
+	written := map[string]bool{} // by the forward half
+	crosses := map[string]bool{}
+	for _, op := range p.Global().Ops {
+		def, _ := ops.Lookup(op.Type)
+		switch {
+		case def.Class == ops.Feed || def.Class == ops.Read:
+		case isUpdate(op):
+			for _, name := range op.InputNames() {
+				if v, _ := p.Global().Find(name); !s.updated[name] && !v.Persistable {
+					crosses[name] = true
+				}
+			}
+			for _, name := range op.OutputNames() {
+				s.updated[name] = true
+			}
+			s.update.Global().Append(op.Clone())
+		default:
+			if err := s.addForward(p, op, def, written); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.crosses = slices.Sorted(maps.Keys(crosses))
+	if len(s.update.Global().Ops) > 0 {
+		s.merge, err = ops.GradientMerge(p)
+	}
+	return s, err
+}
+
+func isUpdate(op *program.Op) bool {
+	return op.Role().Has(program.RoleOptimize) || op.Role().Has(program.RoleLRSched)
+}
+
+// addForward takes an op into the forward half. It must not need what the update computes in the same round.
+func (s *split) addForward(p *program.Program, op *program.Op, def *ops.Def, written map[string]bool) error {
+	for _, name := range op.InputNames() {
+		if s.updated[name] && !written[name] {
+			return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a forward op that reads what an update op computes in the same step", Want: "updates after the backward pass"})
+		}
+	}
+	for slot, names := range op.Outputs {
+		for _, name := range names {
+			if name == program.Empty {
+				continue
+			}
+			written[name] = true
+			if v, _ := p.Global().Find(name); v.Persistable {
+				s.state = append(s.state, state{name, def.State[slot]})
+			}
+		}
+	}
+	s.forward.Global().Append(op.Clone())
+	return nil
+}

@@ -1,0 +1,186 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/tensor"
+)
+
+func TestTrainReadsItsFiles(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	l := executor.New()
+	defer l.Close()
+	data := fixture.LineFiles(t, 100)
+	var rows []int64
+	var passes []int
+	var losses []float32
+	summary, err := l.Train(t.Context(), m.Program, executor.TrainOptions{Data: data, Passes: 30, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
+		if r.Step != uint64(len(rows)) {
+			t.Errorf("step %d, want %d", r.Step, len(rows))
+		}
+		rows, passes, losses = append(rows, r.Rows), append(passes, r.Pass), append(losses, r.Fetched[0].Float32s()[0])
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.Repeat([]int64{8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 4}, 30); !slices.Equal(rows, want) {
+		t.Errorf("rows %v", rows)
+	}
+	if passes[12] != 0 || passes[13] != 1 || summary.Passes != 30 || summary.Steps != 390 || summary.Records != 3000 {
+		t.Errorf("summary %+v", summary)
+	}
+	if last := losses[len(losses)-1]; last > 1e-3 {
+		t.Errorf("loss %v at the end, %v at the start", last, losses[0])
+	}
+	if losses[0] == losses[13] {
+		t.Error("the second pass sees the rows in the order of the first")
+	}
+}
+
+func TestTrainBindsExactlyTheDatasetsThatAreRead(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	good := fixture.LineFiles(t, 8)
+	for name, test := range map[string]struct {
+		data map[string][]string
+		kind fault.Kind
+	}{
+		"nothing bound":   {nil, fault.NotFound},
+		"another bound":   {map[string][]string{"lines": good["line"]}, fault.NotFound},
+		"one too many":    {map[string][]string{"line": good["line"], "test": good["line"]}, fault.InvalidArgument},
+		"no such files":   {map[string][]string{"line": {"nowhere-*"}}, fault.NotFound},
+		"no read op":      {nil, fault.InvalidProgram},
+		"all is in place": {good, fault.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := executor.New()
+			defer l.Close()
+			p := m.Program
+			if test.kind == fault.InvalidProgram {
+				p = fixture.FitALine(t, nil).Program
+			}
+			_, err := l.Train(t.Context(), p, executor.TrainOptions{Data: test.data}, nil)
+			if fault.KindOf(err) != test.kind {
+				t.Errorf("got %v, want %v", err, test.kind)
+			}
+		})
+	}
+}
+
+func TestTrainEndsWhenItIsTold(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	data := fixture.LineFiles(t, 100)
+	enough := errors.New("enough")
+	for name, test := range map[string]struct {
+		each func(cancel func()) error
+		want error
+	}{
+		"by its callback": {func(func()) error { return enough }, enough},
+		"by its context":  {func(cancel func()) error { cancel(); return nil }, fault.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := executor.New()
+			defer l.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			summary, err := l.Train(ctx, m.Program, executor.TrainOptions{Data: data}, func(executor.StepResult) error { return test.each(cancel) })
+			if !errors.Is(err, test.want) || summary.Steps != 1 {
+				t.Errorf("got %v after %d steps, want %v after 1", err, summary.Steps, test.want)
+			}
+		})
+	}
+}
+
+func TestRunFeedsAProgramThatReads(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	l := executor.New()
+	defer l.Close()
+	if _, err := l.Run(t.Context(), m.Program, line(1, 5), m.Loss); err != nil {
+		t.Error(err)
+	}
+}
+
+// batches is a BatchSource of what a test gives.
+type batches []*executor.Batch
+
+func (b *batches) Next(context.Context) (*executor.Batch, error) {
+	if len(*b) == 0 {
+		return nil, io.EOF
+	}
+	next := (*b)[0]
+	*b = (*b)[1:]
+	return next, nil
+}
+
+func TestTrainFromTellsKernelsWhichRowsTheyHave(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	l := executor.New()
+	defer l.Close()
+	feed := line(1, 3)
+	step := ops.Step{Round: 40, Lane: 2, RowOffset: 5, Rows: 3}
+	source := &batches{{Tensors: []*tensor.Tensor{feed["x"], feed["y"]}, Step: step, GlobalRows: 8, Pass: 1}}
+	summary, err := l.TrainFrom(t.Context(), m.Program, source, executor.TrainOptions{}, func(r executor.StepResult) error {
+		if r.Step != 40 || r.Rows != 8 || r.Pass != 1 {
+			t.Errorf("result %+v", r)
+		}
+		if *l.Step() != step {
+			t.Errorf("kernels see %+v", *l.Step())
+		}
+		return nil
+	})
+	if err != nil || summary.Steps != 1 || summary.Records != 8 {
+		t.Errorf("summary %+v, %v", summary, err)
+	}
+}
+
+func TestBatchesOfTheWrongShapeAreRefused(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	feed := line(1, 3)
+	for name, b := range map[string]*executor.Batch{
+		"too few tensors":            {Tensors: []*tensor.Tensor{feed["x"]}, Step: ops.Step{Rows: 3}},
+		"tensors in the wrong order": {Tensors: []*tensor.Tensor{feed["y"], feed["x"]}, Step: ops.Step{Rows: 3}},
+		"no rows, and no servers":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := executor.New()
+			defer l.Close()
+			if _, err := l.TrainFrom(t.Context(), m.Program, &batches{b}, executor.TrainOptions{}, nil); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func TestTrainContinuesFromSavedParameters(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.Adam(0.01))
+	data := fixture.LineFiles(t, 40)
+	dir := t.TempDir()
+	once, again := executor.New(), executor.New()
+	defer once.Close()
+	defer again.Close()
+	if _, err := once.Train(t.Context(), m.Program, executor.TrainOptions{Data: data, Save: dir}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Train(t.Context(), m.Program, executor.TrainOptions{Data: data, Params: dir}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := once.Train(t.Context(), m.Program, executor.TrainOptions{Data: data}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range once.Scope().Names() {
+		want, _ := once.Scope().Find(name)
+		got, ok := again.Scope().Find(name)
+		if !ok || !slices.Equal(got.Float32s(), want.Float32s()) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
