@@ -101,9 +101,9 @@ func (t *Trainer) read(ctx context.Context, names []string) ([]*job.Value, error
 }
 
 func (t *Trainer) readOne(ctx context.Context, name string) (*tensor.Tensor, error) {
-	if p, err := t.cfg.Save.Prune(name); err == nil && len(p.Global().Ops) > 0 {
+	if p, ok := reading(t.cfg.Save, name); ok {
 		t.comm.Want(latest)
-		values, err := t.local.Run(ctx, p, nil, name)
+		values, err := t.saver.Run(ctx, p, nil, name)
 		if err != nil {
 			return nil, err
 		}

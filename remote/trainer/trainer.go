@@ -24,6 +24,7 @@ type Config struct {
 	Program       *program.Program // trainer program with its startup
 	Save          *program.Program // brings every persistable variable of the servers here, and saves it
 	Spec          *job.JobSpec
+	Constants     func(*executor.Scope) error // loads what no server holds; nil when the startup program does all
 	RoundDeadline time.Duration
 	Servers       []rpc.ParameterServerClient
 	Coordinator   rpc.CoordinatorClient
@@ -34,7 +35,8 @@ type Config struct {
 type Trainer struct {
 	cfg      Config
 	comm     *Comm
-	local    *executor.Local
+	local    *executor.Local // runs the trainer program
+	saver    *executor.Local // runs the save program, on the same variables
 	reporter *reporter
 }
 
@@ -47,28 +49,36 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	comm := &Comm{Identity: cfg.Identity, Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers}
-	options := []executor.Option{executor.WithComm(comm), executor.WithWorkers(max(1, int(cfg.Spec.Workers))), executor.WithLogger(cfg.Log)}
+	options := []executor.Option{executor.WithComm(comm), executor.WithLogger(cfg.Log)}
+	training := append(options, executor.WithWorkers(max(1, int(cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
 	if cfg.Spec.NoFiniteCheck {
-		options = append(options, executor.WithoutFiniteCheck())
+		training = append(training, executor.WithoutFiniteCheck())
 	}
+	local := executor.New(training...)
+	saving := append(options, executor.WithStage(program.StageSave), executor.WithScope(local.Scope()))
 	if cfg.Spec.Save != "" {
 		storage, err := executor.NewStorage(cfg.Spec.Save)
 		if err != nil {
 			return err
 		}
 		defer storage.Close()
-		options = append(options, executor.WithStorage(storage))
+		saving = append(saving, executor.WithStorage(storage))
 	}
-	t := &Trainer{cfg: cfg, comm: comm, local: executor.New(options...)}
+	t := &Trainer{cfg: cfg, comm: comm, local: local, saver: executor.New(saving...)}
 	err := t.run(ctx)
 	comm.Drain()
-	err = errors.Join(err, t.local.Close())
+	err = errors.Join(err, t.saver.Close(), t.local.Close())
 	return t.leave(ctx, err)
 }
 
 func (t *Trainer) run(ctx context.Context) error {
 	if err := t.join(ctx); err != nil {
 		return err
+	}
+	if t.cfg.Constants != nil {
+		if err := t.cfg.Constants(t.local.Scope()); err != nil {
+			return err
+		}
 	}
 	t.comm.Want(initial)
 	if err := t.local.Startup(ctx, t.cfg.Program); err != nil {
@@ -158,7 +168,7 @@ func (t *Trainer) finish(ctx context.Context) error {
 	})
 	if err == nil && granted {
 		t.comm.Want(saved)
-		_, err = t.local.Run(ctx, t.cfg.Save, nil)
+		_, err = t.saver.Run(ctx, t.cfg.Save, nil)
 	}
 	if err == nil {
 		err = t.comm.Complete(ctx)
