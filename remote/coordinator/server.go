@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -32,12 +33,15 @@ type Config struct {
 	Log   *slog.Logger
 }
 
+// maxEvents bounds the history of steps that a late watcher can still read.
+const maxEvents = 1 << 16
+
 // Server is the coordinator: a gRPC service over the queues, the feeds and the steps of one job.
 type Server struct {
 	rpc.UnimplementedCoordinatorServer
 	cfg   Config
 	start time.Time
-	log   *eventLog
+	log   *history.Log[*job.Event]
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -63,7 +67,7 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, start: time.Now(), log: newEventLog(), changed: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, start: time.Now(), log: history.New[*job.Event](maxEvents), changed: make(chan struct{}), done: make(chan struct{}),
 		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{}, answers: map[uint32]lastAnswer{},
 		steps: collector{trainers: cfg.Trainers, shared: cfg.Sync || cfg.Interactive, expected: map[uint64][]int{}, last: map[uint32]uint64{},
 			merge: cfg.Merge, rounds: map[uint64][]*rpc.TrainerStep{}},
@@ -80,7 +84,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		s.Fail(&fault.Fault{Kind: fault.Canceled, Where: "coordinator", Err: context.Cause(ctx)})
 	}
-	s.log.end()
+	s.log.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"google.golang.org/grpc"
 
+	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -38,7 +39,7 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 		if s.cfg.Interactive {
 			s.results[step.Step] = step
 		}
-		s.log.add(&job.Event{What: &job.Event_Step{Step: step}})
+		s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
 	}
 	if len(steps) > 0 {
 		s.broadcast()
@@ -48,7 +49,7 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 
 // Watch streams the steps from the first on.
 func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
-	return s.log.follow(stream.Context(), stream.Send)
+	return s.log.Read(stream.Context(), history.Mode{Follow: true, Strict: true}, stream.Send)
 }
 
 // NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.

@@ -1,0 +1,93 @@
+// Package history keeps the last entries of something that happens in order, for any number of readers, each at its own pace: the events of
+// a job, the lines of its log.
+package history
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Log is an append-only list that forgets its oldest half when it is full. It is safe for concurrent use.
+type Log[T any] struct {
+	max     int
+	mu      sync.Mutex
+	entries []T
+	dropped int
+	closed  bool
+	changed chan struct{} // closed and replaced at every change
+}
+
+// New returns a log that keeps at most max entries, at least 2.
+func New[T any](max int) *Log[T] { return &Log[T]{max: max, changed: make(chan struct{})} }
+
+// Add appends an entry. After End it does nothing.
+func (l *Log[T]) Add(e T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	if len(l.entries) >= l.max {
+		half := len(l.entries) / 2
+		l.entries = append([]T(nil), l.entries[half:]...)
+		l.dropped += half
+	}
+	l.entries = append(l.entries, e)
+	l.wake()
+}
+
+// End says that no entry will follow.
+func (l *Log[T]) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		l.wake()
+	}
+}
+
+func (l *Log[T]) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Mode says how Read treats the end and the past.
+type Mode struct {
+	Follow bool // wait for entries until the log has ended; else return at the last one
+	Strict bool // fail when entries that were not read yet have been forgotten; else go on with the oldest there is
+}
+
+// Read calls send with every entry from the first on, in order. It returns the first error of send, or the end of ctx.
+func (l *Log[T]) Read(ctx context.Context, mode Mode, send func(T) error) error {
+	for next := 0; ; {
+		l.mu.Lock()
+		if next < l.dropped {
+			if mode.Strict {
+				l.mu.Unlock()
+				return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a reader that is more than %d entries behind", l.max/2), Want: "a reader that keeps up"}
+			}
+			next = l.dropped
+		}
+		batch, closed, changed := l.entries[next-l.dropped:], l.closed, l.changed
+		l.mu.Unlock()
+		for _, e := range batch {
+			if err := send(e); err != nil {
+				return err
+			}
+		}
+		if next += len(batch); len(batch) > 0 {
+			continue
+		}
+		if closed || !mode.Follow {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
