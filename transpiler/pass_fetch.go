@@ -1,0 +1,73 @@
+package transpiler
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// A fetched variable lives on servers only; trainers receive it in every step in order to report it.
+type fetched struct {
+	declaration program.Var
+	parts       []heldVar
+}
+
+// findFetched looks up what trainers must be able to report, and where they get it from when no op of theirs computes it.
+func findFetched(s *state) error {
+	var faults fault.List
+	seen := map[string]bool{}
+	for _, name := range s.cfg.Fetch {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		v, ok := s.global().Var(name)
+		if !ok {
+			faults.Add(s.unknownFetch(name))
+			continue
+		}
+		if s.isOnTrainer(name) {
+			continue
+		}
+		parts := s.held.of(name)
+		if parts == nil && (s.isRate(name) || s.scalars[name]) {
+			parts = []heldVar{{variable: name, at: v.Copy(""), server: s.firstActive(), total: rowsOf(v.Dims)}}
+		}
+		if parts == nil {
+			faults.Add(&fault.Fault{Kind: fault.Unsupported, Where: "fetch", Variable: name, Got: "a temporary of the update, of which each server knows a part",
+				Want: "a variable of trainers, or a persistable one", Hint: "fetch the parameter or its gradient"})
+			continue
+		}
+		declaration := v.Copy("")
+		declaration.Persistable, declaration.IsParameter = false, false
+		s.fetched = append(s.fetched, fetched{declaration, parts})
+	}
+	return faults.Err()
+}
+
+func (s *state) unknownFetch(name string) *fault.Fault {
+	f := &fault.Fault{Kind: fault.NotFound, Where: "fetch", Variable: name, Got: "no such variable in the global block", Want: "the name of one"}
+	var names []string
+	for _, v := range s.global().Vars() {
+		names = append(names, v.Name)
+	}
+	if meant := closest(name, names); meant != "" {
+		f.Hint = "did you mean " + fault.Quote(meant) + "?"
+	}
+	return f
+}
+
+// isOnTrainer reports whether a variable of the user's program is in the trainer's too, with its value.
+func (s *state) isOnTrainer(name string) bool {
+	use := s.use(name)
+	if len(use.readers)+len(use.writers) == 0 || s.isParameter(name) {
+		return true
+	}
+	for _, nodes := range [][]*node{use.readers, use.writers} {
+		for _, n := range nodes {
+			if s.staysOnTrainer(n) {
+				return true
+			}
+		}
+	}
+	return s.variable(name).Persistable && s.held.of(name) == nil
+}

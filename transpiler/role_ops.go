@@ -1,0 +1,92 @@
+package transpiler
+
+import (
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+)
+
+// A slots maps slot names to variables.
+type slots = map[string][]string
+
+// newOp makes an op that stands for the user's line of site.
+func newOp(opType string, role program.Role, site string, in, out slots) *program.Op {
+	op := &program.Op{Type: opType, Inputs: in, Outputs: out}
+	op.SetRole(role)
+	op.SetSite(site)
+	return op
+}
+
+// A part is a variable of a trainer's program with where it lives.
+type part struct {
+	local  string // in the trainer's program
+	remote string // at the server
+	server int
+}
+
+func locals(parts []part) []string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.local
+	}
+	return names
+}
+
+// setDestinations writes the attributes of a send or recv that say where its variables live.
+func setDestinations(op *program.Op, namesAttr string, parts []part) {
+	addresses, names := make([]string, len(parts)), make([]string, len(parts))
+	for i, p := range parts {
+		addresses[i], names[i] = comm.Address(p.server), p.remote
+	}
+	op.SetAttr("epmap", addresses)
+	op.SetAttr(namesAttr, names)
+}
+
+// sendOp sends parts; control is a variable that tells later ops that it happened.
+func sendOp(site string, parts []part, merge ops.Merge, control string) *program.Op {
+	op := newOp("send", program.RoleRPC, site, slots{"X": locals(parts)}, slots{"Out": {control}})
+	setDestinations(op, "send_varnames", parts)
+	op.SetAttr("merge", int32(merge))
+	return op
+}
+
+// recvOp receives parts after what the control variables stand for.
+func recvOp(site string, parts []part, after []string) *program.Op {
+	op := newOp("recv", program.RoleRPC, site, nil, slots{"Out": locals(parts)})
+	if len(after) > 0 {
+		op.Inputs = slots{"X": after}
+	}
+	setDestinations(op, "recv_varnames", parts)
+	return op
+}
+
+// barrierOp makes a send_barrier or fetch_barrier.
+func barrierOp(opType string, after []string, control string) *program.Op {
+	return newOp(opType, program.RoleRPC, "", slots{"X": after}, slots{"Out": {control}})
+}
+
+// splitOp cuts a variable into runs of rows.
+func splitOp(role program.Role, site, from string, into []string, rows []int64) *program.Op {
+	sections := make([]int32, len(rows))
+	for i, n := range rows {
+		sections[i] = int32(n)
+	}
+	op := newOp("split_byref", role, site, slots{"X": {from}}, slots{"Out": into})
+	op.SetAttr("sections", sections)
+	return op
+}
+
+// concatOp joins runs of rows.
+func concatOp(role program.Role, site string, from []string, into string) *program.Op {
+	op := newOp("concat", role, site, slots{"X": from}, slots{"Out": {into}})
+	op.SetAttr("axis", int32(0))
+	return op
+}
+
+// cutOp is splitOp for a startup program, where nothing but computation is legal.
+func cutOp(from string, into []string, rows []int64) *program.Op {
+	op := splitOp(program.RoleForward, "", from, into, rows)
+	op.Type = "split"
+	op.SetAttr("axis", int32(0))
+	return op
+}

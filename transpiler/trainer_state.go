@@ -1,0 +1,38 @@
+package transpiler
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// checkTrainerState checks persistable variables that stay on trainers: what follows from the rows of one trainer differs
+// between trainers, so without a way to merge it there is no one value that a model could be saved with.
+func (s *state) checkTrainerState() error {
+	ofRows := map[string]bool{} // differs between trainers
+	for _, n := range s.nodes {
+		if n.duty != dutyTrainer {
+			continue
+		}
+		if n.def.Class != ops.Read && n.def.Class != ops.Random && !slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || s.isFed(name) }) {
+			continue
+		}
+		for _, name := range n.writes {
+			ofRows[name] = true
+			v := s.variable(name)
+			if !v.Persistable || v.Kind != program.LoDTensor || s.forwardStateOf(name) != nil {
+				continue
+			}
+			return &fault.Fault{Kind: fault.Unsupported, Op: n.op.Type, Variable: name, Site: n.op.Site(),
+				Got: "a persistable variable that follows from the rows of one trainer", Want: "state that the op knows how to merge over trainers"}
+		}
+	}
+	return nil
+}
+
+// isFed reports whether the caller of a step gives the variable its value.
+func (s *state) isFed(name string) bool {
+	return len(s.use(name).writers) == 0 && !s.variable(name).Persistable
+}
