@@ -8,6 +8,7 @@
 //   - float32 gives the same within its precision,
 //   - running allocates nothing,
 //   - an output that may share the buffer of an input gives the same bits there,
+//   - an output that nobody wants changes nothing for the others,
 //   - a RowSliced op gives the bits of rows of the whole when it sees those rows alone,
 //   - shape inference with open extents agrees with that of known ones, and costs are not negative,
 //   - no mutation of slots, dims, types or attributes makes inference or a kernel panic.

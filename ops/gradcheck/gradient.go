@@ -34,7 +34,8 @@ func run(c Case, float tensor.DType) (*trace, error) {
 		return t, nil
 	}
 	t.losses, t.wanted = c.losses(t.forward, t.Vars), c.wanted()
-	if len(t.wanted) == 0 {
+	if len(t.wanted) == 0 || len(t.losses) == 0 {
+		t.wanted, t.losses = nil, nil
 		return t, nil
 	}
 	for i, name := range t.losses {
@@ -63,6 +64,9 @@ func weights(i int, dims []int64) *tensor.Tensor {
 // differences compares the gradients of a float64 trace with central finite differences of the forward op.
 func differences(t *trace) error {
 	const h, tolerance = 1e-5, 2e-6
+	if len(t.wanted) == 0 {
+		return nil
+	}
 	kernel, err := t.Bind(t.forward)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ func Laws(t *testing.T, cases []Case) {
 			for _, op := range append(double.backward, double.forward) {
 				report(t, "allocations of "+op.Type, allocates(double, op))
 				report(t, "in place "+op.Type, inPlace(double, op))
+				report(t, "unwanted outputs of "+op.Type, unwanted(double, op))
 				report(t, "rows of "+op.Type, rowSliced(double, op))
 				report(t, "open extents of "+op.Type, openExtents(double, op))
 			}

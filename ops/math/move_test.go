@@ -1,10 +1,12 @@
 package math_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/tensor"
 )
 
 var moveCases = []Case{
@@ -14,6 +16,43 @@ var moveCases = []Case{
 	reshape("reshape2", "fixed", []int32{3, 4}),
 	reshape("reshape2", "higher rank", []int32{1, -1, 2, 2, 1}),
 	reshape("reshape", "", []int32{-1}),
+	cast("to int64", Floats(dims{3}, 1.9, -1.9, 3), Ints(dims{3}, 1, -1, 3)),
+	cast("to int32", Floats(dims{2}, 1.9, -1.9), Int32s(dims{2}, 1, -1)),
+	cast("to bool", Floats(dims{3}, 0, 0.5, -1), Bools(dims{3}, false, true, true)),
+	cast("from bool", Bools(dims{2}, true, false), Floats(dims{2}, 1, 0)),
+	cast("bool to int64", Bools(dims{2}, true, false), Ints(dims{2}, 1, 0)),
+	cast("from int64", Ints(dims{2}, 3, -7), Floats(dims{2}, 3, -7)),
+	cast("float", Floats(dims{2}, 0.5, -7), Floats(dims{2}, 0.5, -7)),
+	{Type: "concat", Attrs: attrs{"axis": int64(1)}, Inputs: slots{"X": One(Floats(dims{2, 1}, 1, 2), Floats(dims{2, 2}, 3, 4, 5, 6))},
+		Want: slots{"Out": One(Floats(dims{2, 3}, 1, 3, 4, 2, 5, 6))}},
+	{Type: "concat", Name: "rows", Inputs: slots{"X": One(Floats(dims{1, 2}, 1, 2), Floats(dims{0, 2}), Floats(dims{2, 2}, 3, 4, 5, 6))},
+		Want: slots{"Out": One(Floats(dims{3, 2}, 1, 2, 3, 4, 5, 6))}},
+	{Type: "concat", Name: "from the end", Attrs: attrs{"axis": int32(-2)}, Inputs: slots{"X": One(Spread(1, 2, 1, 3), Spread(2, 2, 2, 3))}},
+	split("halves", 2, attrs{"num": int32(2)}, Floats(dims{2, 2}, 1, 2, 3, 4), Floats(dims{1, 2}, 1, 2), Floats(dims{1, 2}, 3, 4)),
+	split("sections", 3, attrs{"sections": []int32{1, 0, 2}, "axis": int32(1)}, Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6),
+		Floats(dims{2, 1}, 1, 4), Floats(dims{2, 0}), Floats(dims{2, 2}, 2, 3, 5, 6)),
+	transpose("transpose2", []int32{1, 0}, Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6), Floats(dims{3, 2}, 1, 4, 2, 5, 3, 6)),
+	transpose("transpose2", []int32{2, 0, 1}, Floats(dims{1, 2, 3}, 1, 2, 3, 4, 5, 6), Floats(dims{3, 1, 2}, 1, 4, 2, 5, 3, 6)),
+	transpose("transpose2", []int32{0, 2, 3, 1}, Spread(1, 2, 3, 2, 2), nil),
+	transpose("transpose", []int32{1, 2, 0}, Floats(dims{2, 1, 2}, 1, 2, 3, 4), Floats(dims{1, 2, 2}, 1, 3, 2, 4)),
+}
+
+// cast converts x to the type of want.
+func cast(name string, x, want *tensor.Tensor) Case {
+	return Case{Type: "cast", Name: name, Inputs: slots{"X": One(x)}, Want: slots{"Out": One(want)}, NoFloat32: true,
+		Attrs: attrs{"in_dtype": int32(x.DType()), "out_dtype": int32(want.DType())}}
+}
+
+func split(name string, parts int, a attrs, x *tensor.Tensor, want ...*tensor.Tensor) Case {
+	return Case{Type: "split", Name: name, Inputs: slots{"X": One(x)}, Outputs: map[string]int{"Out": parts}, Attrs: a, Want: slots{"Out": want}}
+}
+
+func transpose(op string, axes []int32, x, want *tensor.Tensor) Case {
+	c := Case{Type: op, Name: fmt.Sprint(axes), Inputs: slots{"X": One(x)}, Attrs: attrs{"axis": axes}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
 }
 
 func reshape(op, name string, shape []int32) Case {

@@ -2,6 +2,7 @@ package math_test
 
 import (
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/tensor"
 )
 
 var productCases = []Case{
@@ -20,4 +21,19 @@ var productCases = []Case{
 		Want: slots{"Out": One(Floats(dims{2, 2}, 7, -1, 16, -1))}},
 	{Type: "mul", Name: "flattened", Inputs: slots{"X": One(Spread(1, 2, 1, 2, 3)), "Y": One(Spread(2, 3, 2, 2, 2))},
 		Attrs: attrs{"x_num_col_dims": int32(2), "y_num_col_dims": int32(2)}},
+	matmul("", nil, Floats(dims{2, 2}, 1, 2, 3, 4), Floats(dims{2, 2}, 1, 0, 2, -1), Floats(dims{2, 2}, 5, -2, 11, -4)),
+	matmul("transposed", attrs{"transpose_X": true, "transpose_Y": true, "alpha": float32(0.5)},
+		Floats(dims{2, 1}, 1, 2), Floats(dims{3, 2}, 1, 0, 2, -1, 4, 4), Floats(dims{1, 3}, 0.5, 0, 6)),
+	matmul("batched", attrs{"transpose_Y": true}, Floats(dims{2, 1, 2}, 1, 2, 3, 4), Floats(dims{2, 1, 2}, 1, 1, 2, -1), Floats(dims{2, 1, 1}, 3, 2)),
+	matmul("batched, X transposed", attrs{"transpose_X": true}, Spread(1, 2, 3, 2), Spread(2, 2, 3, 4), nil),
+	matmul("one Y for all", nil, Spread(1, 2, 2, 2, 3), Spread(2, 3, 2), nil),
+	matmul("one X for all", attrs{"transpose_X": true, "transpose_Y": true}, Spread(1, 3, 2), Spread(2, 3, 2, 3), nil),
+}
+
+func matmul(name string, a attrs, x, y, want *tensor.Tensor) Case {
+	c := Case{Type: "matmul", Name: name, Attrs: a, Inputs: slots{"X": One(x), "Y": One(y)}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
 }

@@ -1,0 +1,57 @@
+package math
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	registerComparison("less_than", "X < Y", bindCompare(kernel.LessThan[float32]), bindCompare(kernel.LessThan[float64]),
+		bindCompare(kernel.LessThan[int32]), bindCompare(kernel.LessThan[int64]))
+	registerComparison("less_equal", "X <= Y", bindCompare(kernel.LessEqual[float32]), bindCompare(kernel.LessEqual[float64]),
+		bindCompare(kernel.LessEqual[int32]), bindCompare(kernel.LessEqual[int64]))
+	registerComparison("greater_than", "X > Y", bindCompare(kernel.GreaterThan[float32]), bindCompare(kernel.GreaterThan[float64]),
+		bindCompare(kernel.GreaterThan[int32]), bindCompare(kernel.GreaterThan[int64]))
+	registerComparison("greater_equal", "X >= Y", bindCompare(kernel.GreaterEqual[float32]), bindCompare(kernel.GreaterEqual[float64]),
+		bindCompare(kernel.GreaterEqual[int32]), bindCompare(kernel.GreaterEqual[int64]))
+	registerComparison("equal", "X == Y", bindCompare(kernel.Equal[float32]), bindCompare(kernel.Equal[float64]),
+		bindCompare(kernel.Equal[int32]), bindCompare(kernel.Equal[int64]))
+	registerComparison("not_equal", "X != Y", bindCompare(kernel.NotEqual[float32]), bindCompare(kernel.NotEqual[float64]),
+		bindCompare(kernel.NotEqual[int32]), bindCompare(kernel.NotEqual[int64]))
+}
+
+func registerComparison(name, formula string, f32, f64, i32, i64 bind.Binder) {
+	ops.Register(ops.Def{
+		Type:    name,
+		Doc:     "Compares element by element: Out = " + formula + ".",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "numbers"}, {Name: "Y", Doc: "of the shape and type of X"}},
+		Outputs: out("Out", "bool of the shape of X"),
+		Infer: func(s *ops.Shapes) error {
+			m := s.In("X")
+			if err := infer.Type(s, "X", m.DType != tensor.Bool, "numbers"); err != nil {
+				return err
+			}
+			m.DType = tensor.Bool
+			s.SetAt("Out", 0, m)
+			return infer.Same(s, "X", "Y")
+		},
+		Cost:      infer.PerElement(1),
+		Bind:      bind.Numbers("X", f32, f64, i32, i64),
+		RowSliced: true,
+	})
+}
+
+func bindCompare[T tensor.Element](f func(out []bool, x, y []T)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
+		return func(context.Context) error {
+			f(to.Bools(), tensor.Data[T](x), tensor.Data[T](y))
+			return nil
+		}, nil
+	}
+}

@@ -1,0 +1,149 @@
+package math
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	pair.Register(ops.Def{
+		Type:    "concat",
+		Doc:     "Joins tensors along an axis, in the order of X.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "any type, equal dims but for the axis", Duplicable: true}},
+		Outputs: out("Out", "the extents along the axis add up"),
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "where to join; negative from the end", Default: int32(0)}},
+		Infer:   inferConcat,
+		Bind: bind.Elements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
+			bindConcat[int64], bindConcat[bool]),
+	}, pair.Gradient{
+		Doc:    "each dX is its part of dOut.",
+		Inputs: []string{"X"},
+		Wrt:    []string{"X"},
+		Bind:   bind.Floats("Out@GRAD", bindConcatGrad[float32], bindConcatGrad[float64]),
+	})
+}
+
+func inferConcat(s *ops.Shapes) error {
+	if err := s.SameType("X"); err != nil {
+		return err
+	}
+	parts := s.Ins("X")
+	joined := slices.Clone(parts[0].Dims)
+	axis, err := infer.Axis(s, "axis", s.Int("axis"), len(joined))
+	if err != nil {
+		return err
+	}
+	for _, part := range parts[1:] {
+		if len(part.Dims) != len(joined) {
+			return s.Errorf("X", "equal ranks, not also %v", part.Dims)
+		}
+		for i, extent := range part.Dims {
+			switch {
+			case i == axis:
+				if joined[i], err = addExtents(s, joined[i], extent); err != nil {
+					return err
+				}
+			case !infer.Agree(joined[i], extent):
+				return s.Errorf("X", "equal extents but for axis %d, not also %v", axis, part.Dims)
+			default:
+				joined[i] = max(joined[i], extent) // a known extent over an open one
+			}
+		}
+	}
+	m := parts[0]
+	m.Dims = joined
+	s.SetAt("Out", 0, m)
+	return nil
+}
+
+// addExtents adds two extents along the axis of a concat; the sum with an open one is open.
+func addExtents(s *ops.Shapes, a, b int64) (int64, error) {
+	switch {
+	case a == program.Unknown || b == program.Unknown:
+		return program.Unknown, nil
+	case a > math.MaxInt64-b:
+		return 0, s.Errorf("X", "extents whose sum does not overflow")
+	}
+	return a + b, nil
+}
+
+// A part is a run of extents along the axis of a joined tensor, as CopyStrided wants to know it.
+type part struct {
+	tensor                *tensor.Tensor // nil when nobody wants it
+	offset, width, stride int            // in the joined tensor: where it begins, a run of it, the distance of runs
+	runs                  int
+}
+
+// partsAlong returns where each of the tensors lies in one of dims joined. The extents along the axis stand in order.
+func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []int64) []part {
+	after := bind.Count(joined[axis+1:])
+	parts, offset := make([]part, len(tensors)), 0
+	for i, t := range tensors {
+		width := int(extents[i]) * after
+		parts[i] = part{tensor: t, offset: offset, width: width, stride: int(joined[axis]) * after, runs: bind.Count(joined[:axis])}
+		offset += width
+	}
+	return parts
+}
+
+// join copies the parts into the joined tensor.
+func join[T tensor.Element](joined *tensor.Tensor, parts []part) ops.Kernel {
+	return func(context.Context) error {
+		to := tensor.Data[T](joined)
+		for _, p := range parts {
+			kernel.CopyStrided(to, p.offset, p.stride, tensor.Data[T](p.tensor), 0, p.width, p.runs, p.width)
+		}
+		return nil
+	}
+}
+
+// cut copies the parts out of the joined tensor.
+func cut[T tensor.Element](joined *tensor.Tensor, parts []part) ops.Kernel {
+	return func(context.Context) error {
+		from := tensor.Data[T](joined)
+		for _, p := range parts {
+			if p.tensor != nil {
+				kernel.CopyStrided(tensor.Data[T](p.tensor), 0, p.width, from, p.offset, p.stride, p.runs, p.width)
+			}
+		}
+		return nil
+	}
+}
+
+// axisOf returns the attribute axis in [0, rank), which Infer has checked.
+func axisOf(b *ops.Binding, rank int) int {
+	axis := int(b.Int("axis"))
+	if axis < 0 {
+		axis += rank
+	}
+	return axis
+}
+
+func extentsAlong(axis int, tensors []*tensor.Tensor) []int64 {
+	extents := make([]int64, len(tensors))
+	for i, t := range tensors {
+		extents[i] = t.Dims()[axis]
+	}
+	return extents
+}
+
+func bindConcat[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	to, axis := b.Out("Out"), axisOf(b, len(b.Out("Out").Dims()))
+	return join[T](to, partsAlong(to.Dims(), axis, b.Ins("X"), extentsAlong(axis, b.Ins("X")))), nil
+}
+
+func bindConcatGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	from, axis := b.In("Out@GRAD"), axisOf(b, len(b.In("Out@GRAD").Dims()))
+	gradients := make([]*tensor.Tensor, len(b.Ins("X")))
+	copy(gradients, b.Outs("X@GRAD"))
+	return cut[T](from, partsAlong(from.Dims(), axis, gradients, extentsAlong(axis, b.Ins("X")))), nil
+}

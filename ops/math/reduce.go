@@ -1,0 +1,120 @@
+package math
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	registerReduction("reduce_sum", "the sum", "dOut of the sum that the element fell into", nil,
+		bind.Floats("X", bindReduction(kernel.ReduceSum[float32]), bindReduction(kernel.ReduceSum[float64])),
+		bind.Floats("X", bindSpread(kernel.ReduceSumGrad[float32]), bindSpread(kernel.ReduceSumGrad[float64])))
+	registerReduction("reduce_mean", "the mean", "dOut of the mean that the element fell into, over the number of its elements", nil,
+		bind.Floats("X", bindReduction(kernel.ReduceMean[float32]), bindReduction(kernel.ReduceMean[float64])),
+		bind.Floats("X", bindSpread(kernel.ReduceMeanGrad[float32]), bindSpread(kernel.ReduceMeanGrad[float64])))
+	registerReduction("reduce_max", "the largest element", "dOut for every element that equals the largest, 0 for the others", []string{"Out"},
+		bind.Floats("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64])),
+		bind.Floats("X", bindReduceMaxGrad[float32], bindReduceMaxGrad[float64]))
+}
+
+func registerReduction(name, what, gradient string, outputs []string, forward, backward bind.Binder) {
+	pair.Register(ops.Def{
+		Type:    name,
+		Doc:     "Takes " + what + " along the axes dim of X.",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "X without the axes dim, or with 1 in their place; [1] when none is left"),
+		Attrs: []ops.Attr{
+			{Name: "dim", Doc: "axes to reduce; negative from the end", Default: []int32{0}},
+			{Name: "keep_dim", Doc: "whether reduced axes stay, with an extent of 1", Default: false},
+			{Name: "reduce_all", Doc: "whether all axes are reduced, whatever dim says", Default: false}},
+		Infer: inferReduction,
+		Cost:  infer.PerElement(1),
+		Bind:  forward,
+	}, pair.Gradient{
+		Doc: "dX is " + gradient + ".", Inputs: []string{"X"}, Outputs: outputs, Wrt: []string{"X"},
+		Cost: infer.PerElement(1),
+		Bind: backward,
+	})
+}
+
+// markReduced returns which axes of a tensor of a rank are reduced; ok is false for an axis out of range or named twice.
+func markReduced(dim []int64, all bool, rank int) (reduced []bool, ok bool) {
+	reduced = make([]bool, rank)
+	if all {
+		return slices.Repeat([]bool{true}, rank), true
+	}
+	for _, axis := range dim {
+		if axis < 0 {
+			axis += int64(rank)
+		}
+		if axis < 0 || axis >= int64(rank) || reduced[axis] {
+			return nil, false
+		}
+		reduced[axis] = true
+	}
+	return reduced, len(dim) > 0
+}
+
+func inferReduction(s *ops.Shapes) error {
+	x := s.In("X")
+	reduced, ok := markReduced(s.Ints("dim"), s.Bool("reduce_all"), len(x.Dims))
+	if !ok {
+		return infer.BadAttr(s, "dim", "one or more axes of X %v, each once", x.Dims)
+	}
+	var dims []int64
+	for axis, extent := range x.Dims {
+		switch {
+		case !reduced[axis]:
+			dims = append(dims, extent)
+		case s.Bool("keep_dim"):
+			dims = append(dims, 1)
+		}
+	}
+	if len(dims) == 0 {
+		dims = []int64{1}
+	}
+	s.Set("Out", x.DType, dims...)
+	return s.IsFloat("X")
+}
+
+func reducePlan(b *ops.Binding) *kernel.ReducePlan {
+	dims := b.In("X").Dims()
+	reduced, _ := markReduced(b.Ints("dim"), b.Bool("reduce_all"), len(dims))
+	plan := kernel.NewReducePlan(bind.Ints(dims), reduced)
+	return &plan
+}
+
+func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
+		return func(context.Context) error {
+			f(plan, tensor.Data[T](to), tensor.Data[T](x))
+			return nil
+		}, nil
+	}
+}
+
+func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		plan, dout, dx := reducePlan(b), b.In("Out@GRAD"), b.Out("X@GRAD")
+		return func(context.Context) error {
+			f(plan, tensor.Data[T](dx), tensor.Data[T](dout))
+			return nil
+		}, nil
+	}
+}
+
+func bindReduceMaxGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	return func(context.Context) error {
+		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout))
+		return nil
+	}, nil
+}

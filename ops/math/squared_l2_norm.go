@@ -1,0 +1,122 @@
+package math
+
+import (
+	"context"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// The squared norm is an exact sum, rounded once, so that it does not depend on the order of the elements. Its two
+// halves, squared_l2_norm_partial on each slice and squared_l2_norm_merge over all of them, give the very bits of
+// squared_l2_norm on the whole.
+
+func init() {
+	pair.Register(ops.Def{
+		Type:    "squared_l2_norm",
+		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X).",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "dims [1]"),
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", s.In("X").DType, 1)
+			return s.IsFloat("X")
+		},
+		Cost: infer.PerElement(8),
+		Bind: bind.Floats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
+	}, pair.Gradient{
+		Doc:    "dX = 2*dOut[0]*X.",
+		Inputs: []string{"X"},
+		Wrt:    []string{"X"},
+		Cost:   infer.PerElement(1),
+		Bind:   bind.Floats("X", bindSquaredNormGrad[float32], bindSquaredNormGrad[float64]),
+	})
+	ops.Register(ops.Def{
+		Type:    "squared_l2_norm_partial",
+		Doc:     "The exact sum of the squares of a slice of a tensor, as digits that squared_l2_norm_merge adds up.",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "int64, as many words as an exact sum takes"),
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", tensor.Int64, kernel.SquareSumWords)
+			return s.IsFloat("X")
+		},
+		Cost: infer.PerElement(8),
+		Bind: bind.Floats("X", bindSquaredNormPartial[float32], bindSquaredNormPartial[float64]),
+	})
+	ops.Register(ops.Def{
+		Type:    "squared_l2_norm_merge",
+		Doc:     "Adds up exact sums of squares and rounds once: the squared norm of the tensor that they are slices of.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "outputs of squared_l2_norm_partial", Duplicable: true}},
+		Outputs: out("Out", "of type dtype, dims [1]"),
+		Attrs:   []ops.Attr{dtypeAttr},
+		Infer:   inferSquaredNormMerge,
+		Bind:    bind.Floats("Out", bindSquaredNormMerge[float32], bindSquaredNormMerge[float64]),
+	})
+}
+
+// squareSum returns the exact sum of squares of x; words is scratch memory of kernel.SquareSumWords.
+func squareSum[T tensor.Float](words []int64, x []T) float64 {
+	clear(words)
+	kernel.SquareSumAdd(words, x)
+	return kernel.SquareSumValue(words)
+}
+
+func inferSquaredNormMerge(s *ops.Shapes) error {
+	dtype, err := infer.DType(s, "dtype")
+	if err != nil {
+		return err
+	}
+	if !dtype.IsFloat() {
+		return infer.BadAttr(s, "dtype", "float32 5 or float64 6")
+	}
+	for _, m := range s.Ins("X") {
+		if m.DType != tensor.Int64 || !ops.Compatible(m.Dims, []int64{kernel.SquareSumWords}) {
+			return s.Errorf("X", "int64[%d]", kernel.SquareSumWords)
+		}
+	}
+	s.Set("Out", dtype, 1)
+	return nil
+}
+
+func bindSquaredNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	return func(context.Context) error {
+		tensor.Data[T](to)[0] = T(squareSum(words.Int64s(), tensor.Data[T](x)))
+		return nil
+	}, nil
+}
+
+func bindSquaredNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	return func(context.Context) error {
+		kernel.Scale(tensor.Data[T](dx), tensor.Data[T](x), 2*tensor.Data[T](dout)[0], 0, true)
+		return nil
+	}, nil
+}
+
+func bindSquaredNormPartial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	return func(context.Context) error {
+		clear(to.Int64s())
+		kernel.SquareSumAdd(to.Int64s(), tensor.Data[T](x))
+		return nil
+	}, nil
+}
+
+func bindSquaredNormMerge[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	parts, to := b.Ins("X"), b.Out("Out")
+	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	return func(context.Context) error {
+		sum := words.Int64s()
+		clear(sum)
+		for _, part := range parts {
+			kernel.SquareSumMerge(sum, part.Int64s())
+		}
+		tensor.Data[T](to)[0] = T(kernel.SquareSumValue(sum))
+		return nil
+	}, nil
+}

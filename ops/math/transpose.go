@@ -1,0 +1,121 @@
+package math
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+var permutationAttr = ops.Attr{Name: "axis", Doc: "a permutation: axis i of Out is axis axis[i] of X", Kind: []int32(nil)}
+
+func init() {
+	transpose := ops.Def{
+		Type:     "transpose2",
+		Doc:      "Permutes the axes of X: axis i of Out is axis axis[i] of X.",
+		Inputs:   in("X", "any type"),
+		Outputs:  []ops.Slot{{Name: "Out", Doc: "of the type of X"}, xShapeSlot},
+		Attrs:    []ops.Attr{permutationAttr},
+		Infer:    inferTranspose,
+		Gradient: ops.StandardGrad(nil, []string{"XShape"}, []string{"X"}),
+		Bind:     bind.Elements("X", bindTranspose[float32], bindTranspose[float64], bindTranspose[int32], bindTranspose[int64], bindTranspose[bool]),
+	}
+	gradient := ops.Def{
+		Type:    "transpose2_grad",
+		Class:   ops.Backward,
+		Doc:     "The gradient of transpose2: dX is dOut with the axes permuted back.",
+		Inputs:  []ops.Slot{{Name: "XShape", Doc: "dims of X after a 0"}, {Name: "Out@GRAD", Doc: "gradient of Out"}},
+		Outputs: []ops.Slot{{Name: "X@GRAD", Doc: "gradient of X", Dispensable: true}},
+		Attrs:   []ops.Attr{permutationAttr},
+		Infer: func(s *ops.Shapes) error {
+			if len(s.In("XShape").Dims) == 0 {
+				return s.Errorf("XShape", "dims of X after a 0")
+			}
+			return inferTransposeGrad(s, s.In("XShape").Dims[1:])
+		},
+		Bind: bind.Floats("Out@GRAD", bindTransposeGrad[float32], bindTransposeGrad[float64]),
+	}
+	ops.Register(transpose)
+	ops.Register(gradient)
+
+	transpose.Type, transpose.Outputs = "transpose", transpose.Outputs[:1]
+	transpose.Gradient = ops.StandardGrad([]string{"X"}, nil, []string{"X"})
+	gradient.Type, gradient.Doc = "transpose_grad", "The gradient of transpose: dX is dOut with the axes permuted back."
+	gradient.Inputs = []ops.Slot{{Name: "X", Doc: "its elements are not read"}, gradient.Inputs[1]}
+	gradient.Infer = func(s *ops.Shapes) error { return inferTransposeGrad(s, s.In("X").Dims) }
+	ops.Register(transpose)
+	ops.Register(gradient)
+}
+
+// permutation reads the attribute axis for a tensor of a rank.
+func permutation(s *ops.Shapes, rank int) ([]int64, error) {
+	axes := s.Ints("axis")
+	seen := make([]bool, rank)
+	for _, axis := range axes {
+		if axis < 0 || axis >= int64(rank) || seen[axis] {
+			return nil, infer.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
+		}
+		seen[axis] = true
+	}
+	if len(axes) != rank {
+		return nil, infer.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
+	}
+	return axes, nil
+}
+
+// permuted returns dims in the order of axes.
+func permuted(dims, axes []int64) []int64 {
+	out := make([]int64, len(axes))
+	for i, axis := range axes {
+		out[i] = dims[axis]
+	}
+	return out
+}
+
+func inferTranspose(s *ops.Shapes) error {
+	x := s.In("X")
+	axes, err := permutation(s, len(x.Dims))
+	if err != nil {
+		return err
+	}
+	s.Set("Out", x.DType, permuted(x.Dims, axes)...)
+	setXShape(s)
+	return nil
+}
+
+func inferTransposeGrad(s *ops.Shapes, x []int64) error {
+	axes, err := permutation(s, len(x))
+	if err != nil {
+		return err
+	}
+	if !ops.Compatible(s.In("Out@GRAD").Dims, permuted(x, axes)) {
+		return s.Errorf("Out@GRAD", "dims %v", permuted(x, axes))
+	}
+	s.Set("X@GRAD", s.In("Out@GRAD").DType, x...)
+	return s.IsFloat("Out@GRAD")
+}
+
+func bindTranspose[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	return transposed[T](b.In("X"), b.Out("Out"), bind.Ints(b.Ints("axis"))), nil
+}
+
+func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
+	axes := bind.Ints(b.Ints("axis"))
+	back := make([]int, len(axes))
+	for i := range axes {
+		back[i] = slices.Index(axes, i)
+	}
+	return transposed[T](b.In("Out@GRAD"), b.Out("X@GRAD"), back), nil
+}
+
+func transposed[T tensor.Element](x, to *tensor.Tensor, axes []int) ops.Kernel {
+	plan := kernel.NewTransposePlan(bind.Ints(x.Dims()), axes)
+	return func(context.Context) error {
+		kernel.Transpose(&plan, tensor.Data[T](to), tensor.Data[T](x))
+		return nil
+	}
+}
