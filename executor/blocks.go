@@ -11,7 +11,7 @@ import (
 )
 
 // blocks runs single blocks of a program for listen_and_serv. A block's own variables live in the arena of its plan; those of
-// enclosing blocks are shared by all blocks, the persistable ones in the executor's scope and the others in a child of it.
+// the global block are shared by all blocks, the persistable ones in the executor's scope and the others in a child of it.
 type blocks struct {
 	program *program.Program
 	env     ops.Env

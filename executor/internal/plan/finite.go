@@ -61,7 +61,7 @@ func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 	for i := range p.steps[:p.update] {
 		s := &p.steps[i]
 		for _, v := range s.reads {
-			if v.place == scoped && v.writer < 0 && nonFinite(v.tensor) >= 0 {
+			if v.place == scoped && (v.writer < 0 || v.writer >= i) && nonFinite(v.tensor) >= 0 {
 				return p.notFinite(s, v)
 			}
 		}

@@ -1,0 +1,129 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// server is an ops.Server that does what a test says.
+type server struct {
+	serve func(ctx context.Context, blocks ops.BlockRunner) error
+}
+
+func (s server) Serve(ctx context.Context, _ *program.Op, blocks ops.BlockRunner) error {
+	return s.serve(ctx, blocks)
+}
+
+func (s server) Exchange(context.Context, string, *tensor.Tensor, []*tensor.Tensor) error {
+	return errors.New("no other server")
+}
+
+// pserver is a program with a block that halves the learning rate and two blocks that take a step of SGD with it.
+func pserver() *program.Program {
+	p := program.New()
+	b, startup := p.Global(), p.Startup.Global()
+	declare := func(name string, persistable bool, value float32) {
+		v := program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2}, Persistable: persistable}
+		if name == "rate" || name == "base" {
+			v.Dims = []int64{1}
+		}
+		b.EnsureVar(v)
+		if value != 0 {
+			startup.EnsureVar(v)
+			startup.Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}},
+				Attrs: map[string]program.Attr{"shape": v.Dims, "dtype": int32(v.DType), "value": value}})
+		}
+	}
+	declare("base", true, 1)
+	declare("rate", true, 0) // computed by one block, read by the others
+	schedule := p.NewBlock(b)
+	schedule.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {"base"}}, Outputs: map[string][]string{"Out": {"rate"}},
+		Attrs: map[string]program.Attr{"scale": float32(0.5)}})
+	blocks, grads, ids, merges := []program.BlockIndex{}, []string{}, []int32{}, []int32{}
+	for i := range 2 {
+		w, g := fmt.Sprintf("w%d", i), fmt.Sprintf("w%d@GRAD", i)
+		declare(w, true, float32(i+1))
+		declare(g, true, 0)
+		optimize := p.NewBlock(b)
+		optimize.EnsureVar(program.Var{Name: "clipped", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2}})
+		optimize.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {g}}, Outputs: map[string][]string{"Out": {"clipped"}},
+			Attrs: map[string]program.Attr{"scale": float32(1)}})
+		optimize.Append(&program.Op{Type: "sgd", Inputs: map[string][]string{"Param": {w}, "Grad": {"clipped"}, "LearningRate": {"rate"}},
+			Outputs: map[string][]string{"ParamOut": {w}}})
+		blocks, grads, ids, merges = append(blocks, program.BlockIndex(optimize.Index)), append(grads, g), append(ids, int32(optimize.Index)), append(merges, int32(ops.MergeMean))
+	}
+	b.Append(&program.Op{Type: "listen_and_serv", Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0), "lr_decay_block_id": int32(schedule.Index),
+		"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges}})
+	return p
+}
+
+func TestServersRunBlocksAtTheSameTime(t *testing.T) {
+	serve := func(ctx context.Context, blocks ops.BlockRunner) error {
+		for i := range 2 {
+			g, ok := blocks.Variable(fmt.Sprintf("w%d@GRAD", i))
+			if !ok {
+				return errors.New("no gradient to fill")
+			}
+			copy(g.Float32s(), []float32{1, 2})
+		}
+		for round := range uint64(3) {
+			if err := blocks.RunBlock(ctx, 1, ops.Step{Round: round}); err != nil {
+				return err
+			}
+			errs := make([]error, 2)
+			var both sync.WaitGroup
+			for i := range 2 {
+				both.Go(func() { errs[i] = blocks.RunBlock(ctx, program.BlockIndex(2+i), ops.Step{Round: round}) })
+			}
+			both.Wait()
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	l := executor.New(executor.WithServer(server{serve}), executor.WithStage(program.StagePServer))
+	defer l.Close()
+	if _, err := l.Run(t.Context(), pserver(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]float32{{-0.5, -2}, {0.5, -1}} {
+		w, _ := l.Scope().Find(fmt.Sprintf("w%d", i))
+		if !slices.Equal(w.Float32s(), want) {
+			t.Errorf("w%d = %v, want %v", i, w.Float32s(), want)
+		}
+	}
+}
+
+func TestBlocksSayWhatIsMissing(t *testing.T) {
+	serve := func(ctx context.Context, blocks ops.BlockRunner) error {
+		if err := blocks.RunBlock(ctx, 9, ops.Step{}); !errors.Is(err, fault.InvalidProgram) {
+			t.Errorf("a block that does not exist: %v", err)
+		}
+		if err := blocks.RunBlock(ctx, 2, ops.Step{}); !errors.Is(err, fault.NotFound) {
+			t.Errorf("a block whose gradient and rate have not come: %v", err)
+		}
+		if _, ok := blocks.Variable("clipped"); ok {
+			t.Error("a temporary of a block is visible")
+		}
+		if w, ok := blocks.Variable("w1"); !ok || w.Float32s()[0] != 2 {
+			t.Error("a parameter is not visible")
+		}
+		return nil
+	}
+	l := executor.New(executor.WithServer(server{serve}), executor.WithStage(program.StagePServer))
+	defer l.Close()
+	if _, err := l.Run(t.Context(), pserver(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
