@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/edl-go/edl/cmd/edl/internal/feedfile"
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// readFeeds reads the values of --feed. A value without a name is for the next feed op of the program that none names.
+func readFeeds(p *program.Program, values []string) (executor.Feed, error) {
+	paths, err := feedPaths(p.Feeds(), values)
+	if err != nil {
+		return nil, err
+	}
+	feed := executor.Feed{}
+	for name, path := range paths {
+		declared, ok := p.Global().Var(name)
+		if !ok {
+			return nil, &fault.Fault{Kind: fault.NotFound, Where: "--feed", Variable: name, Got: "a name that the program does not declare", Want: wantedFeeds(p)}
+		}
+		if feed[name], err = feedfile.Read(path, declared); err != nil {
+			return nil, err
+		}
+	}
+	return feed, nil
+}
+
+// feedPaths gives each value of --feed its variable. ops are the variables of the program's feed ops.
+func feedPaths(ops []string, values []string) (map[string]string, error) {
+	paths := map[string]string{}
+	var unnamed []string
+	for _, value := range values {
+		name, path, named := strings.Cut(value, "=")
+		switch {
+		case !named:
+			unnamed = append(unnamed, value)
+		case name == "" || path == "" || paths[name] != "":
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--feed", Got: fault.Quote(value), Want: "NAME=FILE, each name once"}
+		default:
+			paths[name] = path
+		}
+	}
+	for _, name := range ops {
+		if len(unnamed) > 0 && paths[name] == "" {
+			paths[name], unnamed = unnamed[0], unnamed[1:]
+		}
+	}
+	if len(unnamed) > 0 {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--feed", Got: fault.Quote(unnamed[0]), Want: "NAME=FILE, since the program has no feed op left for it"}
+	}
+	return paths, nil
+}
+
+// wantedFeeds names what a program can be fed.
+func wantedFeeds(p *program.Program) string {
+	if names := p.Feeds(); len(names) > 0 {
+		return "one of " + strings.Join(names, ", ")
+	}
+	return "a variable of the program"
+}
+
+// checkFeeds reports every variable that p reads and that nothing gives a value.
+func checkFeeds(p *program.Program, feed executor.Feed) error {
+	block := p.Global()
+	known := map[string]bool{}
+	var missing []string
+	for _, op := range block.Ops {
+		for _, name := range op.InputNames() {
+			v, declared := block.Var(name)
+			if known[name] || feed[name] != nil || !declared || v.Persistable || v.Kind != program.LoDTensor {
+				continue
+			}
+			known[name] = true
+			missing = append(missing, describe(v))
+		}
+		if op.Type == "feed" || op.Type == "read" {
+			continue
+		}
+		for _, name := range op.OutputNames() {
+			known[name] = true
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &fault.Fault{Kind: fault.InvalidArgument, Got: "no value for " + strings.Join(missing, ", "), Want: "--feed NAME=FILE for each"}
+}
+
+// describe names a variable with its type, such as "x float32[-1 13]".
+func describe(v *program.Var) string { return fmt.Sprintf("%s %s%v", v.Name, v.DType, v.Dims) }

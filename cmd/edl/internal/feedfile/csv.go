@@ -1,0 +1,69 @@
+package feedfile
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// maxLine bounds one row of a table.
+const maxLine = 1 << 20
+
+// readCSV reads a table of numbers without header into float64 [rows, columns].
+func readCSV(f *os.File, _ int64) (*tensor.Tensor, error) {
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	var data []float64
+	rows, columns := 0, 0
+	for lines.Scan() {
+		fields, err := splitRow(lines.Text())
+		if err != nil || len(fields) == 0 {
+			if err != nil {
+				return nil, rowFault(rows, err.Error(), "numbers between commas")
+			}
+			continue
+		}
+		if rows > 0 && len(fields) != columns {
+			return nil, rowFault(rows, fmt.Sprintf("%d numbers", len(fields)), fmt.Sprintf("%d, as in the first row", columns))
+		}
+		for _, field := range fields {
+			v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+			if err != nil {
+				return nil, rowFault(rows, fault.Quote(field), "a number")
+			}
+			data = append(data, v)
+		}
+		rows, columns = rows+1, len(fields)
+	}
+	if err := lines.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return nil, rowFault(rows, fmt.Sprintf("more than %d bytes", maxLine), "a shorter row")
+		}
+		return nil, err
+	}
+	if rows == 0 {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Got: "no row", Want: "at least one row of numbers"}
+	}
+	return tensor.FromSlice(data, int64(rows), int64(columns))
+}
+
+// splitRow returns the fields of one line, none for a blank one.
+func splitRow(line string) ([]string, error) {
+	fields, err := csv.NewReader(strings.NewReader(line)).Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	return fields, err
+}
+
+func rowFault(row int, got, want string) error {
+	return &fault.Fault{Kind: fault.Corrupt, Err: fmt.Errorf("row %d", row+1), Got: got, Want: want}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+// jobFlags are the flags of a job. Commands that share them read one JobSpec from them: the job file given with -f, with the fields that
+// flags set replaced.
+type jobFlags struct {
+	file     string
+	data     []string
+	passes   int32
+	save     string
+	params   string
+	fetch    []string
+	workers  int32
+	noFinite bool
+	trainers string
+	pservers int32
+	mode     *choice
+	minBlock int64
+	noSlice  bool
+	split    *choice
+}
+
+// addTraining adds the flags that say what a run reads, writes and reports.
+func (f *jobFlags) addTraining(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
+	flags.Int32Var(&f.passes, "passes", 0, "how often the dataset is read (default: as the program says)")
+	flags.StringVar(&f.params, "params", "", "parameters to start from: a directory, or one file that holds all")
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables to report (default: the loss, or what the program's fetch ops name)")
+	flags.Int32Var(&f.workers, "workers", 1, "goroutines that run the ops of a step")
+	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
+}
+
+// addCluster adds the flags that say how a program is spread over machines.
+func (f *jobFlags) addCluster(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
+	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`")
+	flags.Int32Var(&f.pservers, "pservers", 2, "number of parameter servers")
+	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
+	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
+	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
+	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
+}
+
+// spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job
+// file names.
+func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string, error) {
+	spec, path := &job.JobSpec{}, ""
+	if f.file != "" {
+		file, err := jobspec.Load(f.file)
+		if err != nil {
+			return nil, "", err
+		}
+		spec, path = file.Spec, file.Program
+	}
+	if len(args) > 0 {
+		path = args[0]
+	}
+	if err := f.override(cmd.Flags(), spec); err != nil {
+		return nil, "", err
+	}
+	jobspec.Complete(spec)
+	return spec, path, jobspec.Check(spec)
+}
+
+// override sets the fields of spec whose flags were given, and those that have no value yet to the flags' defaults.
+func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
+	given := func(name string) bool { return flags.Changed(name) }
+	has := func(name string) bool { return flags.Lookup(name) != nil }
+	if given("data") {
+		data, err := parseData(f.data)
+		if err != nil {
+			return err
+		}
+		spec.Data = data
+	}
+	if given("fetch") {
+		spec.Fetch = f.fetch
+	}
+	if given("passes") {
+		spec.Passes = f.passes
+	}
+	if given("params") {
+		spec.Params = f.params
+	}
+	if given("save") {
+		spec.Save = f.save
+	}
+	if given("workers") {
+		spec.Workers = f.workers
+	}
+	if given("no-finite-check") {
+		spec.NoFiniteCheck = f.noFinite
+	}
+	if !has("trainers") {
+		return nil
+	}
+	if given("trainers") || spec.Trainers == 0 {
+		if err := parseTrainers(f.trainers, spec); err != nil {
+			return err
+		}
+	}
+	if given("pservers") || spec.Pservers == 0 {
+		spec.Pservers = f.pservers
+	}
+	if given("mode") {
+		spec.Mode, _ = jobspec.ParseMode(f.mode.value)
+	}
+	if given("min-block-size") {
+		spec.MinBlockSize = f.minBlock
+	}
+	if given("no-slice") {
+		spec.NoSlice = f.noSlice
+	}
+	if given("split-method") {
+		spec.SplitMethod = f.split.value
+	}
+	return nil
+}
+
+// parseData reads the values of --data, of which several may name one dataset.
+func parseData(values []string) ([]*job.DataBinding, error) {
+	var data []*job.DataBinding
+	byName := map[string]*job.DataBinding{}
+	for _, value := range values {
+		name, glob, ok := strings.Cut(value, "=")
+		if !ok || name == "" || glob == "" {
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--data", Got: fault.Quote(value), Want: "NAME=GLOB, such as train='data/train-*'"}
+		}
+		if byName[name] == nil {
+			byName[name] = &job.DataBinding{Dataset: name}
+			data = append(data, byName[name])
+		}
+		byName[name].Globs = append(byName[name].Globs, glob)
+	}
+	return data, nil
+}
+
+// parseTrainers reads N or N:MAX.
+func parseTrainers(value string, spec *job.JobSpec) error {
+	least, most, elastic := strings.Cut(value, ":")
+	if !elastic {
+		most = least
+	}
+	n, err := strconv.ParseInt(least, 10, 32)
+	limit, errMost := strconv.ParseInt(most, 10, 32)
+	if err != nil || errMost != nil || n < 1 || limit < n {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--trainers", Got: fault.Quote(value), Want: "N or N:MAX, such as 2 or 2:4"}
+	}
+	spec.Trainers, spec.TrainersMax = int32(n), int32(limit)
+	return nil
+}
+
+// bindings returns the data of a job as executors take it.
+func bindings(spec *job.JobSpec) map[string][]string {
+	data := map[string][]string{}
+	for _, d := range spec.Data {
+		data[d.Dataset] = d.Globs
+	}
+	return data
+}

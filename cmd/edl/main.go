@@ -1,0 +1,45 @@
+// Command edl trains programs on one machine or many, runs saved ones, and shows what is in EDL's files.
+//
+// Every command lives in a file of its own name. Data goes to standard output and diagnostics to standard error, one line each; the exit
+// code says what kind of thing went wrong. docs/commands.md is the manual.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	_ "github.com/edl-go/edl/ops/all"
+
+	"github.com/edl-go/edl/fault"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// A console is what a command may reach of the world around it, files and network aside.
+type console struct {
+	in  io.Reader
+	out io.Writer // data
+	err io.Writer // diagnostics
+	env func(name string) (value string, ok bool)
+
+	parsed bool // the arguments were understood: an error from now on is not about usage
+}
+
+// run executes one command line and returns its exit code. It is all of edl but for the process around it.
+func run(parent context.Context, args []string, in io.Reader, out, err io.Writer) (code int) {
+	c := &console{in: in, out: out, err: err, env: os.LookupEnv}
+	ctx, release := untilSignal(parent)
+	defer release()
+	defer func() {
+		if p := recover(); p != nil {
+			code = c.report(ctx, &fault.Fault{Kind: fault.Internal, Err: fmt.Errorf("internal error: %v", p), Hint: "this is a bug in edl"})
+		}
+	}()
+	root := newRoot(c)
+	root.SetArgs(args)
+	return c.report(ctx, root.ExecuteContext(ctx))
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// runFlags are the flags of "edl run".
+type runFlags struct {
+	jobFlags
+	feed   []string
+	every  uint64
+	output *choice
+}
+
+func newRun(c *console) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [PROGRAM]",
+		Short: "Run a program: once on what is fed, or to the end of its data",
+		Long: `Run a program, which is a file, or a directory that holds ` + modelFile + ` and parameters.
+
+A program that reads its own data runs until its passes are done; --data says where the data is, and --save where
+the parameters go. Any other program, and any with --feed, runs once and prints what --fetch names. Then only what
+the fetched variables depend on is computed, as it is after training.`,
+		Example: `  edl run program.pb --data train='data/train-*' --passes 3 --save model
+  edl run program.pb --data train='data/train-*' --remote --trainers 2 --pservers 2
+  edl run model --feed x=x.npy --fetch fc_0.tmp_1`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	f.addTraining(cmd)
+	f.addCluster(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.save, "save", "", "directory to save persistable variables to when the run is done")
+	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
+	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
+	f.output = outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runProgram(cmd, c, f, args) }
+	return cmd
+}
+
+func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
+	if f.every == 0 {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
+	}
+	spec, path, err := f.spec(cmd, args)
+	if err != nil {
+		return err
+	}
+	p, params, err := loadProgram(path)
+	if err != nil {
+		return err
+	}
+	if spec.Params == "" {
+		spec.Params = params
+	}
+	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
+		return runOnce(cmd.Context(), c, f, spec, p)
+	}
+	return runToEnd(cmd.Context(), c, f, spec, p)
+}
+
+// runOnce feeds, runs one step and prints what was fetched.
+func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+	fetch := spec.Fetch
+	if len(fetch) == 0 {
+		fetch = p.Targets()
+	}
+	if len(fetch) == 0 {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to compute: the program has no fetch op", Want: "--fetch NAME"}
+	}
+	if p, err = p.CloneForTest().Prune(fetch...); err != nil {
+		return err
+	}
+	feed, err := readFeeds(p, f.feed)
+	if err != nil {
+		return err
+	}
+	if err := checkFeeds(p, feed); err != nil {
+		return err
+	}
+	e, err := openExecutor(spec, p)
+	if err != nil {
+		return err
+	}
+	defer closeExecutor(e, &err)
+	values, err := e.Run(ctx, p, feed, fetch...)
+	if err != nil {
+		return err
+	}
+	r := newReporter(c, f.output.value, watch{every: f.every}, nil)
+	defer r.close()
+	for i, value := range values {
+		if err := r.value(fetch[i], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runToEnd runs a program that reads its own data until its passes are done.
+func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+	what := watchOf(p, spec.Fetch, f.every)
+	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save}
+	e, err := openExecutor(spec, p)
+	if err != nil {
+		return err
+	}
+	defer closeExecutor(e, &err)
+	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run) })
+	defer r.close()
+	summary, err := e.Train(ctx, p, run, r.step)
+	if err != nil {
+		return err
+	}
+	return r.done(summary)
+}
+
+// watchOf decides what a run fetches: the given variables, by default those of the program's fetch ops, and the loss in any case.
+func watchOf(p *program.Program, fetch []string, every uint64) watch {
+	w := watch{names: fetch, loss: lossName(p), every: every, mean: !trains(p)}
+	if len(fetch) == 0 {
+		w.names = p.Targets()
+	}
+	for _, name := range w.names {
+		if name == w.loss {
+			return w
+		}
+	}
+	if w.loss != "" {
+		w.names = append([]string{w.loss}, w.names...)
+	}
+	return w
+}
+
+// newReporter chooses how a run is shown. total counts the records of the run for a progress bar; nil when there is none to show.
+func newReporter(c *console, output string, what watch, total func() int64) reporter {
+	switch {
+	case output == "json":
+		return newJSONReporter(c.out, what)
+	case total != nil && isTerminal(c.out) && isTerminal(c.err):
+		return newBarReporter(c.err, c.out, what, total())
+	}
+	return newTextReporter(c.out, what)
+}
+
+// recordsOf counts the records that a run will read, 0 when that cannot be told.
+func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions) int64 {
+	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes, everything)
+	if err != nil {
+		return 0
+	}
+	defer source.Close()
+	return source.NumRecords() * int64(source.Passes())
+}
