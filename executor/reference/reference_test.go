@@ -43,6 +43,9 @@ func optimizers() map[string]func() *optimizer.Optimizer {
 		"momentum, decay": func() *optimizer.Optimizer {
 			return optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.01)))
 		},
+		"schedule": func() *optimizer.Optimizer {
+			return optimizer.SGD(optimizer.Exponential(0.1, 3, 0.5, false))
+		},
 	}
 }
 
