@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+)
+
+// dataFlags are the flags that every converter has.
+type dataFlags struct {
+	dir        string
+	shards     int
+	compressor *choice
+}
+
+func newData(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "Write training files: digits rendered from fonts, or converted CSV, MNIST and housing data",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDataDigits(c), newDataCSV(c), newDataMNIST(c), newDataHousing(c))
+	return cmd
+}
+
+func (f *dataFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.dir, "out", "o", "", "directory to write to")
+	cmd.Flags().IntVar(&f.shards, "shards", 1, "number of files that a dataset is spread over")
+	f.compressor = choiceFlag(cmd, "compressor", "how records are stored", recordio.None.String(), recordio.Snappy.String(), recordio.Gzip.String())
+}
+
+// A datasetFile is one dataset while it is written.
+type datasetFile struct {
+	name    string
+	writer  *dataset.ShardWriter
+	records int
+}
+
+// Write implements dataset.RecordWriter.
+func (d *datasetFile) Write(record []byte) error {
+	if err := d.writer.Write(record); err != nil {
+		return err
+	}
+	d.records++
+	return nil
+}
+
+// writeDatasets creates datasets of the given names, lets fill write them, and prints what came of it. All of them appear, or none when
+// fill fails.
+func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets []*datasetFile) error) (err error) {
+	if f.dir == "" {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory to write to", Want: "-o DIR"}
+	}
+	compressor, err := recordio.ParseCompressor(f.compressor.value)
+	if err != nil {
+		return err
+	}
+	var datasets []*datasetFile
+	defer func() {
+		for _, d := range datasets {
+			d.writer.Abort()
+		}
+	}()
+	for _, name := range names {
+		w, err := dataset.CreateShards(f.dir, name, f.shards, recordio.Options{Compressor: compressor})
+		if err != nil {
+			return err
+		}
+		datasets = append(datasets, &datasetFile{name: name, writer: w})
+	}
+	if err := fill(datasets); err != nil {
+		return err
+	}
+	for _, d := range datasets {
+		if err := d.writer.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%d records in %s; read them with --data %s='%s'\n", d.records, f.dir, d.name, f.glob(d.name))
+	}
+	return nil
+}
+
+// glob matches the files of a dataset.
+func (f *dataFlags) glob(name string) string {
+	return filepath.Join(f.dir, name+"-*")
+}
+
+// Names of the datasets that converters write.
+const (
+	trainSet = "train"
+	testSet  = "test"
+)
