@@ -1,0 +1,89 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// Goroutines starts roles in this process. run must end soon after its context; one that does not is given up when the grace of Stop has passed.
+func Goroutines(run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error) Launcher {
+	return goroutines(run)
+}
+
+type goroutines func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error
+
+func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &fault.Fault{Kind: fault.Canceled, Where: nameOf(spec), Err: context.Cause(ctx)}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	h := &goroutine{name: nameOf(spec), cancel: cancel, done: make(chan struct{})}
+	out := newLines(log)
+	go func() {
+		defer cancel()
+		err := run.guarded(ctx, spec, out)
+		out.Flush()
+		h.end(err)
+	}()
+	return h, nil
+}
+
+// guarded makes a panic of one role its own failure, not that of all roles in the process.
+func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Writer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			_, _ = log.Write(debug.Stack())
+			err = &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("panic: %v", p)}
+		}
+	}()
+	return run(ctx, spec, log)
+}
+
+type goroutine struct {
+	name   string
+	cancel context.CancelFunc
+	once   sync.Once
+	done   chan struct{}
+	err    error
+}
+
+// end records how the role ended, the first time.
+func (h *goroutine) end(err error) {
+	h.once.Do(func() {
+		if err != nil {
+			kind := fault.KindOf(err)
+			if errors.Is(err, context.Canceled) {
+				kind = fault.Canceled
+			}
+			h.err = &fault.Fault{Kind: kind, Where: h.name, Err: err}
+		}
+		close(h.done)
+	})
+}
+
+func (h *goroutine) Wait() error {
+	<-h.done
+	return h.err
+}
+
+func (h *goroutine) Stop(grace time.Duration) {
+	h.cancel()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+	case <-timer.C:
+		h.end(&fault.Fault{Kind: fault.DeadlineExceeded, Got: fmt.Sprintf("no end within %v of being stopped", grace)})
+	}
+}
+
+func (h *goroutine) Node() string { return "" }
+func (h *goroutine) Pid() int     { return 0 }

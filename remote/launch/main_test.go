@@ -1,0 +1,133 @@
+package launch_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// Environment of this test binary when it runs as a child.
+const (
+	behaviourEnv = "EDL_LAUNCH_TEST"    // what the child does
+	reportEnv    = "EDL_LAUNCH_REPORT"  // where a grandchild connects, so that its end is seen
+	goOn         = "the parent is gone" // what a child says that outlived its spec's pipe
+)
+
+func TestMain(m *testing.M) {
+	if behaviour := os.Getenv(behaviourEnv); behaviour != "" {
+		os.Exit(child(behaviour))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child is what the test binary does as a role.
+func child(behaviour string) int {
+	if behaviour == "parent" {
+		return parent()
+	}
+	if behaviour == "blind" {
+		fmt.Println("did not read")
+		return 3
+	}
+	spec, lost, err := launch.ChildSpec(os.Stdin)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	switch behaviour {
+	case "work":
+		fmt.Printf("%v %d has %d bytes\n", spec.Role, spec.Index, len(spec.Program))
+		fmt.Fprint(os.Stderr, "no end of line")
+		return 0
+	case "fail":
+		fmt.Println("first line\nout of data")
+		return 3
+	case "fenced":
+		return 138
+	case "orderly":
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-term
+		fmt.Println("drained")
+		return 0
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if address := os.Getenv(reportEnv); address != "" {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return 1
+		}
+		defer conn.Close()
+		fmt.Fprintln(conn, os.Getpid())
+	}
+	fmt.Println("ready")
+	<-lost
+	fmt.Println(goOn)
+	return 0
+}
+
+// parent starts a role and waits until it is killed.
+func parent() int {
+	if _, err := launched("deaf").Start(context.Background(), trainer(0), os.Stdout); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	select {}
+}
+
+// launched starts this test binary as a child.
+func launched(behaviour string) launch.Processes {
+	return launch.Processes{Binary: os.Args[0], Env: []string{behaviourEnv + "=" + behaviour}}
+}
+
+func trainer(index uint32) *job.RoleSpec {
+	return &job.RoleSpec{Job: "digits", Role: job.Role_TRAINER, Index: index}
+}
+
+// transcript is a log that a test can wait for.
+type transcript chan string
+
+func newTranscript() transcript { return make(transcript, 100) }
+
+func (c transcript) Write(p []byte) (int, error) {
+	c <- string(p)
+	return len(p), nil
+}
+
+// until reads lines up to the one that contains text.
+func (c transcript) until(t *testing.T, text string) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line := <-c:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("no line with %q", text)
+		}
+	}
+}
+
+// rest returns the lines that were written and not read.
+func (c transcript) rest() []string {
+	var all []string
+	for len(c) > 0 {
+		all = append(all, <-c)
+	}
+	return all
+}

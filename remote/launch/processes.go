@@ -1,0 +1,126 @@
+package launch
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// outputDelay bounds the wait for the rest of a role's output after the role has ended, which someone else may hold open.
+const outputDelay = 2 * time.Second
+
+// Processes starts each role as a child process, which must call ChildSpec.
+type Processes struct {
+	Binary string
+	Args   []string
+	Env    []string // added to this process's environment, as "NAME=value"
+}
+
+var _ Launcher = Processes{}
+
+// Start starts the child. It does not wait for the child to read its spec.
+func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error) {
+	if ctx.Err() != nil {
+		return nil, &fault.Fault{Kind: fault.Canceled, Where: nameOf(spec), Err: context.Cause(ctx)}
+	}
+	message, err := encodeSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	h := &process{name: nameOf(spec), out: newLines(log), done: make(chan struct{})}
+	h.cmd = exec.Command(p.Binary, p.Args...)
+	h.cmd.Env = append(os.Environ(), p.Env...)
+	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
+	h.cmd.WaitDelay = outputDelay
+	ownGroup(h.cmd)
+	stdin, err := h.cmd.StdinPipe()
+	if err == nil {
+		err = h.cmd.Start()
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
+	}
+	// The pipe stays open until Wait closes it. A child that ends before it has read its spec is reported by how it ended, not by this error.
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = stdin.Write(message)
+	}()
+	unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
+	go func() {
+		err := h.cmd.Wait()
+		unwatch()
+		<-written
+		h.out.Flush()
+		h.err = h.outcome(err)
+		close(h.done)
+	}()
+	return h, nil
+}
+
+type process struct {
+	name    string
+	cmd     *exec.Cmd
+	out     *lines
+	stopped atomic.Bool
+	done    chan struct{}
+	err     error // valid when done is closed
+}
+
+func (h *process) Wait() error {
+	<-h.done
+	return h.err
+}
+
+// Stop sends SIGTERM, and SIGKILL after grace.
+func (h *process) Stop(grace time.Duration) {
+	h.stopped.Store(true)
+	_ = terminate(h.cmd.Process) // fails only when it has ended
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+		return
+	case <-timer.C:
+	}
+	_ = h.cmd.Process.Kill()
+	<-h.done
+}
+
+func (h *process) Node() string { return "" }
+func (h *process) Pid() int     { return h.cmd.Process.Pid }
+
+// outcome turns the end of the process into the error of Wait.
+func (h *process) outcome(err error) error {
+	state := h.cmd.ProcessState
+	if state == nil {
+		return fault.Wrap(fault.Internal, h.name, err)
+	}
+	if state.Success() {
+		return nil
+	}
+	f := &fault.Fault{Kind: kindOfExit(state.ExitCode()), Where: h.name, Got: state.String(), Want: "exit status 0"}
+	if h.stopped.Load() && state.ExitCode() < 0 {
+		f.Kind = fault.Canceled
+	}
+	if last := h.out.Last(); last != "" {
+		f.Hint = "its last line: " + fault.Quote(last)
+	}
+	return f
+}
+
+// kindOfExit finds the kind that has an exit code of its own. Any other end, and a signal, which is -1, makes a lost member.
+func kindOfExit(code int) fault.Kind {
+	for _, kind := range []fault.Kind{fault.InvalidArgument, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
+		if kind.ExitCode() == code {
+			return kind
+		}
+	}
+	return fault.LostMember
+}

@@ -1,0 +1,171 @@
+package launch_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// patience bounds waits that end at once unless something is broken.
+const patience = time.Minute
+
+func start(t *testing.T, l launch.Launcher) (launch.Handle, transcript) {
+	t.Helper()
+	log := newTranscript()
+	spec := trainer(1)
+	spec.Program = make([]byte, 1<<20) // more than a pipe holds
+	h, err := l.Start(t.Context(), spec, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Stop(0) })
+	return h, log
+}
+
+func TestProcessSucceeds(t *testing.T) {
+	h, log := start(t, launched("work"))
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	lines := log.rest()
+	slices.Sort(lines)
+	if want := []string{"TRAINER 1 has 1048576 bytes\n", "no end of line\n"}; !slices.Equal(lines, want) {
+		t.Fatalf("log %q, want %q", lines, want)
+	}
+	if h.Pid() == 0 || h.Pid() == os.Getpid() || h.Node() != "" {
+		t.Fatalf("pid %d on node %q", h.Pid(), h.Node())
+	}
+}
+
+func TestProcessFails(t *testing.T) {
+	for _, c := range []struct {
+		behaviour string
+		kind      fault.Kind
+		says      []string
+	}{
+		{"fail", fault.VerifyFailed, []string{"trainer 1 of job digits", "exit status 3", "out of data"}},
+		{"blind", fault.VerifyFailed, []string{"exit status 3", "did not read"}},
+		{"fenced", fault.Fenced, []string{"trainer 1 of job digits", "exit status 138"}},
+	} {
+		t.Run(c.behaviour, func(t *testing.T) {
+			h, _ := start(t, launched(c.behaviour))
+			expectFault(t, h.Wait(), c.kind, c.says...)
+			expectFault(t, h.Wait(), c.kind, c.says...)
+		})
+	}
+}
+
+func TestProcessDoesNotStart(t *testing.T) {
+	_, err := launch.Processes{Binary: t.TempDir() + "/none"}.Start(t.Context(), trainer(0), nil)
+	expectFault(t, err, fault.InvalidArgument, "trainer 0 of job digits")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = launched("work").Start(ctx, trainer(0), nil)
+	expectFault(t, err, fault.Canceled)
+}
+
+func TestProcessIsKilledByAnother(t *testing.T) {
+	h, log := start(t, launched("wait"))
+	log.until(t, "ready")
+	p, err := os.FindProcess(h.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	expectFault(t, h.Wait(), fault.LostMember, "signal: killed", `"ready"`)
+}
+
+func TestStopInOrder(t *testing.T) {
+	h, log := start(t, launched("orderly"))
+	log.until(t, "ready")
+	h.Stop(patience)
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "drained")
+	h.Stop(patience) // once more does nothing
+}
+
+func TestStopByForce(t *testing.T) {
+	h, log := start(t, launched("deaf"))
+	log.until(t, "ready")
+	h.Stop(time.Millisecond)
+	expectFault(t, h.Wait(), fault.Canceled, "signal: killed")
+}
+
+func TestContextStopsProcess(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	log := newTranscript()
+	h, err := launched("orderly").Start(ctx, trainer(1), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "ready")
+	cancel()
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "drained")
+}
+
+// A parent that is killed with SIGKILL leaves no process behind, not even one that ignores SIGTERM.
+func TestNoChildOutlivesItsParent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), behaviourEnv+"=parent", reportEnv+"="+l.Addr().String())
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = parent.Process.Kill() }()
+
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	pid, err := r.ReadString('\n')
+	if err != nil || strings.TrimSpace(pid) == fmt.Sprint(parent.Process.Pid) {
+		t.Fatalf("grandchild %q: %v", pid, err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	// Only the end of the grandchild closes its connection.
+	if rest, err := r.ReadString('\n'); rest != "" || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the grandchild %s lives on: %q, %v", pid, rest, err)
+	}
+}
+
+func expectFault(t *testing.T, err error, kind fault.Kind, says ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v, want %v", err, kind)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error %q does not say %q", err, s)
+		}
+	}
+}
