@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Job is a job that was submitted.
+type Job struct {
+	ID     string
+	client *Client
+	fetch  []string
+}
+
+// stopTime bounds the stopping of a job whose follower has given up.
+const stopTime = 20 * time.Second
+
+// Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it
+// failed. When ctx ends, or each returns an error, the job is stopped.
+func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
+	var summary executor.Summary
+	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error {
+		step := e.GetStep()
+		if step == nil {
+			return nil
+		}
+		summary.Steps++
+		summary.Records += step.Rows
+		summary.Passes = max(summary.Passes, int(step.Pass)+1)
+		if each == nil {
+			return nil
+		}
+		fetched, err := decodeAll(step.Fetched, j.fetch)
+		if err != nil {
+			return err
+		}
+		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Fetched: fetched})
+	})
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		_ = j.client.Stop(stop, j.ID) // the first error tells more
+		return summary, err
+	}
+	summary.Elapsed = time.Duration(status.Seconds * float64(time.Second))
+	return summary, wire.FaultOf(status.Failure)
+}
+
+// decodeAll returns values in the order of names. A step in which nothing was fetched, because it had no rows, gives none.
+func decodeAll(values []*job.Value, names []string) ([]*tensor.Tensor, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	byName := map[string]*job.Value{}
+	for _, v := range values {
+		byName[v.Name] = v
+	}
+	out := make([]*tensor.Tensor, len(names))
+	for i, name := range names {
+		v, ok := byName[name]
+		if !ok {
+			return nil, &fault.Fault{Kind: fault.Internal, Variable: name, Got: fmt.Sprintf("%d fetched values without it", len(values))}
+		}
+		t, _, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
+		if err != nil {
+			return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

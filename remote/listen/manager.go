@@ -1,0 +1,142 @@
+package listen
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// Config is what a Manager works with.
+type Config struct {
+	// Registry opens the handle of a job's members; the manager uses one per job. Launched roles open their own.
+	Registry func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)
+	Launcher launch.Launcher
+	Etcd     []string // endpoints that roles are given; empty when they share the process's registry
+	Host     string   // on which roles listen; empty: 127.0.0.1
+	RunDir   string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
+	MaxJobs  int      // finished jobs that are remembered; 0: 100
+	Log      *slog.Logger
+}
+
+// Manager runs jobs. Close ends them all.
+type Manager struct {
+	cfg    Config
+	ctx    context.Context // of all jobs
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu    sync.Mutex
+	jobs  map[string]*Job
+	order []string
+}
+
+// NewManager returns a manager without jobs.
+func NewManager(cfg Config) *Manager {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxJobs == 0 {
+		cfg.MaxJobs = 100
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
+}
+
+// Close stops every job and waits until its roles have ended.
+func (m *Manager) Close() error {
+	m.cancel()
+	m.group.Wait()
+	return nil
+}
+
+// Start checks a job, makes its role programs, and begins to run it. A program or specification that is wrong is refused here, before any
+// process starts.
+func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
+	jobspec.Complete(spec)
+	if err := jobspec.Check(spec); err != nil {
+		return nil, err
+	}
+	plan, err := newPlan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer plan.release()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() != nil {
+		return nil, fault.New(fault.Unavailable, "the listener is closing")
+	}
+	id := spec.Name
+	if id == "" {
+		id = newID()
+	}
+	if have, ok := m.jobs[id]; ok && !have.Ended() {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + id, Got: "a name that a running job has", Want: "another name"}
+	}
+	dir := m.cfg.RunDir
+	if dir != "" {
+		if dir, err = os.MkdirTemp(dir, id+"-"); err != nil {
+			return nil, fault.Wrap(fault.Internal, m.cfg.RunDir, err)
+		}
+	}
+	j := newJob(m, id, spec, plan, dir)
+	m.forget()
+	m.jobs[id] = j
+	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == id }), id)
+	m.group.Go(func() { j.run(m.ctx) })
+	return j, nil
+}
+
+// forget drops the oldest jobs that have ended, beyond the number that is remembered.
+func (m *Manager) forget() {
+	for _, id := range slices.Clone(m.order) {
+		if len(m.order) < m.cfg.MaxJobs {
+			return
+		}
+		if m.jobs[id].Ended() {
+			delete(m.jobs, id)
+			m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
+		}
+	}
+}
+
+// Job returns a job by its id.
+func (m *Manager) Job(id string) (*Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j, ok := m.jobs[id]
+	if !ok {
+		return nil, &fault.Fault{Kind: fault.NotFound, Got: "job " + fault.Quote(id), Want: fmt.Sprintf("one of %v", slices.Sorted(maps.Keys(m.jobs)))}
+	}
+	return j, nil
+}
+
+// Jobs returns all jobs that are remembered, the oldest first.
+func (m *Manager) Jobs() []*Job {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*Job, len(m.order))
+	for i, id := range m.order {
+		out[i] = m.jobs[id]
+	}
+	return out
+}
+
+// newID is a name that no other job has.
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "job-" + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,107 @@
+package listen
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/transpiler"
+)
+
+// plan is a job made ready to run: its role programs, encoded.
+type plan struct {
+	hash     program.Hash
+	trainer  []byte
+	save     []byte
+	pservers [][]byte
+	loads    []*job.ServerLoad
+	program  *program.Program // the user's, until the job has started
+}
+
+// newPlan decodes, verifies and transpiles the program of a spec.
+func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
+	p, err := program.Decode(spec.Program, program.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	if err := ops.Verify(p, program.StageLocal); err != nil {
+		return nil, err
+	}
+	if err := checkData(p, spec); err != nil {
+		return nil, err
+	}
+	result, err := transpiler.Transpile(ctx, p, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), Mode: mode(spec.Mode),
+		MinBlockSize: spec.MinBlockSize, NoSlice: spec.NoSlice, SplitMethod: spec.SplitMethod, Fetch: spec.Fetch})
+	if err != nil {
+		return nil, err
+	}
+	plan := &plan{program: p}
+	if plan.hash, err = p.Hash(); err != nil {
+		return nil, err
+	}
+	if plan.trainer, err = result.Trainer.Encode(); err != nil {
+		return nil, err
+	}
+	if plan.save, err = result.Save.Encode(); err != nil {
+		return nil, err
+	}
+	for _, server := range result.PServers {
+		b, err := server.Encode()
+		if err != nil {
+			return nil, err
+		}
+		plan.pservers = append(plan.pservers, b)
+	}
+	for _, l := range result.Placement.Loads {
+		plan.loads = append(plan.loads, &job.ServerLoad{Server: uint32(l.Server), Bytes: l.Bytes, Slices: int32(l.Slices)})
+	}
+	return plan, nil
+}
+
+// checkData compares what the program reads with what the job binds, so that a mistake is told before anything starts.
+func checkData(p *program.Program, spec *job.JobSpec) error {
+	reads := slices.ContainsFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "read" })
+	switch {
+	case reads && len(spec.Data) == 0:
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that reads its own data, and no data", Want: "files for its dataset", Hint: "bind them with --data NAME=GLOB"}
+	case !reads && len(spec.Data) > 0:
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "data for a program that reads none", Want: "a program with a read op, or no data"}
+	}
+	return nil
+}
+
+func mode(m job.Mode) transpiler.Mode {
+	if m == job.Mode_ASYNC {
+		return transpiler.Async
+	}
+	return transpiler.Sync
+}
+
+func (p *plan) release() { p.program = nil }
+
+// unpackParams turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
+// of their own programs only, and a combined file does not name its own.
+func unpackParams(p *program.Program, spec *job.JobSpec, runDir string) (dir string, err error) {
+	info, err := os.Stat(spec.Params)
+	if err != nil {
+		return "", fault.Wrap(fault.NotFound, spec.Params, err)
+	}
+	if info.IsDir() {
+		return filepath.Abs(spec.Params)
+	}
+	scope := executor.NewScope()
+	if err := executor.LoadCombined(scope, spec.Params, p); err != nil {
+		return "", err
+	}
+	dir, err = os.MkdirTemp(runDir, "params-")
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, runDir, err)
+	}
+	return dir, executor.SavePersistables(scope, dir, p)
+}

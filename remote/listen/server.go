@@ -1,0 +1,174 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/history"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// maxSpec bounds a JobSpec with its program.
+const maxSpec = 1 << 30
+
+// Server is the Listener service over a Manager.
+type Server struct {
+	rpc.UnimplementedListenerServer
+	Manager *Manager
+	Local   launch.Launcher // starts roles that other listeners send here; nil refuses them
+	Version string
+	Node    string
+}
+
+// Describe tells what this listener can run.
+func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
+	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Node: s.Node}, nil
+}
+
+// Submit takes a job.
+func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc.SubmitResponse]) error {
+	spec := &job.JobSpec{}
+	err := wire.ReceivePieces(spec, maxSpec, func() ([]byte, error) {
+		m, err := stream.Recv()
+		return m.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	j, err := s.Manager.Start(stream.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.SubmitResponse{Job: j.ID})
+}
+
+// Status tells how far a job is.
+func (s *Server) Status(_ context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	return j.Status(), nil
+}
+
+// List tells how far every job is.
+func (s *Server) List(context.Context, *rpc.ListRequest) (*rpc.ListResponse, error) {
+	r := &rpc.ListResponse{}
+	for _, j := range s.Manager.Jobs() {
+		r.Jobs = append(r.Jobs, j.Status())
+	}
+	return r, nil
+}
+
+// Watch streams the events of a job.
+func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return err
+	}
+	return j.events.Read(stream.Context(), history.Mode{Follow: true, Strict: true}, stream.Send)
+}
+
+// Logs streams what the roles of a job wrote.
+func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.LogLine]) error {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return err
+	}
+	return j.logs.Read(stream.Context(), history.Mode{Follow: m.Follow}, func(l *rpc.LogLine) error {
+		if m.Role != "" && l.Role != m.Role {
+			return nil
+		}
+		return stream.Send(l)
+	})
+}
+
+// Stop ends a job.
+func (s *Server) Stop(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err == nil {
+		err = j.Stop(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.Status(), nil
+}
+
+// Finish ends an interactive job in good order.
+func (s *Server) Finish(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err == nil {
+		err = j.Finish(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.Status(), nil
+}
+
+// RunStep passes one fed step on to the job's coordinator, and its answer back.
+func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
+	run := &rpc.StepRun{}
+	err := wire.ReceivePieces(run, maxSpec, func() ([]byte, error) {
+		m, err := stream.Recv()
+		return m.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	j, err := s.Manager.Job(run.Job)
+	if err != nil {
+		return err
+	}
+	client, err := j.session(stream.Context())
+	if err != nil {
+		return err
+	}
+	feed, err := client.Feed(stream.Context())
+	if err != nil {
+		return wire.FromStatus("coordinator", err)
+	}
+	if err := wire.SendPieces(run, func(piece []byte) error { return feed.Send(&rpc.StepChunk{Piece: piece}) }); err == nil {
+		err = feed.CloseSend()
+	}
+	for {
+		chunk, err := feed.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
+		}
+		if err := stream.Send(chunk); err != nil {
+			return err
+		}
+	}
+}
+
+// orFailure returns why the job has failed, when err is only the consequence.
+func (j *Job) orFailure(ctx context.Context, err error) error {
+	if !errors.Is(err, fault.Unavailable) {
+		return err
+	}
+	if cause := j.Wait(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// StartRole runs a role that another listener sends.
+func (s *Server) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]) error {
+	if s.Local == nil {
+		return &fault.Fault{Kind: fault.Unsupported, Got: "a role for a listener that takes whole jobs only", Want: "a listener that was started with --join"}
+	}
+	return launch.ServeRole(stream, s.Local)
+}
