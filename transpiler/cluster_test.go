@@ -1,0 +1,315 @@
+package transpiler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/merge"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
+)
+
+// A cluster runs role programs in one process: trainers and servers are executors on goroutines, and the wire is a lock. It
+// knows rounds as the contracts of ops.Comm and ops.Server state them, and nothing of how programs are transpiled.
+type cluster struct {
+	t        testing.TB
+	trainers []*executor.Local
+	servers  []*server
+	trainer  *program.Program
+	save     *program.Program
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	round    uint64
+	declared map[int]int64                             // rank -> rows
+	sent     map[int]map[string]map[int]*tensor.Tensor // server -> name -> rank
+	err      error
+}
+
+// server is one pserver; it implements ops.Server.
+type server struct {
+	cluster *cluster
+	index   int
+	service comm.Service
+	blocks  ops.BlockRunner
+	ready   chan struct{}
+}
+
+// start runs the servers of r and prepares trainers.
+func start(t testing.TB, r *transpiler.Result, trainers int) *cluster {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &cluster{t: t, trainer: r.Trainer, save: r.Save, cancel: cancel, declared: map[int]int64{}, sent: map[int]map[string]map[int]*tensor.Tensor{}}
+	c.changed = sync.NewCond(&c.mu)
+	for i, p := range r.PServers {
+		s := &server{cluster: c, index: i, ready: make(chan struct{})}
+		c.servers = append(c.servers, s)
+		c.running.Go(func() {
+			e := executor.New(executor.WithServer(s), executor.WithStage(program.StagePServer))
+			defer e.Close()
+			if _, err := e.Run(ctx, p, nil); err != nil && !errors.Is(err, context.Canceled) {
+				c.fail(fmt.Errorf("pserver %d: %w", i, err))
+			}
+		})
+	}
+	for _, s := range c.servers {
+		<-s.ready
+	}
+	for rank := range trainers {
+		c.trainers = append(c.trainers, executor.New(executor.WithComm(&wire{c, rank}), executor.WithStage(program.StageTrainer)))
+	}
+	return c
+}
+
+func (c *cluster) stop() {
+	c.cancel()
+	c.running.Wait()
+	for _, e := range c.trainers {
+		e.Close()
+	}
+}
+
+func (c *cluster) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+	c.changed.Broadcast()
+	for _, s := range c.servers {
+		s.started()
+	}
+}
+
+func (s *server) started() {
+	select {
+	case <-s.ready:
+	default:
+		close(s.ready)
+	}
+}
+
+// step trains one batch in one round and returns what the trainer of rank 0 fetches.
+func (c *cluster) step(feed executor.Feed, rows int64, fetch ...string) ([]*tensor.Tensor, error) {
+	var all sync.WaitGroup
+	var first []*tensor.Tensor
+	n, round := int64(len(c.trainers)), c.round
+	for rank, e := range c.trainers {
+		from, to := rows*int64(rank)/n, rows*int64(rank+1)/n
+		all.Go(func() {
+			part := executor.Feed{}
+			for name, value := range feed {
+				part[name], _ = value.Rows(from, to)
+			}
+			fetched, err := e.RunStep(context.Background(), c.trainer, ops.Step{Round: round, RowOffset: from, Rows: to - from}, part, fetch...)
+			if err != nil {
+				c.fail(fmt.Errorf("trainer %d: %w", rank, err))
+			} else if rank == 0 {
+				first = fetched
+			}
+		})
+	}
+	all.Wait()
+	return first, c.err
+}
+
+// advance merges what was sent and runs the blocks of all servers. c.mu is held.
+func (c *cluster) advance() error {
+	var rows int64
+	for _, n := range c.declared {
+		rows += n
+	}
+	step := ops.Step{Round: c.round, Rows: rows}
+	for _, s := range c.servers {
+		if err := s.merge(); err != nil {
+			return err
+		}
+	}
+	exchange := &exchange{parts: map[string][]*tensor.Tensor{}}
+	exchange.changed = sync.NewCond(&exchange.mu)
+	errs := make([]error, len(c.servers))
+	var all sync.WaitGroup
+	for i, s := range c.servers {
+		all.Go(func() { errs[i] = s.run(context.WithValue(context.Background(), exchangeKey{}, exchange), step) })
+	}
+	all.Wait()
+	c.round++
+	c.declared, c.sent = map[int]int64{}, map[int]map[string]map[int]*tensor.Tensor{}
+	c.changed.Broadcast()
+	return errors.Join(errs...)
+}
+
+func (s *server) merge() error {
+	for _, contribution := range append(s.service.Grads, s.service.States...) {
+		shares := []merge.Share{}
+		for rank := range s.cluster.trainers {
+			if value := s.cluster.sent[s.index][contribution.Name][rank]; value != nil {
+				shares = append(shares, merge.Share{Value: value, Rows: s.cluster.declared[rank]})
+			}
+		}
+		dst, ok := s.blocks.Variable(contribution.Name)
+		if !ok || len(shares) == 0 {
+			return fmt.Errorf("pserver %d: nothing to merge into %s: %d shares", s.index, contribution.Name, len(shares))
+		}
+		how := merge.Gradients
+		if contribution.Block == comm.NoBlock {
+			old := dst.Clone()
+			how = func(dst *tensor.Tensor, shares []merge.Share, m ops.Merge) error { return merge.State(dst, old, shares, m) }
+		}
+		if err := how(dst, shares, contribution.Merge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) run(ctx context.Context, step ops.Step) error {
+	order := append([]program.BlockIndex{}, s.service.Prepare...)
+	for _, b := range []program.BlockIndex{s.service.Global, s.service.LRDecay} {
+		if b != comm.NoBlock {
+			order = append(order, b)
+		}
+	}
+	for _, b := range append(order, s.service.Optimize...) {
+		if err := s.blocks.RunBlock(ctx, b, step); err != nil {
+			return fmt.Errorf("pserver %d, block %d: %w", s.index, b, err)
+		}
+	}
+	return nil
+}
+
+// Serve implements ops.Server.
+func (s *server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
+	var err error
+	if s.service, err = comm.ServiceOf(op); err != nil {
+		return err
+	}
+	s.blocks = blocks
+	s.started()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// exchange is one round's exchange of values between servers.
+type exchange struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	parts   map[string][]*tensor.Tensor
+	arrived int
+}
+
+type exchangeKey struct{}
+
+// Exchange implements ops.Server.
+func (s *server) Exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
+	e := ctx.Value(exchangeKey{}).(*exchange)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parts[name] == nil {
+		e.parts[name] = make([]*tensor.Tensor, len(s.cluster.servers))
+	}
+	e.parts[name][s.index] = own.Clone()
+	e.arrived++
+	e.changed.Broadcast()
+	for e.arrived < len(s.cluster.servers) {
+		e.changed.Wait()
+	}
+	for i := range all {
+		if err := all[i].CopyFrom(e.parts[name][i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wire is one trainer's side; it implements ops.Comm.
+type wire struct {
+	*cluster
+	rank int
+}
+
+func (w *wire) Send(_ context.Context, m ops.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sent[m.Server] == nil {
+		w.sent[m.Server] = map[string]map[int]*tensor.Tensor{}
+	}
+	if w.sent[m.Server][m.Name] == nil {
+		w.sent[m.Server][m.Name] = map[int]*tensor.Tensor{}
+	}
+	if w.sent[m.Server][m.Name][w.rank] != nil {
+		return fmt.Errorf("trainer %d sends %s twice", w.rank, m.Name)
+	}
+	w.sent[m.Server][m.Name][w.rank] = m.Value.Clone()
+	return nil
+}
+
+func (w *wire) SendBarrier(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	round, n := w.round, int64(len(w.trainers))
+	w.declared[w.rank] = stepRows(w.rank, n)
+	if len(w.declared) == len(w.trainers) {
+		return w.advance()
+	}
+	for w.round == round && w.err == nil {
+		w.changed.Wait()
+	}
+	return w.err
+}
+
+// batchRows is the number of rows of the batches that the law is tested with: no multiple of 2, 3 or 4.
+const batchRows = 7
+
+func stepRows(rank int, trainers int64) int64 {
+	return batchRows*int64(rank+1)/trainers - batchRows*int64(rank)/trainers
+}
+
+// Recv receives at once. An async trainer's contributions are applied before it reads.
+func (w *wire) Recv(_ context.Context, m ops.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.trainers) == 1 && len(w.sent) > 0 {
+		w.declared[w.rank] = batchRows
+		if err := w.advance(); err != nil {
+			return err
+		}
+	}
+	value, ok := w.servers[m.Server].blocks.Variable(m.Name)
+	if !ok {
+		return fmt.Errorf("pserver %d has no variable %s", m.Server, m.Name)
+	}
+	return m.Value.CopyFrom(value)
+}
+
+func (w *wire) FetchBarrier(context.Context) error { return nil }
+
+// files keeps what save ops write; it implements ops.Storage.
+type files map[string]*tensor.Tensor
+
+func (f files) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
+	if len(tensors) != 1 || f[name] != nil {
+		return fmt.Errorf("%d tensors in file %s, of which there is one: %v", len(tensors), name, f[name] != nil)
+	}
+	f[name] = tensors[0].Clone()
+	return nil
+}
+
+func (f files) Load(string, []*tensor.Tensor) error { return errors.New("nothing is loaded here") }
+
+// saved runs the save program on the trainer of rank 0.
+func (c *cluster) saved() (files, error) {
+	f := files{}
+	e := executor.New(executor.WithComm(&wire{c, 0}), executor.WithScope(c.trainers[0].Scope()), executor.WithStorage(f), executor.WithStage(program.StageSave))
+	defer e.Close()
+	_, err := e.Run(context.Background(), c.save, nil)
+	return f, err
+}
