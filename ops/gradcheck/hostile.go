@@ -16,7 +16,7 @@ import (
 )
 
 // attempts is the number of mutated ops that hostile tries.
-const attempts = 60000
+const attempts = 30000
 
 // hostile mutates the ops of the cases and their gradients. Inference must return, and what it accepts must bind and run, when
 // it is small; a kernel may report what it finds in its data. The mutations are the same in every run.

@@ -21,7 +21,10 @@ func init() {
 		bind.Floats("X", bindSpread(kernel.ReduceMeanGrad[float32]), bindSpread(kernel.ReduceMeanGrad[float64])))
 	registerReduction("reduce_max", "the largest element", "dOut for every element that equals the largest, 0 for the others", []string{"Out"},
 		bind.Floats("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64])),
-		bind.Floats("X", bindReduceMaxGrad[float32], bindReduceMaxGrad[float64]))
+		bind.Floats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
+	registerReduction("reduce_min", "the smallest element", "dOut for every element that equals the smallest, 0 for the others", []string{"Out"},
+		bind.Floats("X", bindReduction(kernel.ReduceMin[float32]), bindReduction(kernel.ReduceMin[float64])),
+		bind.Floats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
 }
 
 func registerReduction(name, what, gradient string, outputs []string, forward, backward bind.Binder) {
@@ -111,7 +114,7 @@ func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T)) b
 	}
 }
 
-func bindReduceMaxGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+func bindExtremeGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	return func(context.Context) error {
 		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout))

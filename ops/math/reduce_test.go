@@ -28,5 +28,7 @@ var reduceCases = []Case{
 	reduce("mean", "middle axis", attrs{"dim": []int32{-2}}, Spread(1, 2, 3, 2), nil),
 	reduce("max", "first axis", nil, Floats(dims{2, 3}, 1, 2, 3, 4, 1, -9), Floats(dims{3}, 4, 2, 3)),
 	reduce("max", "all", attrs{"reduce_all": true}, matrix, Floats(dims{1}, 9)),
+	reduce("min", "first axis", nil, Floats(dims{2, 3}, 1, 2, 3, 4, 1, -9), Floats(dims{3}, 1, 1, -9)),
+	reduce("min", "last axis", attrs{"dim": []int32{-1}}, Spread(1, 2, 3, 2), nil),
 	reduce("max", "middle axis", attrs{"dim": []int32{1}}, Spread(1, 2, 3, 2), nil),
 }

@@ -1,0 +1,60 @@
+package nn_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/tensor"
+)
+
+func accuracy(name string, indices, label *tensor.Tensor, share float64, correct, total int32) Case {
+	values := Floats(indices.Dims(), make([]float64, indices.Len())...)
+	return Case{Type: "accuracy", Name: name, Inputs: slots{"Out": One(values), "Indices": One(indices), "Label": One(label)},
+		Want: slots{"Accuracy": One(Floats(dims{1}, share)), "Correct": One(Int32s(dims{1}, correct)), "Total": One(Int32s(dims{1}, total))}}
+}
+
+var classifyCases = []Case{
+	{Type: "log_loss", Constant: []string{"Labels"}, Attrs: attrs{"epsilon": float32(0)}, Want: slots{"Loss": One(Floats(dims{3, 1}, ln2, 2*ln2, -math.Log(0.75)))},
+		Inputs: slots{"Predicted": One(Floats(dims{3, 1}, 0.5, 0.25, 0.25)), "Labels": One(Floats(dims{3, 1}, 1, 1, 0))}},
+	{Type: "top_k", Attrs: attrs{"k": int32(2)}, Inputs: slots{"X": One(Floats(dims{2, 3}, 1, 3, 2, 5, 4, 5))},
+		Want: slots{"Out": One(Floats(dims{2, 2}, 3, 2, 5, 5)), "Indices": One(Ints(dims{2, 2}, 1, 2, 0, 2))}},
+	{Type: "top_k", Name: "int64", Inputs: slots{"X": One(Ints(dims{3}, 1, 3, 2))},
+		Want: slots{"Out": One(Ints(dims{1}, 3)), "Indices": One(Ints(dims{1}, 1))}},
+	accuracy("", Ints(dims{4, 2}, 0, 1, 2, 0, 1, 2, 2, 1), Ints(dims{4, 1}, 1, 1, 1, 2), 0.75, 3, 4),
+	accuracy("no rows", Ints(dims{0, 2}), Ints(dims{0, 1}), 0, 0, 0),
+	{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 0))}, Want: slots{"Out": One(single(dims{2, 3}, 0, 0, 1, 1, 0, 0))}},
+	{Type: "one_hot", Name: "int64", Attrs: attrs{"depth": int64(2), "dtype": int32(tensor.Int64)}, Inputs: slots{"X": One(Ints(dims{1, 1}, 1))},
+		Want: slots{"Out": One(Ints(dims{1, 2}, 0, 1))}},
+	{Type: "label_smooth", Attrs: attrs{"epsilon": float32(0.5)}, Inputs: slots{"X": One(Floats(dims{2, 2}, 0, 1, 1, 0))},
+		Want: slots{"Out": One(Floats(dims{2, 2}, 0.25, 0.75, 0.75, 0.25))}},
+	{Type: "label_smooth", Name: "prior", Attrs: attrs{"epsilon": float32(0.5)}, Constant: []string{"PriorDist"},
+		Inputs: slots{"X": One(Floats(dims{2, 2}, 0, 1, 1, 0)), "PriorDist": One(Floats(dims{1, 2}, 0.25, 0.75))},
+		Want:   slots{"Out": One(Floats(dims{2, 2}, 0.125, 0.875, 0.625, 0.375))}},
+}
+
+func single(d dims, values ...float32) *tensor.Tensor {
+	t, err := tensor.FromSlice(values, d...)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func TestClassesOutsideOfTheDepth(t *testing.T) {
+	err := Golden(Case{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 3))}})
+	if fault.KindOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "class 3 in row 1") {
+		t.Errorf("class 3 of 3: %v", err)
+	}
+}
+
+func TestTopKOfMoreThanThereAre(t *testing.T) {
+	for _, k := range []int32{0, 4, -1} {
+		err := Golden(Case{Type: "top_k", Attrs: attrs{"k": k}, Inputs: slots{"X": One(Ints(dims{3}, 1, 3, 2))}})
+		if fault.KindOf(err) != fault.InvalidArgument {
+			t.Errorf("k = %d of 3: %v", k, err)
+		}
+	}
+}
