@@ -120,7 +120,7 @@ func (s *Shapes) checkTensors() error {
 			if name == program.Empty {
 				continue
 			}
-			wrong := &fault.Fault{Op: s.op.Type, Variable: name, Site: s.op.Site(), Got: fmt.Sprintf("%s %v", slot.Name, m)}
+			wrong := &fault.Fault{}
 			switch {
 			case m.Kind != program.LoDTensor:
 				wrong.Kind, wrong.Want = fault.TypeMismatch, "a tensor"
@@ -133,6 +133,7 @@ func (s *Shapes) checkTensors() error {
 			default:
 				continue
 			}
+			wrong.Op, wrong.Variable, wrong.Site, wrong.Got = s.op.Type, name, s.op.Site(), fmt.Sprintf("%s %v", slot.Name, m)
 			return wrong
 		}
 	}

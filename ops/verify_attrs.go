@@ -31,22 +31,17 @@ func init() {
 // checkAttrNames reports attributes that neither the op nor, for the op of a gradient, its forward op has, nor Fluid's runtime alone. Such a
 // name is most likely misspelt, and an attribute that is not read silently trains another model.
 func checkAttrNames(op *program.Op, def *Def) fault.List {
-	known := map[string]bool{}
-	add := func(d *Def) {
-		for _, a := range d.Attrs {
-			known[a.Name] = true
-		}
-	}
-	add(def)
-	if forward, ok := Lookup(strings.TrimSuffix(op.Type, "_grad")); ok {
-		add(forward)
-	}
+	forward, hasForward := Lookup(strings.TrimSuffix(op.Type, "_grad"))
 	var faults fault.List
 	for _, name := range slices.Sorted(maps.Keys(op.Attrs)) {
-		if known[name] || ignoredAttrs[name] || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "__") {
+		if def.hasAttr(name) || hasForward && forward.hasAttr(name) || ignoredAttrs[name] || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "__") {
 			continue
 		}
 		faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Got: "attribute " + fault.Quote(name), Want: "one of those that `edl show ops " + op.Type + "` lists"})
 	}
 	return faults
+}
+
+func (d *Def) hasAttr(name string) bool {
+	return slices.ContainsFunc(d.Attrs, func(a Attr) bool { return a.Name == name })
 }

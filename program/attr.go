@@ -158,8 +158,16 @@ func (op *Op) SubBlock(name string) (BlockIndex, bool) {
 
 // SubBlocks returns every block that the op refers to through BLOCK and BLOCKS attributes, in the order of attribute names.
 func (op *Op) SubBlocks() []BlockIndex {
+	var names []string
+	for name, a := range op.Attrs {
+		switch a.(type) {
+		case BlockIndex, []BlockIndex:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	var all []BlockIndex
-	for _, name := range sortedKeys(op.Attrs) {
+	for _, name := range names {
 		switch v := op.Attrs[name].(type) {
 		case BlockIndex:
 			all = append(all, v)
