@@ -31,12 +31,10 @@ func elementwise(opType string, x, y Variable, opts []Option) Variable {
 	return l.result(l.activate(l.op(opType, In{"X": {x}, "Y": {y}}, Attrs{"axis": l.axis}, "Out")))
 }
 
-// LessThan is x < y as booleans. No gradient flows through it.
-//
-// Options: Axis, Name.
+// LessThan is x < y as booleans, for x and y of the same dims. No gradient flows through it.
 func LessThan(x, y Variable, opts ...Option) Variable {
-	l := start("less_than", opts, []string{"Axis"}, x, y)
-	return l.result(l.op("less_than", In{"X": {x}, "Y": {y}}, Attrs{"axis": l.axis}, "Out"))
+	l := start("less_than", opts, nil, x, y)
+	return l.result(l.op("less_than", In{"X": {x}, "Y": {y}}, nil, "Out"))
 }
 
 // Sums adds variables of one shape.

@@ -21,9 +21,6 @@ func ReduceMean(x Variable, opts ...Option) Variable { return reduce("reduce_mea
 // ReduceMax takes the largest element of x along axes. Options as ReduceSum.
 func ReduceMax(x Variable, opts ...Option) Variable { return reduce("reduce_max", x, opts) }
 
-// ReduceMin takes the smallest element of x along axes. Options as ReduceSum.
-func ReduceMin(x Variable, opts ...Option) Variable { return reduce("reduce_min", x, opts) }
-
 func reduce(opType string, x Variable, opts []Option) Variable {
 	l := start(opType, opts, []string{"Axes", "KeepDims"}, x)
 	attrs := Attrs{"reduce_all": len(l.axes) == 0, "keep_dim": l.keepDims}

@@ -2,6 +2,8 @@ package ops
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/program"
 )
@@ -42,12 +44,18 @@ func gradNames(names []string, exists func(string) bool) []string {
 	return out
 }
 
-// GradOp starts an op of the gradient with the forward op's attributes.
+// GradOp starts an op of the gradient with the forward op's attributes: all of them for the forward op's own gradient, which
+// may read any, and for another op those that it has.
 func (g *Grad) GradOp(opType string) *program.Op {
 	op := &program.Op{Type: opType, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{}}
 	maps.Copy(op.Attrs, g.op.Attrs)
 	delete(op.Attrs, program.AttrRole)
 	delete(op.Attrs, program.AttrRoleVar)
+	if def, ok := Lookup(opType); ok && opType != g.op.Type+"_grad" {
+		maps.DeleteFunc(op.Attrs, func(name string, _ program.Attr) bool {
+			return !strings.HasPrefix(name, "op_") && !slices.ContainsFunc(def.Attrs, func(a Attr) bool { return a.Name == name })
+		})
+	}
 	return op
 }
 

@@ -79,8 +79,7 @@ func TestBookModelsLearn(t *testing.T) {
 		}},
 		{"click-through rate", 40, 0.2, executor.Feed{"dense": numbers(12, 5), "user": classes(12, 7), "page": classes(12, 5), "click": numbers(12, 1)}, func(m *layers.Model) {
 			dense, click := layers.Data(m, "dense", layers.Dims(5)), layers.Data(m, "click", layers.Dims(1))
-			zero := layers.FillConstant(m, 0, []int64{1})
-			label := layers.Cast(layers.LessThan(click, zero), tensor.Float32)
+			label := layers.Scale(layers.Sign(click), 0.5, 0.5)
 			sparse := layers.Param(layers.ParamAttr{Name: "features", Regularizer: layers.L1(1e-5)})
 			user, page := layers.Embedding(ids(m, "user"), 10, 4, sparse), layers.Embedding(ids(m, "page"), 10, 4, sparse)
 			h := layers.FC(layers.Concat([]layers.Variable{dense, user, page}, 1), 16, layers.Act("relu"))

@@ -67,7 +67,7 @@ func ExampleByGlobalNorm() {
 	m, loss := line()
 	optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5)), optimizer.Regularize(layers.L2(0.1))).Minimize(loss)
 	train(m, 400)
-	// Output: y = 2.82 x + 0.99
+	// Output: y = 2.90 x + 1.00
 }
 
 // An update rule is built from layers, one parameter at a time. This one is gradient descent whose step shrinks where
