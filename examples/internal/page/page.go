@@ -1,0 +1,64 @@
+// Package page is what the examples share: the flag -out, files, and the commands that are printed at the end. What an example is about
+// stands in its own main.go.
+package page
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/program"
+)
+
+// Main parses the flags and lets write fill the directory of -out.
+func Main(write func(out string) error) {
+	out := flag.String("out", ".", "directory to write to")
+	flag.Parse()
+	if err := write(*out); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Save writes a program that build returns to a file in out, which is made if need be.
+func Save(out, name string, build func() (*program.Program, error)) error {
+	p, err := build()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	return p.Save(filepath.Join(out, name))
+}
+
+// Dataset lets fill write the records of a dataset in out.
+func Dataset(out, name string, fill func(dataset.RecordWriter) error) error {
+	w, err := dataset.CreateShards(out, name, 2, recordio.Options{ChunkRecords: 256})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := fill(w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// Commands prints what trains the program in out, on one machine and on many.
+func Commands(out, flags string) {
+	run := fmt.Sprintf("edl run %s --data train='%s' %s --save %s", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"), flags, filepath.Join(out, "model"))
+	fmt.Println("train it on this machine:")
+	fmt.Println("  " + run)
+	fmt.Println("train it on a cluster of processes:")
+	fmt.Println("  " + run + " --remote --trainers 2 --pservers 2")
+}
+
+// Evaluation prints what tests the saved parameters.
+func Evaluation(out, fetch string) {
+	fmt.Println("test what it learned:")
+	fmt.Printf("  edl run %s --data test='%s' --params %s --fetch %s\n", filepath.Join(out, "test.pb"), filepath.Join(out, "test-*"), filepath.Join(out, "model"), fetch)
+}
