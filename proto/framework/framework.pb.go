@@ -16,7 +16,7 @@
 //   - D (2.0 onward): blocks, version, op_version_map
 //
 // Files from before 2018-02-15 number VarDesc's fields differently and decode
-// here without an error but wrongly; package program recognises and converts
+// here without an error but wrongly; package program recognises and refuses
 // them. Text dumps of generation B call legacy_version "version".
 //
 // Fluid marks many fields `required`. Here they are `optional`, and the comment
