@@ -149,3 +149,12 @@ func TestLaw(t *testing.T) {
 		})
 	}
 }
+
+// A server may hold nothing but forward state, whose initial value it must still compute.
+func TestLawOfForwardState(t *testing.T) {
+	for _, trainers := range []int{1, 3} {
+		if err := checkLaw(t, batchNorm(t), transpiler.Config{Trainers: trainers, PServers: 9}); err != nil {
+			t.Errorf("%d trainers: %v", trainers, err)
+		}
+	}
+}

@@ -24,9 +24,16 @@ type gradient struct {
 	merge ops.Merge
 }
 
-// op returns the listen_and_serv op; held are the variables that outlive a round.
+// op returns the listen_and_serv op; held are the variables that outlive a round. They are its inputs too, so that they must have values
+// before it runs, also those that no block reads.
 func (s *service) op(mode Mode, held []heldVar) *program.Op {
 	op := newOp("listen_and_serv", program.RoleRPC, "", nil, nil)
+	if len(held) > 0 {
+		op.Inputs = slots{"X": nil}
+		for _, h := range held {
+			op.Inputs["X"] = append(op.Inputs["X"], h.at.Name)
+		}
+	}
 	op.SetAttr("endpoint", comm.Address(s.server))
 	op.SetAttr("pserver_id", int32(s.server))
 	op.SetAttr("sync_mode", mode == Sync)
