@@ -7,11 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
-	"github.com/edl-go/edl/proto/framework"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -94,15 +91,6 @@ func decode(tb testing.TB, data []byte) *program.Program {
 		tb.Fatal(err)
 	}
 	return p
-}
-
-func marshal(tb testing.TB, desc *framework.ProgramDesc) []byte {
-	tb.Helper()
-	data, err := proto.Marshal(desc)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return data
 }
 
 // requireFault demands an error of a kind whose message holds all the words.
