@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -130,7 +131,7 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 		case <-stop:
 		}
 	}()
-	return ctx, func() { close(stop); cancel(nil) }
+	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
 }
 
 // fenced returns the loss of the lease as the error, when that is why a role ended.
