@@ -127,3 +127,17 @@ func TestBlocksSayWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestServingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	serve := func(ctx context.Context, _ ops.BlockRunner) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	l := executor.New(executor.WithServer(server{serve}), executor.WithStage(program.StagePServer))
+	defer l.Close()
+	if _, err := l.Run(ctx, pserver(), nil); !errors.Is(err, fault.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -75,6 +75,11 @@ func attr(h *maphash.Hash, value program.Attr) {
 	case string:
 		number(h, 5)
 		text(h, v)
+	case []string:
+		number(h, 6, int64(len(v)))
+		for _, s := range v {
+			text(h, s)
+		}
 	default:
 		text(h, fmt.Sprintf("%T%v", value, value))
 	}

@@ -54,8 +54,9 @@ func (c *compiler) newSpace(n int) span {
 	return span{space: c.spaces, to: max(n, 1)}
 }
 
-// isUpdate reports whether an op changes parameters or speaks to other machines: everything before the first such op can be computed
-// again.
+// isUpdate reports whether an op changes parameters, speaks to other machines or saves: everything before the first such op can be
+// computed again.
 func isUpdate(op *program.Op, def *ops.Def) bool {
-	return op.Role().Has(program.RoleOptimize) || def.Class == ops.Dist || def.Class == ops.Serve || def.Class == ops.FileIO
+	saves := def.Class == ops.FileIO && len(op.OutputNames()) == 0
+	return op.Role().Has(program.RoleOptimize) || def.Class == ops.Dist || def.Class == ops.Serve || saves
 }

@@ -1,0 +1,76 @@
+package executor
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/edl-go/edl/executor/internal/plan"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func TestCacheKeepsThePlansThatWereUsedLast(t *testing.T) {
+	var c planCache
+	key := func(i int) planKey { return planKey{request: fmt.Sprint(i)} }
+	plans := make([]*plan.Plan, cachedPlans+2)
+	for i := range plans {
+		plans[i] = &plan.Plan{}
+		c.put(key(i), plans[i])
+		if c.get(key(0)) != plans[0] {
+			t.Fatalf("the plan that is used all the time is gone after %d others", i)
+		}
+	}
+	if len(c.entries) != cachedPlans {
+		t.Errorf("%d plans", len(c.entries))
+	}
+	if c.get(key(1)) != nil || c.get(key(2)) != nil {
+		t.Error("the plans that were not used are still there")
+	}
+	if last := len(plans) - 1; c.get(key(last)) != plans[last] {
+		t.Error("the last plan is gone")
+	}
+}
+
+func TestFingerprintSeesWhatAPlanDependsOn(t *testing.T) {
+	build := func() (*program.Program, *program.Op) {
+		p := program.New()
+		p.Global().EnsureVar(program.Var{Name: "x", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 2}})
+		op := p.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Out": {"x"}},
+			Attrs: map[string]program.Attr{"scale": float32(2), "bias": float32(1), "names": []string{"a", "b"}}})
+		return p, op
+	}
+	original, _ := build()
+	same, op := build()
+	op.SetSite("elsewhere.go:1")
+	if fingerprint(same) != fingerprint(original) {
+		t.Error("the line of user code counts")
+	}
+	for name, change := range map[string]func(p *program.Program, op *program.Op){
+		"an attribute":        func(_ *program.Program, op *program.Op) { op.SetAttr("scale", float32(3)) },
+		"a type of attribute": func(_ *program.Program, op *program.Op) { op.SetAttr("scale", float64(2)) },
+		"a list":              func(_ *program.Program, op *program.Op) { op.SetAttr("names", []string{"a b"}) },
+		"attributes swapped": func(_ *program.Program, op *program.Op) {
+			op.SetAttr("scale", float32(1))
+			op.SetAttr("bias", float32(2))
+		},
+		"an argument": func(_ *program.Program, op *program.Op) { op.Inputs["X"] = []string{"y"} },
+		"a type":      func(_ *program.Program, op *program.Op) { op.Type = "tanh" },
+		"an op":       func(p *program.Program, op *program.Op) { p.Global().Append(op.Clone()) },
+		"a block":     func(p *program.Program, _ *program.Op) { p.NewBlock(p.Global()) },
+		"a variable":  func(p *program.Program, _ *program.Op) { p.Global().EnsureVar(program.Var{Name: "z"}) },
+		"dims": func(p *program.Program, _ *program.Op) {
+			v, _ := p.Global().Var("x")
+			v.Dims[0] = 2
+		},
+		"persistence": func(p *program.Program, _ *program.Op) {
+			v, _ := p.Global().Var("x")
+			v.Persistable = true
+		},
+	} {
+		changed, op := build()
+		change(changed, op)
+		if fingerprint(changed) == fingerprint(original) {
+			t.Errorf("%s does not count", name)
+		}
+	}
+}
