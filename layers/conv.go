@@ -45,7 +45,8 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 	}
 	channels := x.v.Dims[1]
 	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
+		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(),
+			Got: fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
 			Want: "a divisor of both"})
 	}
 	side := l.windowOr(size)

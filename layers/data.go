@@ -36,13 +36,15 @@ func (l *layer) data(name string) Variable {
 		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: "an empty name", Want: "the name by which the variable is fed"})
 	}
 	if slices.ContainsFunc(l.dims, func(d int64) bool { return d < program.Unknown || d == 0 }) {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("dims %v", l.dims), Want: "extents of at least 1, or -1 where open"})
+		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: name,
+			Got: fmt.Sprintf("dims %v", l.dims), Want: "extents of at least 1, or -1 where open"})
 	}
 	dims := l.dims
 	if !l.noBatch {
 		dims = append([]int64{program.Unknown}, dims...)
 	}
-	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims, StopGradient: true, NeedCheckFeed: true})
+	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims,
+		StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
 		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a name that is taken", Want: "a free name"})
 	}

@@ -22,7 +22,8 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 		return l.fail()
 	}
 	if ids.DType() != tensor.Int64 {
-		return l.mistake(&fault.Fault{Kind: fault.TypeMismatch, Variable: ids.Name(), Got: fmt.Sprintf("ids %v", ids), Want: "int64", Hint: "declare them with layers.DType(tensor.Int64)"})
+		return l.mistake(&fault.Fault{Kind: fault.TypeMismatch, Variable: ids.Name(),
+			Got: fmt.Sprintf("ids %v", ids), Want: "int64", Hint: "declare them with layers.DType(tensor.Int64)"})
 	}
 	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
 	return l.result(l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, Attrs{"padding_idx": l.padID}, "Out"))

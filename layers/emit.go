@@ -71,7 +71,8 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 			}
 			v, ok := b.Find(name)
 			if !ok {
-				return &fault.Fault{Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(), Got: "a name that no block declares", Want: "a declared variable"}
+				return &fault.Fault{Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(),
+					Got: "a name that no block declares", Want: "a declared variable"}
 			}
 			inferred := shapes.Outs(slot)[i]
 			if v.Kind == untyped {

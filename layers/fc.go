@@ -26,7 +26,8 @@ func FCs(xs []Variable, size int64, opts ...Option) Variable {
 			return l.fail()
 		}
 		if l.flatten < 1 || l.flatten >= x.rank() {
-			return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(), Got: x.String(), Want: fmt.Sprintf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)})
+			return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(),
+				Got: x.String(), Want: fmt.Sprintf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)})
 		}
 		attr := l.param
 		if i > 0 {

@@ -33,7 +33,8 @@ func CrossEntropy(probabilities, label Variable, opts ...Option) Variable {
 // Options: SoftLabel, IgnoreIndex, Name (of the loss).
 func SoftmaxWithCrossEntropy(logits, label Variable, opts ...Option) (loss, probabilities Variable) {
 	l := start("softmax_with_cross_entropy", opts, []string{"SoftLabel", "IgnoreIndex"}, logits, label)
-	out := l.multi("softmax_with_cross_entropy", In{"Logits": {logits}, "Label": {label}}, Attrs{"soft_label": l.softLabel, "ignore_index": l.ignore}, "Softmax", "Loss")
+	out := l.multi("softmax_with_cross_entropy", In{"Logits": {logits}, "Label": {label}},
+		Attrs{"soft_label": l.softLabel, "ignore_index": l.ignore}, "Softmax", "Loss")
 	return l.result(out[1]), out[0]
 }
 

@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"slices"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -45,15 +47,16 @@ func (m *Model) Program() (*program.Program, error) {
 // incomplete or faulty; users want Program.
 func (m *Model) Building() *program.Program { return m.main }
 
-// Failed reports whether a mistake was noted.
-func (m *Model) Failed() bool { return len(m.mistakes) > 0 }
-
-// Report notes a mistake. A fault without a site gets the line of user code that is being executed.
+// Report notes a mistake. A fault without a site gets the line of user code that is being executed. The same mistake for
+// several parameters, as a wrong update rule makes it, is noted once.
 func (m *Model) Report(f *fault.Fault) {
 	if f.Site == "" {
 		f.Site = site()
 	}
-	m.mistakes.Add(f)
+	text := f.Error()
+	if !slices.ContainsFunc(m.mistakes, func(noted *fault.Fault) bool { return noted.Error() == text }) {
+		m.mistakes.Add(f)
+	}
 }
 
 // Variable returns a variable of the program by name.

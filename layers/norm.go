@@ -51,7 +51,8 @@ func LayerNorm(x Variable, opts ...Option) Variable {
 		return l.fail()
 	}
 	if l.beginNorm < 1 || l.beginNorm >= x.rank() {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(), Got: x.String(), Want: fmt.Sprintf("a rank above BeginNormAxis = %d, which is at least 1", l.beginNorm)})
+		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(),
+			Got: x.String(), Want: fmt.Sprintf("a rank above BeginNormAxis = %d, which is at least 1", l.beginNorm)})
 	}
 	size := []int64{ops.Product(x.v.Dims[l.beginNorm:])}
 	in := In{"X": {x}, "Scale": {l.parameter("w", l.param, x.DType(), size, Constant(1))}}

@@ -35,7 +35,8 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	l := opLayer(m, opType, in)
 	def, ok := ops.Lookup(opType)
 	if !ok && !l.failed {
-		l.mistake(&fault.Fault{Kind: fault.Unsupported, Op: opType, Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"})
+		l.mistake(&fault.Fault{Kind: fault.Unsupported, Op: opType,
+			Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"})
 	}
 	if l.failed {
 		return Outputs{model: m}
@@ -59,7 +60,7 @@ func OpInto(m *Model, opType string, in In, attrs Attrs, out In) Outputs {
 // prefix.tmp_0 and so on. Each must be written before it is read.
 func NewVariables(m *Model, prefix string, n int) []Variable {
 	l := begin(m, prefix, nil)
-	vs := make([]Variable, n)
+	vs := make([]Variable, max(n, 0))
 	for i := range vs {
 		vs[i] = l.temporary()
 	}
@@ -77,8 +78,13 @@ func opLayer(m *Model, opType string, slots ...In) *layer {
 		return begin(m, opType, nil)
 	}
 	l := start(opType, nil, nil, all...)
-	if !l.failed && l.model != m {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: all[0].Name(), Got: "a variable of another model", Want: "inputs of the model that the op is appended to"})
+	if l.model != m && m != nil {
+		l.model = m
+		if l.failed {
+			return l
+		}
+		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: all[0].Name(),
+			Got: "a variable of another model", Want: "variables of the model that the op is appended to"})
 	}
 	return l
 }

@@ -14,15 +14,17 @@ import (
 // gradients, in the given order. The gradient of x is called x@GRAD. A model has one backward pass.
 func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 	m := loss.Model()
-	if !loss.OK() || m.Failed() {
+	if !loss.OK() {
 		return nil
 	}
 	if ops.Product(loss.Dims()) != 1 {
-		m.Report(&fault.Fault{Kind: fault.ShapeMismatch, Variable: loss.Name(), Got: fmt.Sprintf("a loss %v", loss), Want: "one element", Hint: "take its layers.Mean"})
+		m.Report(&fault.Fault{Kind: fault.ShapeMismatch, Variable: loss.Name(),
+			Got: fmt.Sprintf("a loss %v", loss), Want: "one element", Hint: "take its layers.Mean"})
 		return nil
 	}
 	if _, again := m.Variable(program.GradName(loss.Name())); again {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: loss.Name(), Got: "a second backward pass", Want: "one per model", Hint: "add the losses and minimize the sum"})
+		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: loss.Name(),
+			Got: "a second backward pass", Want: "one per model", Hint: "add the losses and minimize the sum"})
 		return nil
 	}
 	if len(wrt) == 0 {

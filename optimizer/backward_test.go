@@ -1,6 +1,7 @@
 package optimizer_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -138,6 +139,12 @@ func TestMistakesInTraining(t *testing.T) {
 		{"unknown option", func(m *layers.Model, x layers.Variable) {
 			optimizer.SGD(1, optimizer.Nesterov()).Minimize(layers.Mean(layers.FC(x, 1)))
 		}, "option Nesterov"},
+		{"rate", func(m *layers.Model, x layers.Variable) {
+			optimizer.SGD(math.Inf(1)).Minimize(layers.Mean(layers.FC(x, 1)))
+		}, "learning rate +Inf"},
+		{"rule with a mistake", func(m *layers.Model, x layers.Variable) {
+			optimizer.Custom(1, func(u *optimizer.Update) { layers.Scale(u.Rate, 1, 0, layers.IsTest()) }).Minimize(layers.Mean(layers.FC(x, 1)))
+		}, "option IsTest"},
 		{"no rule", func(m *layers.Model, x layers.Variable) {
 			optimizer.Custom(1, nil).Minimize(layers.Mean(layers.FC(x, 1)))
 		}, "no rule"},
@@ -147,7 +154,7 @@ func TestMistakesInTraining(t *testing.T) {
 			m := layers.NewModel()
 			c.build(m, layers.Data(m, "x", layers.Dims(3)))
 			_, err := m.Program()
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "optimizer/backward_test.go:") {
+			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "optimizer/backward_test.go:") {
 				t.Errorf("got %v, want one mistake at a line of this file that says %q", err, c.says)
 			}
 		})

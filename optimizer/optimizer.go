@@ -2,6 +2,7 @@ package optimizer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,14 +37,16 @@ func build[R Rate](rate R, name string, opts []Option, takes []string, rule func
 	takes = append([]string{"Regularize", "ClipGradients"}, takes...)
 	for _, opt := range opts {
 		if !slices.Contains(takes, opt.name) {
-			o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name, Got: "option " + opt.name, Want: "one of " + strings.Join(takes, ", "), Site: site()}
+			o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name,
+				Got: "option " + opt.name, Want: "one of " + strings.Join(takes, ", "), Site: site()}
 			continue
 		}
 		opt.set(&o.settings)
 	}
 	o.rule = rule(o.settings)
 	if o.rule == nil {
-		o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name, Got: "no rule", Want: "a function that builds an update", Site: site()}
+		o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name,
+			Got: "no rule", Want: "a function that builds an update", Site: site()}
 	}
 	return o
 }
@@ -51,6 +54,10 @@ func build[R Rate](rate R, name string, opts []Option, takes []string, rule func
 // Minimize appends the backward pass of loss and the updates of the given parameters, all trainable ones when none is given.
 // It returns the parameters with their gradients as the backward pass computed them.
 func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable) []Pair {
+	if o.mistake != nil && loss.Model() != nil {
+		loss.Model().Report(o.mistake)
+		return nil
+	}
 	pairs := AppendBackward(loss, parameters...)
 	o.Apply(pairs)
 	return pairs
@@ -134,6 +141,10 @@ func sourceOf[R Rate](rate R) source {
 // build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so
 // that it can be changed by feeding or loading.
 func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
+	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
+		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a learning rate %v", s.constant), Want: "a finite number"})
+		return layers.Variable{}
+	}
 	if s.schedule == nil {
 		return m.State(m.UniqueName("learning_rate"), dtype, []int64{1}, layers.Constant(s.constant))
 	}

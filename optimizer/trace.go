@@ -15,7 +15,8 @@ func (b *backward) trace(wrt []layers.Variable) bool {
 	b.wanted = map[string]bool{}
 	for _, v := range wrt {
 		if v.Model() != b.model || !v.OK() {
-			b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name(), Got: "a variable of another model", Want: "variables of the model of the loss"})
+			b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name(),
+				Got: "a variable of another model", Want: "variables of the model of the loss"})
 			return false
 		}
 		b.wanted[v.Name()] = true
@@ -40,7 +41,8 @@ func (b *backward) trace(wrt []layers.Variable) bool {
 		}
 	}
 	if !b.wanted[b.loss] {
-		b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: b.loss, Got: "a loss that depends on no trainable parameter", Want: "at least one between the data and the loss"})
+		b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: b.loss,
+			Got: "a loss that depends on no trainable parameter", Want: "at least one between the data and the loss"})
 		return false
 	}
 	return true
