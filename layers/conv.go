@@ -46,13 +46,14 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 	channels := x.v.Dims[1]
 	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
 		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(),
-			Got: fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
+			Got:  fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
 			Want: "a divisor of both"})
 	}
 	side := l.windowOr(size)
 	deviation := math.Sqrt(2 / float64(side[0]*side[1]*channels))
 	w := l.parameter("w", l.param, x.DType(), []int64{filters, channels / int64(l.groups), side[0], side[1]}, Normal(0, deviation))
-	y := l.op("conv2d", In{"Input": {x}, "Filter": {w}}, Attrs{"strides": l.stride, "paddings": l.padding, "dilations": l.dilation, "groups": l.groups}, "Output")
+	y := l.op("conv2d", In{"Input": {x}, "Filter": {w}},
+		Attrs{"strides": l.stride, "paddings": l.padding, "dilations": l.dilation, "groups": l.groups}, "Output")
 	return l.result(l.activate(l.addBias(y, 1)))
 }
 
