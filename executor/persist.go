@@ -1,16 +1,11 @@
 package executor
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -113,50 +108,4 @@ func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 		values = append(values, namedTensor{name, t})
 	}
 	return values, nil
-}
-
-// load reads the next stream as variable name of p.
-func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
-	t, err := r.next()
-	if err != nil {
-		return ofVariable(name, err)
-	}
-	declared, _ := p.Global().Var(name)
-	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: t.String() + " in the file", Want: ops.MetaOf(declared).String()}
-	}
-	return s.Set(name, t)
-}
-
-// ofVariable adds the variable to a fault.
-func ofVariable(name string, err error) error {
-	var f *fault.Fault
-	if !errors.As(err, &f) {
-		return &fault.Fault{Kind: fault.Internal, Variable: name, Err: err}
-	}
-	c := *f
-	c.Variable = name
-	return &c
-}
-
-// A tensorReader reads the streams of one file in order.
-type tensorReader struct {
-	r     *bufio.Reader
-	count int
-}
-
-func (r *tensorReader) next() (*tensor.Tensor, error) {
-	if _, err := r.r.Peek(1); err == io.EOF {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("a file of %d tensors", r.count), Want: "more"}
-	}
-	r.count++
-	return tensor.Read(r.r, tensor.Limits{})
-}
-
-// end fails when bytes remain: then the file belongs to another program.
-func (r *tensorReader) end() error {
-	if _, err := r.r.Peek(1); err != io.EOF {
-		return &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("bytes behind %d tensors", r.count), Want: "the end of the file", Hint: "the file belongs to a program with other variables"}
-	}
-	return nil
 }

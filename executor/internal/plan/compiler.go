@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -52,11 +51,4 @@ func (a span) overlaps(b span) bool { return a.space == b.space && a.from < b.to
 func (c *compiler) newSpace(n int) span {
 	c.spaces++
 	return span{space: c.spaces, to: max(n, 1)}
-}
-
-// isUpdate reports whether an op changes parameters, speaks to other machines or saves: everything before the first such op can be
-// computed again.
-func isUpdate(op *program.Op, def *ops.Def) bool {
-	saves := def.Class == ops.FileIO && len(op.OutputNames()) == 0
-	return op.Role().Has(program.RoleOptimize) || def.Class == ops.Dist || def.Class == ops.Serve || saves
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -38,64 +37,6 @@ func (c *compiler) infer() error {
 	}
 	c.findUpdate()
 	return nil
-}
-
-func (c *compiler) addFeed(name string) error {
-	declared, ok := c.Block.Find(name)
-	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a feed", Want: "the name of a variable of the program"}
-	}
-	meta := c.Feeds[name]
-	switch {
-	case declared.Kind != program.LoDTensor || declared.Persistable:
-		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed", Want: "a feed for a tensor that is not persistable"}
-	case declared.DType != meta.DType:
-		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
-	case !ops.Compatible(declared.Dims, meta.Dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
-	}
-	v := c.add(name, meta, fed)
-	v.writer, v.first, v.last = -1, -1, -1
-	return nil
-}
-
-// checkSources lists every variable that is read and has no value by then, at once.
-func (c *compiler) checkSources() error {
-	written, missing := map[string]bool{}, map[string]*program.Op{}
-	for _, op := range c.Block.Ops {
-		if border(op) {
-			continue
-		}
-		for _, name := range op.InputNames() {
-			if declared, ok := c.Block.Find(name); !ok || declared.Kind != program.LoDTensor || written[name] || missing[name] != nil {
-				continue
-			}
-			if _, isFed := c.Feeds[name]; isFed {
-				continue
-			}
-			if _, ok := c.Scope.Find(name); !ok {
-				missing[name] = op
-			}
-		}
-		for _, name := range op.OutputNames() {
-			written[name] = true
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(missing))
-	f := &fault.Fault{Kind: fault.NotFound, Got: "no value for " + strings.Join(names, ", "), Want: "a feed, or a value in the scope"}
-	if len(names) == 1 {
-		f.Variable, f.Op, f.Site = names[0], missing[names[0]].Type, missing[names[0]].Site()
-	}
-	return f
-}
-
-// border reports whether an op stands at the border of a program: what it puts out comes from outside.
-func border(op *program.Op) bool {
-	def, ok := ops.Lookup(op.Type)
-	return ok && (def.Class == ops.Feed || def.Class == ops.Read)
 }
 
 func (c *compiler) addStep(op *program.Op) error {
@@ -220,59 +161,9 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 	return meta, nil
 }
 
-// fetchUntouched finds the value of a fetched variable that no step touches.
-func (c *compiler) fetchUntouched(name string) error {
-	declared, ok := c.Block.Find(name)
-	if ok && declared.Kind == program.LoDTensor {
-		if t, found := c.Scope.Find(name); found {
-			v := c.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
-			v.first, v.last, v.writer = -1, -1, -1
-			return nil
-		}
-	}
-	got := "a variable that no op computes"
-	if !ok {
-		got = "a name that the program does not declare"
-	}
-	return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: got, Want: "a variable to fetch"}
-}
-
 func (c *compiler) add(name string, meta ops.Meta, where place) *variable {
 	v := &variable{name: name, meta: meta, place: where}
 	c.variables[name] = v
 	c.order = append(c.order, v)
 	return v
-}
-
-// findUpdate splits the steps and chooses what must be finite before the update: the loss and everything fetched.
-func (c *compiler) findUpdate() {
-	p := c.plan
-	p.update = len(p.steps)
-	for i := range p.steps {
-		if isUpdate(p.steps[i].op, p.steps[i].def) {
-			p.update = i
-			break
-		}
-	}
-	if !c.CheckFinite || !p.Trains() {
-		return
-	}
-	check := func(v *variable) {
-		if v.meta.DType.IsFloat() && v.place != fed && !slices.Contains(p.checks, v) {
-			p.checks = append(p.checks, v)
-		}
-	}
-	for i := range p.steps[:p.update] {
-		if role := p.steps[i].op.Role(); role.Has(program.RoleLoss) && !role.Has(program.RoleBackward) {
-			for _, v := range p.steps[i].writes {
-				if v.place == temporary && ops.Product(v.meta.Dims) == 1 {
-					v.place = own
-					check(v)
-				}
-			}
-		}
-	}
-	for _, name := range c.Fetch {
-		check(c.variables[name])
-	}
 }
