@@ -3,6 +3,8 @@ package remote
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +25,7 @@ type JobSpec = job.JobSpec
 // called from several goroutines; steps run one at a time.
 type Executor struct {
 	client   *Client
-	embedded *Embedded // nil when the listener is another's
+	embedded *Listener // nil when the listener is another's
 	spec     *JobSpec
 
 	mu      sync.Mutex
@@ -55,7 +57,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	e := &Executor{spec: proto.Clone(spec).(*JobSpec)}
 	if address == "" {
 		var err error
-		if e.embedded, err = StartEmbedded(ctx, options...); err != nil {
+		if e.embedded, err = Listen(ctx, options...); err != nil {
 			return nil, err
 		}
 		address = e.embedded.Address()
@@ -117,6 +119,9 @@ func (e *Executor) open(ctx context.Context, p *program.Program) error {
 	spec := proto.Clone(e.spec).(*JobSpec)
 	spec.Data = nil
 	if spec.Program, err = p.Encode(); err != nil {
+		return err
+	}
+	if err := absolute(&spec.Save, &spec.Params); err != nil {
 		return err
 	}
 	id, err := e.client.Submit(ctx, spec)
@@ -192,17 +197,41 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	}
 	spec.Data = nil
 	for _, name := range sortedNames(run.Data) {
-		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: run.Data[name]})
+		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name])}
+		for i := range binding.Globs {
+			if err := absolute(&binding.Globs[i]); err != nil {
+				return nil, err
+			}
+		}
+		spec.Data = append(spec.Data, binding)
 	}
 	if run.Passes > 0 {
 		spec.Passes = int32(run.Passes)
 	}
 	spec.Fetch, spec.Save, spec.Params = run.Fetch, run.Save, run.Params
+	if err := absolute(&spec.Save, &spec.Params); err != nil {
+		return nil, err
+	}
 	id, err := e.client.Submit(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	return &Job{ID: id, client: e.client, fetch: run.Fetch}, nil
+}
+
+// absolute makes paths mean the same in processes with other working directories.
+func absolute(paths ...*string) error {
+	for _, p := range paths {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fault.Wrap(fault.InvalidArgument, *p, err)
+		}
+		*p = abs
+	}
+	return nil
 }
 
 // Client returns the connection to the listener, for status and logs.

@@ -1,0 +1,207 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// An Option changes how a listener is started.
+type Option func(*listening)
+
+type listening struct {
+	address   string
+	launcher  launch.Launcher
+	processes bool // roles are processes, so they need etcd to find each other
+	etcd      []string
+	node      string
+	insecure  bool
+	version   string
+	log       *slog.Logger
+}
+
+// WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
+func WithAddress(address string) Option { return func(o *listening) { o.address = address } }
+
+// WithLauncher starts roles as launcher does. They find each other through etcd: the servers of WithEtcd, or one inside of this process. The
+// default is roles that are goroutines and share a store in memory.
+func WithLauncher(l launch.Launcher) Option { return func(o *listening) { o.launcher, o.processes = l, true } }
+
+// WithEtcd uses a real etcd cluster instead of one inside of this process.
+func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }
+
+// WithNode joins this listener to the nodes of the etcd cluster under an id, so that other listeners may start roles here.
+func WithNode(id string) Option { return func(o *listening) { o.node = id } }
+
+// WithoutSecurity allows an address that other machines reach, although nobody who connects is asked who he is.
+func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
+
+// WithVersion is what the listener says of itself.
+func WithVersion(version string) Option { return func(o *listening) { o.version = version } }
+
+// WithLogger reports what the listener does. The default is silence.
+func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
+
+// Listener is a listener of this process, with everything that its jobs need.
+type Listener struct {
+	manager *listen.Manager
+	address string
+	stop    context.CancelFunc
+	served  chan error
+	etcd    *cluster.Embedded
+	nodes   cluster.Registry
+	runDir  string
+	once    sync.Once
+	err     error
+}
+
+// stopGrace is how long calls in flight may take when a listener ends.
+const stopGrace = 2 * time.Second
+
+// Listen starts a listener. The caller ends it with Close.
+func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
+	o := listening{log: slog.New(slog.DiscardHandler), address: "127.0.0.1:0"}
+	for _, option := range options {
+		option(&o)
+	}
+	host, err := o.host()
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{served: make(chan error, 1), stop: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	config := listen.Config{Launcher: o.launcher, Host: host, Log: o.log}
+	if o.processes || len(o.etcd) > 0 {
+		err = l.findEtcd(ctx, &config, &o)
+	} else {
+		shareMemory(&config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.manager = listen.NewManager(config)
+	port, err := wire.Listen(ctx, o.address)
+	if err != nil {
+		return nil, err
+	}
+	l.address = port.Addr().String()
+	service := wire.NewServer()
+	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
+	if o.node != "" {
+		server.Local = o.launcher
+	}
+	rpc.RegisterListenerServer(service, server)
+	serving, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
+	return l, l.join(ctx, &o)
+}
+
+// host returns the host that roles listen on, and refuses one that other machines reach unless the user insists: whoever reaches a listener can
+// run programs on it.
+func (o *listening) host() (string, error) {
+	host, _, err := net.SplitHostPort(o.address)
+	if err != nil {
+		return "", fault.Wrap(fault.InvalidArgument, "listen on "+o.address, err)
+	}
+	ip := net.ParseIP(host)
+	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", &fault.Fault{Kind: fault.InvalidArgument, Where: "listen on " + o.address, Got: "an address that other machines reach", Want: "a loopback address, such as 127.0.0.1:7164",
+			Hint: "a listener does not ask who connects; in a closed network, say --insecure"}
+	}
+	return host, nil
+}
+
+// join announces the listener to the other nodes.
+func (l *Listener) join(ctx context.Context, o *listening) error {
+	if o.node == "" {
+		return nil
+	}
+	if len(o.etcd) == 0 {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "a node without a cluster to join", Want: "the endpoints of its etcd"}
+	}
+	var err error
+	if l.nodes, err = cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("node-" + o.node), Log: o.log}); err != nil {
+		return err
+	}
+	_, err = l.nodes.RegisterNode(ctx, o.node, l.address)
+	return err
+}
+
+// findEtcd makes the store that processes share, in a run directory that the last of them removes, unless the user has one.
+func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *listening) (err error) {
+	if l.runDir, err = launch.MakeRunDir(""); err != nil {
+		return err
+	}
+	config.RunDir, config.Etcd = l.runDir, o.etcd
+	if len(o.etcd) == 0 {
+		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log); err != nil {
+			return err
+		}
+		config.Etcd = l.etcd.Endpoints()
+	}
+	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Log: o.log})
+	}
+	return nil
+}
+
+// shareMemory makes roles goroutines of this process.
+func shareMemory(config *listen.Config) {
+	store := cluster.NewMemory()
+	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
+	if config.Launcher == nil {
+		config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+			registry, err := store.Open(spec.Prefix)
+			if err != nil {
+				return err
+			}
+			defer registry.Close()
+			return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+		})
+	}
+}
+
+// Address is where the listener listens.
+func (l *Listener) Address() string { return l.address }
+
+// Close stops every job, ends the listener, and removes what it has made.
+func (l *Listener) Close() error {
+	l.once.Do(func() {
+		if l.manager != nil {
+			l.err = l.manager.Close()
+		}
+		if l.nodes != nil {
+			l.err = errors.Join(l.err, l.nodes.Close())
+		}
+		l.stop()
+		if l.address != "" {
+			l.err = errors.Join(l.err, <-l.served)
+		}
+		if l.etcd != nil {
+			l.err = errors.Join(l.err, l.etcd.Close())
+		}
+		if l.runDir != "" {
+			l.err = errors.Join(l.err, launch.RemoveRunDir(l.runDir))
+		}
+	})
+	return l.err
+}
