@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/proto/job"
+)
+
+// home is a store that the suite runs over. Each test has a job of its own.
+type home struct {
+	*testing.T
+	handle func(prefix string, lease time.Duration) (Registry, error)
+	end    func(prefix string, m Member) // ends the member's lease
+	prefix string
+}
+
+// Leases of the suite: one that no stall of the machine ends, and one whose loss a member notices soon.
+const (
+	longLease  = time.Minute
+	shortLease = 3 * time.Second
+)
+
+func (h *home) open() Registry { return h.openAt(h.prefix, longLease) }
+
+func (h *home) openAt(prefix string, lease time.Duration) Registry {
+	h.Helper()
+	r, err := h.handle(prefix, lease)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// view returns the keys of the job.
+func (h *home) view() view {
+	h.Helper()
+	r := h.open().(*registry)
+	v, err := r.look(h.Context(), h.prefix+"/")
+	if err != nil {
+		h.Fatal(err)
+	}
+	return v
+}
+
+func (h *home) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// member unwraps what a claim returned.
+func (h *home) member(m Membership, err error) Membership {
+	h.Helper()
+	h.ok(err)
+	return m
+}
+
+var (
+	server0     = Member{Role: job.Role_PSERVER}
+	trainer0    = Member{Role: job.Role_TRAINER}
+	coordinator = Member{Role: job.Role_COORDINATOR}
+)
+
+func TestRegistry(t *testing.T) {
+	server := embedded(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	memory := NewMemory()
+	homes := map[string]home{
+		"memory": {
+			handle: func(prefix string, _ time.Duration) (Registry, error) { return memory.Open(prefix) },
+			end:    memory.Expire,
+		},
+		"etcd": {
+			handle: func(prefix string, lease time.Duration) (Registry, error) {
+				return Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: lease})
+			},
+			end: func(prefix string, m Member) { endLease(t, client, prefix+memberKey(m)) },
+		},
+	}
+	for name, h := range homes {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range suite {
+				t.Run(c.name, func(t *testing.T) {
+					mine := h
+					mine.T, mine.prefix = t, Prefix(c.job)
+					c.test(&mine)
+				})
+			}
+		})
+	}
+}
+
+func endLease(t *testing.T, client *clientv3.Client, key string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := client.Get(ctx, key)
+	if err != nil || len(r.Kvs) != 1 {
+		t.Fatalf("%s: %v, %v", key, r, err)
+	}
+	if _, err := client.Revoke(ctx, clientv3.LeaseID(r.Kvs[0].Lease)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var suite = []struct {
+	name, job string
+	test      func(*home)
+}{
+	{"the number of servers outlives who said it", "desired", testDesired},
+	{"servers claim indexes", "claim", testClaim},
+	{"servers claim any index at once", "any", testClaimAny},
+	{"addresses are waited for", "servers", testServers},
+	{"a wait that ends names what is missing", "missing", testMissing},
+	{"one coordinator at a time", "lead", testLead},
+	{"a coordinator that lost its lease changes nothing", "fenced", testFenced},
+	{"lost members are reported", "lost", testLost},
+	{"past losses are reported", "past", testPastLosses},
+	{"nodes", "some", testNodes},
+	{"jobs do not meet", "near", testJobsApart},
+	{"a closed handle", "closed", testClosed},
+	{"keys are those of the founding documents", "keys", testKeys},
+	{"arguments out of range", "range", testRange},
+}

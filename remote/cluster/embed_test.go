@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/edl-go/edl/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds waits that end at once unless something is broken.
+const patience = time.Minute
+
+func embedded(t *testing.T) *Embedded {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	server, err := Embed(ctx, filepath.Join(t.TempDir(), "etcd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// The server may end before its clients, though they watch and renew.
+func TestEmbeddedEndsBeforeItsClients(t *testing.T) {
+	server := embedded(t)
+	r, err := Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: Prefix("digits")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := r.ClaimServer(t.Context(), 0, "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := r.Lost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-held.Done()
+	if m, more := <-lost; more {
+		t.Fatalf("%v counts as lost though the store is gone", m)
+	}
+}
+
+func TestEmbedRefuses(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Embed(ctx, t.TempDir(), nil); !errors.Is(err, fault.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if _, err := Embed(t.Context(), "/dev/null/etcd", nil); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		kind   fault.Kind
+	}{
+		{"no endpoints", Config{Prefix: "/edl/a"}, fault.InvalidArgument},
+		{"no prefix", Config{Endpoints: []string{"127.0.0.1:1"}}, fault.InvalidArgument},
+		{"keys of nodes", Config{Endpoints: []string{"127.0.0.1:1"}, Prefix: "/edl/nodes"}, fault.InvalidArgument},
+		{"odd prefix", Config{Endpoints: []string{"127.0.0.1:1"}, Prefix: "/edl/a//b"}, fault.InvalidArgument},
+	} {
+		if _, err := Open(t.Context(), c.config); !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Config{Endpoints: []string{"127.0.0.1:1"}, Prefix: "/edl/a"}); !errors.Is(err, fault.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// DefaultLease is the lease of a member when Config names none.
+const DefaultLease = 5 * time.Second
+
+const (
+	requestTimeout = 10 * time.Second       // of one request, whatever the caller's context allows
+	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again
+)
+
+// Config says where a registry is.
+type Config struct {
+	Endpoints []string      // of etcd
+	Prefix    string        // of the job's keys; see Prefix
+	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
+	TLS       *tls.Config   // nil: plain text
+	User      string        // empty: no authentication
+	Password  string
+	Log       *slog.Logger // nil: discarded
+}
+
+// Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any case.
+func Open(ctx context.Context, c Config) (Registry, error) {
+	if err := checkPrefix(c.Prefix); err != nil {
+		return nil, err
+	}
+	if len(c.Endpoints) == 0 {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "no endpoint of etcd"}
+	}
+	if c.Lease <= 0 {
+		c.Lease = DefaultLease
+	}
+	where := "etcd at " + strings.Join(c.Endpoints, ", ")
+	log := zapTo(c.Log)
+	// The client lives until Close, not until ctx ends.
+	base, cancel := context.WithCancel(context.Background())
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: c.Endpoints, TLS: c.TLS, Username: c.User, Password: c.Password, DialTimeout: requestTimeout, Context: base, Logger: log,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+	})
+	if err != nil {
+		cancel()
+		return nil, fault.Wrap(fault.InvalidArgument, where, err)
+	}
+	s := &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}
+	if _, err := s.list(ctx, c.Prefix+"/", view{}); err != nil {
+		_ = s.close()
+		return nil, storeFault(ctx, where, err)
+	}
+	return newRegistry(s, c.Prefix), nil
+}
+
+// etcdStore is a store in etcd.
+type etcdStore struct {
+	client  *clientv3.Client
+	cancel  context.CancelFunc
+	seconds int64 // of a lease
+
+	mu     sync.Mutex
+	leases map[*etcdLease]bool
+	alive  sync.WaitGroup // goroutines of leases
+}
+
+func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var conditions []clientv3.Cmp
+	if t.key != "" {
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created))
+	}
+	var changes []clientv3.Op
+	for _, p := range t.puts {
+		var options []clientv3.OpOption
+		if l, ok := p.lease.(*etcdLease); ok {
+			options = append(options, clientv3.WithLease(l.id))
+		}
+		changes = append(changes, clientv3.OpPut(p.key, p.value, options...))
+	}
+	for _, key := range t.deletes {
+		changes = append(changes, clientv3.OpDelete(key))
+	}
+	r, err := s.client.Txn(ctx).If(conditions...).Then(changes...).Commit()
+	if err != nil {
+		return 0, false, etcdFault(err)
+	}
+	return r.Header.Revision, r.Succeeded, nil
+}
+
+// list puts all keys below prefix into v and returns the revision at which they were so.
+func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return 0, etcdFault(err)
+	}
+	clear(v)
+	for _, kv := range r.Kvs {
+		v[string(kv.Key)] = entryOf(kv)
+	}
+	return r.Header.Revision, nil
+}
+
+// follow lists and then watches from the next revision on. A watch that breaks, because etcd was away or has compacted what it was to tell, is begun
+// again by listing.
+func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
+	v := view{}
+	for first := true; ; first = false {
+		revision, err := s.list(ctx, prefix, v)
+		switch {
+		case err == nil:
+			if see(v) || s.watch(ctx, prefix, revision, v, see) {
+				return nil
+			}
+		case first || !errors.Is(err, fault.Unavailable):
+			return err
+		}
+		timer := time.NewTimer(relistDelay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// watch keeps v up to date after revision until see returns true, which it reports, or the watch breaks.
+func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v view, see func(view) bool) bool {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range s.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+		for i, event := range r.Events {
+			if event.Type == mvccpb.Event_DELETE {
+				delete(v, string(event.Kv.Key))
+			} else {
+				v[string(event.Kv.Key)] = entryOf(event.Kv)
+			}
+			ended := i+1 == len(r.Events) || r.Events[i+1].Kv.ModRevision != event.Kv.ModRevision
+			if ended && see(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *etcdStore) close() error {
+	s.mu.Lock()
+	leases := s.leases
+	s.leases = nil
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for l := range leases {
+		all.Go(func() { _, _ = s.client.Revoke(ctx, l.id) }) // else it ends unrenewed
+	}
+	all.Wait()
+	_ = s.client.Close() // reports nothing but that it was canceled
+	s.cancel()
+	s.alive.Wait()
+	return nil
+}
+
+func entryOf(kv *mvccpb.KeyValue) entry {
+	return entry{value: string(kv.Value), created: kv.CreateRevision, modified: kv.ModRevision}
+}
+
+// etcdFault tells what may be tried again from what may not.
+func etcdFault(err error) error {
+	kind := fault.Unavailable
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+		kind = fault.InvalidArgument
+	}
+	return fault.Wrap(kind, "etcd", err)
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// zapTo returns the logger that etcd is given. Its errors become warnings, for EDL reports by itself what it cannot do; its warnings, of which there
+// are many on a busy machine, become debug messages; the rest is left out.
+func zapTo(log *slog.Logger) *zap.Logger {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return zap.New(zapCore{log: log.With("from", "etcd")})
+}
+
+// zapCore is a zapcore.Core over slog.
+type zapCore struct{ log *slog.Logger }
+
+func levelOf(l zapcore.Level) slog.Level {
+	if l >= zapcore.ErrorLevel {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+func (c zapCore) Enabled(l zapcore.Level) bool {
+	return l >= zapcore.WarnLevel && c.log.Enabled(context.Background(), levelOf(l))
+}
+
+func (c zapCore) With(fields []zapcore.Field) zapcore.Core {
+	return zapCore{log: slog.New(c.log.Handler().WithAttrs(attributes(fields)))}
+}
+
+func (c zapCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return to.AddCore(e, c)
+	}
+	return to
+}
+
+func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	c.log.LogAttrs(context.Background(), levelOf(e.Level), e.Message, attributes(fields)...)
+	return nil
+}
+
+func (c zapCore) Sync() error { return nil }
+
+func attributes(fields []zapcore.Field) []slog.Attr {
+	values := zapcore.NewMapObjectEncoder()
+	attrs := make([]slog.Attr, 0, len(fields))
+	for _, f := range fields {
+		f.AddTo(values)
+		attrs = append(attrs, slog.Any(f.Key, values.Fields[f.Key]))
+	}
+	return attrs
+}
