@@ -1,25 +1,37 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"os"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 // everything is the part of a batch that one machine reads.
 var everything = dataset.Part{}
 
+// A place is where a program runs.
+type place struct {
+	remote  bool
+	address string // of a listener; empty: an embedded cluster of processes on this machine
+}
+
 // openExecutor returns what runs p as spec describes it, with the parameters that spec names. It is the one place where a run
 // becomes local or remote.
-func openExecutor(spec *job.JobSpec, p *program.Program) (executor.Executor, error) {
-	options := []executor.Option{executor.WithWorkers(int(spec.Workers))}
-	if spec.NoFiniteCheck {
-		options = append(options, executor.WithoutFiniteCheck())
+func openExecutor(where place, spec *job.JobSpec, p *program.Program) (executor.Executor, error) {
+	if where.remote {
+		return openRemote(where.address, spec)
 	}
-	local := executor.New(options...)
+	local := executor.New(localOptions(spec)...)
 	if spec.Params == "" {
 		return local, nil
 	}
@@ -29,9 +41,37 @@ func openExecutor(spec *job.JobSpec, p *program.Program) (executor.Executor, err
 	return local, nil
 }
 
+func localOptions(spec *job.JobSpec) []executor.Option {
+	options := []executor.Option{executor.WithWorkers(int(spec.Workers))}
+	if spec.NoFiniteCheck {
+		options = append(options, executor.WithoutFiniteCheck())
+	}
+	return options
+}
+
+// openRemote starts an embedded cluster whose roles are processes of this binary, or connects to a listener.
+func openRemote(address string, spec *job.JobSpec) (executor.Executor, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+	}
+	template := proto.Clone(spec).(*job.JobSpec)
+	return remote.NewExecutor(address, template, remote.WithLauncher(launch.Processes{Binary: binary, Args: []string{"role"}}))
+}
+
 // closeExecutor ends an executor at the end of a command, whose error it may become.
 func closeExecutor(e executor.Executor, err *error) {
 	if closed := e.Close(); *err == nil {
 		*err = closed
 	}
+}
+
+// runTrain is one run of a self-reading program to its end.
+func runTrain(ctx context.Context, where place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (s executor.Summary, err error) {
+	e, err := openExecutor(where, spec, p)
+	if err != nil {
+		return s, err
+	}
+	defer closeExecutor(e, &err)
+	return e.Train(ctx, p, run, each)
 }

@@ -14,6 +14,7 @@ import (
 // runFlags are the flags of "edl run".
 type runFlags struct {
 	jobFlags
+	where  place
 	feed   []string
 	every  uint64
 	output *choice
@@ -40,12 +41,21 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.StringVar(&f.save, "save", "", "directory to save persistable variables to when the run is done")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
+	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
+	flags.Lookup("remote").NoOptDefVal = onThisMachine
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runProgram(cmd, c, f, args) }
 	return cmd
 }
 
+// onThisMachine is the value of --remote without an address.
+const onThisMachine = "processes"
+
 func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
+	f.where.remote = f.where.address != ""
+	if f.where.address == onThisMachine {
+		f.where.address = ""
+	}
 	if f.every == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
 	}
@@ -75,8 +85,10 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	if len(fetch) == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to compute: the program has no fetch op", Want: "--fetch NAME"}
 	}
-	if p, err = p.CloneForTest().Prune(fetch...); err != nil {
-		return err
+	if !f.where.remote {
+		if p, err = p.CloneForTest().Prune(fetch...); err != nil {
+			return err
+		}
 	}
 	feed, err := readFeeds(p, f.feed)
 	if err != nil {
@@ -85,7 +97,7 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err := checkFeeds(p, feed); err != nil {
 		return err
 	}
-	e, err := openExecutor(spec, p)
+	e, err := openExecutor(f.where, spec, p)
 	if err != nil {
 		return err
 	}
@@ -105,17 +117,12 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 }
 
 // runToEnd runs a program that reads its own data until its passes are done.
-func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) error {
 	what := watchOf(p, spec.Fetch, f.every)
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save}
-	e, err := openExecutor(spec, p)
-	if err != nil {
-		return err
-	}
-	defer closeExecutor(e, &err)
 	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run) })
 	defer r.close()
-	summary, err := e.Train(ctx, p, run, r.step)
+	summary, err := runTrain(ctx, f.where, spec, p, run, r.step)
 	if err != nil {
 		return err
 	}

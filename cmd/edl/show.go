@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// showFlags are the flags of "edl show".
+type showFlags struct {
+	as   *choice
+	svg  string
+	full bool
+}
+
+func newShow(c *console) *cobra.Command {
+	f := &showFlags{}
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Show a program, parameters, records or a job file",
+		Long: `Show what is in a file: a program, saved parameters, training records, or a job file. The kind of the file follows
+from its content; a job file is one whose name ends in .yaml or .yml.`,
+		Example: `  edl show program.pb
+  edl show program.pb --svg program.svg
+  edl show model/fc_0.w_0
+  edl show ops conv2d`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return showFile(cmd.Context(), c, f, args[0]) },
+	}
+	f.as = choiceFlag(cmd, "output", "form of the output; prototext is for programs", "table", "json", "prototext")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
+	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
+	cmd.AddCommand(newShowOps(c))
+	return cmd
+}
+
+// A fileKind is what a file holds.
+type fileKind int
+
+const (
+	programFile fileKind = iota
+	tensorFile
+	recordFile
+	jobFile
+)
+
+func showFile(ctx context.Context, c *console, f *showFlags, path string) error {
+	kind, err := kindOf(path)
+	if err != nil {
+		return err
+	}
+	if kind != programFile && (f.svg != "" || f.as.value == "prototext") {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: "a file that holds no program", Want: "a program for --svg and --output prototext"}
+	}
+	switch kind {
+	case tensorFile:
+		return showTensors(c, path, f.as.value)
+	case recordFile:
+		return showRecords(ctx, c, path, f.as.value)
+	case jobFile:
+		return showJob(c, path, f.as.value)
+	}
+	return showProgram(ctx, c, f, path)
+}
+
+// recordMagic begins every chunk of a record file.
+const recordMagic = 0x01020304
+
+// kindOf tells the kind of a file from its name or its first bytes. A program is what is nothing else, so that its decoder says what is
+// wrong.
+func kindOf(path string) (fileKind, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return programFile, nil
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if size == 0 {
+		return 0, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: "an empty file", Want: "a program, parameters, records or a job file"}
+	}
+	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" {
+		return jobFile, nil
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return programFile, nil
+	}
+	switch binary.LittleEndian.Uint32(head[:]) {
+	case recordMagic:
+		return recordFile, nil
+	case 0: // version of a tensor stream; no program begins with it
+		return tensorFile, nil
+	}
+	return programFile, nil
+}
+
+// humanBytes writes a size for people.
+func humanBytes(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 10<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

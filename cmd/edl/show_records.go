@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+)
+
+// A recordsReport is what a record file holds.
+type recordsReport struct {
+	Records int64         `json:"records"`
+	Chunks  []chunkReport `json:"chunks"`
+	// Fields are the tensors of the first record; null when records are not training records.
+	Fields []fieldReport `json:"fields"`
+}
+
+type (
+	chunkReport struct {
+		Offset     int64  `json:"offset"`
+		Records    int64  `json:"records"`
+		Bytes      int64  `json:"bytes"` // of the payload as stored
+		Compressor string `json:"compressor"`
+	}
+	fieldReport struct {
+		DType string  `json:"dtype"`
+		Dims  []int64 `json:"dims"`
+	}
+)
+
+func showRecords(ctx context.Context, c *console, path, output string) error {
+	report, err := readRecords(ctx, path)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return writeJSON(c.out, report)
+	}
+	fmt.Fprintf(c.out, "%d records in %d chunks\n", report.Records, len(report.Chunks))
+	for i, f := range report.Fields {
+		fmt.Fprintf(c.out, "field %d  %s%v\n", i, f.DType, f.Dims)
+	}
+	if report.Fields == nil && report.Records > 0 {
+		fmt.Fprintln(c.out, "records are not lists of tensors")
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CHUNK\tOFFSET\tRECORDS\tSTORED\tCOMPRESSOR")
+	for i, chunk := range report.Chunks {
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\n", i, chunk.Offset, chunk.Records, humanBytes(chunk.Bytes), chunk.Compressor)
+	}
+	return t.Flush()
+}
+
+// readRecords reads every record, so that a file that is shown is known to be sound.
+func readRecords(ctx context.Context, path string) (recordsReport, error) {
+	f, err := recordio.Open(path, recordio.Limits{})
+	if err != nil {
+		return recordsReport{}, inFile(path, err)
+	}
+	defer f.Close()
+	report := recordsReport{Records: f.NumRecords(), Chunks: []chunkReport{}}
+	for _, chunk := range f.Chunks {
+		report.Chunks = append(report.Chunks, chunkReport{chunk.Offset, chunk.Records, chunk.StoredBytes, chunk.Compressor.String()})
+	}
+	records, err := f.Range(0, report.Records)
+	if err != nil {
+		return recordsReport{}, err
+	}
+	for i := range report.Records {
+		if err := ctx.Err(); err != nil {
+			return recordsReport{}, err
+		}
+		record, err := records.Next()
+		if err != nil {
+			return recordsReport{}, err
+		}
+		if i == 0 {
+			report.Fields = fieldsOf(record)
+		}
+	}
+	return report, nil
+}
+
+// fieldsOf describes the tensors of a training record, nil for a record of another form.
+func fieldsOf(record []byte) []fieldReport {
+	streams, err := dataset.ParseRecord(record, nil)
+	if err != nil {
+		return nil
+	}
+	fields := make([]fieldReport, len(streams))
+	for i, s := range streams {
+		fields[i] = fieldReport{s.DType.String(), append([]int64{}, s.Dims...)}
+	}
+	return fields
+}
