@@ -15,7 +15,7 @@ import (
 // the test binary.
 func Laws(t *testing.T, cases []Case) {
 	t.Helper()
-	covered := map[string]bool{}
+	covered, differentiated := map[string]bool{}, map[string]bool{}
 	for _, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
 			double, err := run(c, tensor.Float64)
@@ -24,6 +24,9 @@ func Laws(t *testing.T, cases []Case) {
 			}
 			for _, op := range append(double.backward, double.forward) {
 				covered[op.Type] = true
+			}
+			if len(double.backward) > 0 {
+				differentiated[c.Type] = true
 			}
 			report(t, "outputs", matchesWant(c, double))
 			report(t, "gradient", differences(double))
@@ -40,6 +43,9 @@ func Laws(t *testing.T, cases []Case) {
 	for _, def := range ops.All() {
 		if (def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random) && !covered[def.Type] {
 			t.Errorf("no case covers op %s", def.Type)
+		}
+		if def.Gradient != nil && !differentiated[def.Type] {
+			t.Errorf("no case checks the gradient of op %s", def.Type)
 		}
 	}
 	t.Run("hostile", func(t *testing.T) { hostile(t, cases) })

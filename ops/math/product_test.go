@@ -1,7 +1,13 @@
 package math_test
 
 import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/ops"
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -28,6 +34,20 @@ var productCases = []Case{
 	matmul("batched, X transposed", attrs{"transpose_X": true}, Spread(1, 2, 3, 2), Spread(2, 2, 3, 4), nil),
 	matmul("one Y for all", nil, Spread(1, 2, 2, 2, 3), Spread(2, 3, 2), nil),
 	matmul("one X for all", attrs{"transpose_X": true, "transpose_Y": true}, Spread(1, 3, 2), Spread(2, 3, 2, 3), nil),
+}
+
+func TestSumOfOneVariableSeveralTimes(t *testing.T) {
+	for _, out := range []string{"out", "x"} {
+		x := Floats(dims{2}, 1, -2)
+		m := NewInterpreter(map[string]*tensor.Tensor{"x": x}, ops.Step{})
+		op := &program.Op{Type: "sum", Inputs: map[string][]string{"X": {"x", "x", "x"}}, Outputs: map[string][]string{"Out": {out}}}
+		if err := m.Run(context.Background(), op); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Vars[out].Float64s(); !slices.Equal(got, []float64{3, -6}) {
+			t.Errorf("x + x + x into %s gives %v", out, got)
+		}
+	}
 }
 
 func matmul(name string, a attrs, x, y, want *tensor.Tensor) Case {

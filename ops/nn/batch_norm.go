@@ -3,6 +3,7 @@ package nn
 import (
 	"context"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -47,7 +48,7 @@ func init() {
 		Outputs: []string{"SavedMean", "SavedVariance"},
 		From:    []string{"Y"},
 		Wrt:     []string{"X", "Scale", "Bias"},
-		StandIn: map[string]string{"Bias": "Scale"},
+		StandIn: map[string]string{"Bias": "Scale", "Mean": "Scale", "Variance": "Scale"},
 		InPlace: map[string]string{"X@GRAD": "Y@GRAD"},
 		Cost:    infer.PerElement(12),
 		Bind:    bind.Floats("X", bindBatchNormGrad[float32], bindBatchNormGrad[float64]),
@@ -129,6 +130,9 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}
 	epsilon := b.Float("epsilon")
 	given := givenStatistics(b)
+	if given && (mean == nil || variance == nil) {
+		return nil, &fault.Fault{Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(), Got: "no Mean or no Variance", Want: "both, since they are what X was normalised by"}
+	}
 	return func(context.Context) error {
 		gx, gscale, gbias := bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias)
 		from, factor, g := tensor.Data[T](x), tensor.Data[T](scale), tensor.Data[T](dy)

@@ -38,6 +38,7 @@ func init() {
 		Outputs: []string{"Mean", "Variance"},
 		From:    []string{"Y"},
 		Wrt:     []string{"X", "Scale", "Bias"},
+		StandIn: map[string]string{"Bias": "Scale"},
 		InPlace: map[string]string{"X@GRAD": "Y@GRAD"},
 		Cost:    infer.PerElement(12),
 		Bind:    bind.Floats("X", bindLayerNormGrad[float32], bindLayerNormGrad[float64]),

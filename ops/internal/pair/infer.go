@@ -16,7 +16,7 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 	forward := &program.Op{Type: f.Type, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: s.Op().Attrs}
 	for _, slot := range f.Inputs {
 		source := slot.Name
-		if stand, ok := g.StandIn[slot.Name]; ok {
+		if stand, ok := g.StandIn[slot.Name]; ok && !s.Has(slot.Name) {
 			source = stand
 		}
 		for i, name := range s.Op().Inputs[source] {

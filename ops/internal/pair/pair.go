@@ -16,7 +16,7 @@ type Gradient struct {
 	From    []string // output slots of F whose gradients it reads; nil: all that are not intermediate
 	Wrt     []string // input slots of F whose gradients it writes
 
-	// StandIn names, for an input slot of F that it does not read, a slot of F_grad of the same dims and dtype.
+	// StandIn names, for an input slot of F that F_grad may lack, a slot of F_grad of the same dims and dtype.
 	StandIn map[string]string
 
 	InPlace map[string]string // output -> input, as in ops.Def
@@ -65,6 +65,8 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 	}
 	for _, s := range f.Inputs {
 		if slices.Contains(g.Inputs, s.Name) {
+			_, lacks := g.StandIn[s.Name]
+			s.Dispensable = s.Dispensable || lacks
 			d.Inputs = append(d.Inputs, s)
 		}
 		if slices.Contains(g.Wrt, s.Name) {
