@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 
+	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -15,6 +16,9 @@ func (l *Local) Startup(ctx context.Context, p *program.Program) error {
 		return err
 	}
 	defer l.release()
+	if err := ops.Verify(p, l.stage); err != nil {
+		return err
+	}
 	return l.startup(ctx, p)
 }
 
@@ -41,13 +45,19 @@ func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, 
 		return nil, err
 	}
 	if step.Rows == 0 {
-		compiled.SetStep(step)
-		return nil, compiled.RunFromBarrier(ctx)
+		return nil, l.emptyStep(ctx, compiled, step)
 	}
 	if err := l.step(ctx, compiled, feed, step); err != nil {
 		return nil, err
 	}
 	return cloneAll(compiled.Fetched()), nil
+}
+
+// emptyStep runs a step without rows.
+func (l *Local) emptyStep(ctx context.Context, compiled *plan.Plan, s ops.Step) error {
+	l.now = s
+	compiled.SetStep(s)
+	return compiled.RunFromBarrier(ctx)
 }
 
 // oneRow gives every feed that has no rows one, so that a plan can be made.

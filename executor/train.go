@@ -111,9 +111,7 @@ func (t *training) step(ctx context.Context, batch *Batch) ([]*tensor.Tensor, er
 		return nil, err
 	}
 	if batch.Step.Rows == 0 {
-		t.local.now = batch.Step
-		compiled.SetStep(batch.Step)
-		return nil, compiled.RunFromBarrier(ctx)
+		return nil, t.local.emptyStep(ctx, compiled, batch.Step)
 	}
 	for i, name := range t.variables {
 		t.feed[name] = batch.Tensors[i]

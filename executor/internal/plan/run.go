@@ -24,9 +24,20 @@ func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 	}
 	if !p.settled {
 		p.settled = true
-		p.scope.MarkReady(p.written...)
+		p.settle(0)
 	}
 	return p.checkAfterUpdate()
+}
+
+// settle tells the scope that the variables that steps from one on write have values.
+func (p *Plan) settle(from int) {
+	for _, s := range p.steps[from:] {
+		for _, v := range s.writes {
+			if v.place == scoped {
+				p.scope.MarkReady(v.name)
+			}
+		}
+	}
 }
 
 func (p *Plan) segment(ctx context.Context, pool *Pool, index, from, to int) error {
@@ -78,9 +89,14 @@ func stopped(ctx context.Context) error {
 // the others: it contributes nothing, says so, and receives what the round made.
 func (p *Plan) RunFromBarrier(ctx context.Context) error {
 	for i := range p.steps {
-		if p.steps[i].op.Type == "send_barrier" {
-			return p.segment(ctx, nil, 1, i, len(p.steps))
+		if p.steps[i].op.Type != "send_barrier" {
+			continue
 		}
+		if err := p.segment(ctx, nil, 1, i, len(p.steps)); err != nil {
+			return err
+		}
+		p.settle(i)
+		return nil
 	}
 	return &fault.Fault{Kind: fault.InvalidArgument, Got: "a batch without rows", Want: "at least one row in a program without send_barrier"}
 }

@@ -1,0 +1,106 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+)
+
+// A Reader makes batches of record files as the read op of a program describes it.
+type Reader struct {
+	pipeline reader.Pipeline
+	data     *dataset.Dataset
+	batcher  *dataset.Batcher
+}
+
+// OpenReader opens the dataset that p reads, for a caller that decides itself which records a pass has. data binds dataset names to
+// globs of record files and must name what p reads and nothing else. part is the share of each global batch that is decoded.
+func OpenReader(ctx context.Context, p *program.Program, data map[string][]string, part dataset.Part) (*Reader, error) {
+	read, err := ReadOp(p)
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBound(read, pipeline.Dataset, data); err != nil {
+		return nil, err
+	}
+	opened, err := dataset.Open(ctx, data[pipeline.Dataset])
+	if err != nil {
+		return nil, err
+	}
+	fields := make([]dataset.Field, len(pipeline.Fields))
+	for i, f := range pipeline.Fields {
+		fields[i] = dataset.Field{Name: f.Name, DType: f.DType, Dims: f.Dims}
+	}
+	slots := 1
+	if pipeline.Prefetch > 0 {
+		slots = pipeline.Prefetch + 2
+	}
+	batcher, err := dataset.NewBatcher(dataset.BatchOptions{Fields: fields, Rows: pipeline.Batch, Part: part, DropLast: pipeline.DropLast, Slots: slots})
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{pipeline: pipeline, data: opened, batcher: batcher}, nil
+}
+
+// Dataset returns the name of the dataset in the program, and its files.
+func (r *Reader) Dataset() (string, *dataset.Dataset) { return r.pipeline.Dataset, r.data }
+
+// Passes is how often the program reads the dataset.
+func (r *Reader) Passes() int { return r.pipeline.Passes }
+
+// ShuffleBuffer is how many records are shuffled at a time, 0 for none: a record is delivered at most so many records late.
+func (r *Reader) ShuffleBuffer() int { return r.pipeline.ShuffleBuffer }
+
+// Shuffle permutes records as the program says. pass makes each pass a different permutation.
+func (r *Reader) Shuffle(records iter.Seq2[dataset.Record, error], pass int) iter.Seq2[dataset.Record, error] {
+	if r.pipeline.ShuffleBuffer > 1 {
+		return dataset.Shuffle(records, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(pass))
+	}
+	return records
+}
+
+// Batches decodes records into batches, ahead of their use where the program says so. One iteration may run at a time.
+func (r *Reader) Batches(ctx context.Context, records iter.Seq2[dataset.Record, error]) iter.Seq2[*dataset.Batch, error] {
+	batches := r.batcher.Batches(records)
+	if r.pipeline.Prefetch > 0 {
+		batches = dataset.Prefetch(ctx, batches, r.pipeline.Prefetch)
+	}
+	return batches
+}
+
+// NumRecords returns how many records one pass reads.
+func (r *Reader) NumRecords() int64 { return r.data.NumRecords() }
+
+// String names the dataset.
+func (r *Reader) String() string {
+	return fmt.Sprintf("dataset %s of %d records", fault.Quote(r.pipeline.Dataset), r.data.NumRecords())
+}
+
+// checkBound compares the dataset that a program reads with those that the run binds.
+func checkBound(read *program.Op, name string, data map[string][]string) error {
+	bound := strings.Join(slices.Sorted(maps.Keys(data)), ", ")
+	if _, ok := data[name]; !ok {
+		if bound == "" {
+			bound = "none"
+		}
+		return ops.At(read, &fault.Fault{Kind: fault.NotFound, Got: "no files for the dataset " + fault.Quote(name) + " (bound: " + bound + ")",
+			Want: "globs of record files", Hint: "bind it: Data: {" + fault.Quote(name) + ": {...}}"})
+	}
+	if len(data) > 1 {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "files for the datasets " + bound, Want: "only " + fault.Quote(name) + ", which the program reads"}
+	}
+	return nil
+}
