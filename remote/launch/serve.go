@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// askedGrace is how long a role has for an orderly end when its client has asked for it. A client with less patience breaks the stream, and then the
+// role has stopGrace.
+const askedGrace = time.Minute
+
+// ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and tells what it writes and
+// how it ends. It returns when the role has ended. An error says that there was no role to start, or that it could not be started.
+func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent], l Launcher) error {
+	spec := &job.RoleSpec{}
+	err := wire.ReceivePieces(spec, MaxSpec, func() ([]byte, error) {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, &fault.Fault{Kind: fault.Canceled, Where: "role spec", Got: "the end of the stream", Want: "an empty piece after the last"}
+		}
+		if err == nil && len(m.Piece) == 0 {
+			return nil, io.EOF
+		}
+		return m.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	e := &events{stream: stream, member: cluster.Member{Role: spec.Role, Index: int(spec.Index)}}
+	defer e.end()
+	h, err := l.Start(stream.Context(), spec, e)
+	if err != nil {
+		return err
+	}
+	e.tell(job.State_RUNNING, nil)
+	go func() {
+		for {
+			if _, err := stream.Recv(); err != nil { // at the latest when this call has ended
+				break
+			}
+		}
+		h.Stop(askedGrace)
+	}()
+	err = h.Wait()
+	switch {
+	case err == nil:
+		e.tell(job.State_SUCCEEDED, nil)
+	case errors.Is(err, fault.Canceled):
+		e.tell(job.State_STOPPED, err)
+	default:
+		e.tell(job.State_FAILED, err)
+	}
+	return nil
+}
+
+// events sends what happens to one role. It is the role's log.
+type events struct {
+	stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]
+	member cluster.Member
+
+	mu    sync.Mutex
+	ended bool // a role that was given up may still write
+}
+
+// Write sends one line.
+func (e *events) Write(line []byte) (int, error) {
+	text := strings.ToValidUTF8(strings.TrimSuffix(string(line), "\n"), "\uFFFD")
+	e.send(&rpc.RoleEvent{Log: &rpc.LogLine{Role: e.member.String(), Line: text}})
+	return len(line), nil
+}
+
+// tell sends how far the role is.
+func (e *events) tell(state job.State, err error) {
+	e.send(&rpc.RoleEvent{Status: &job.RoleStatus{Role: e.member.Role, Index: uint32(e.member.Index), State: state,
+		ExitCode: int32(fault.KindOf(err).ExitCode()), Failure: wire.FailureOf(err)}})
+}
+
+// send drops what cannot be sent: then the stream has broken, and its context ends the role.
+func (e *events) send(event *rpc.RoleEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.ended {
+		_ = e.stream.Send(event)
+	}
+}
+
+func (e *events) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+}
