@@ -124,7 +124,7 @@ func (h *remoteRole) run(ctx context.Context, conn *grpc.ClientConn, spec *job.R
 
 // follow sends the spec and passes on what the node tells. It returns the last status, and why the stream has ended: io.EOF when the node has ended it.
 func (h *remoteRole) follow(ctx context.Context, client rpc.ListenerClient, spec *job.RoleSpec) (*job.RoleStatus, error) {
-	stream, err := client.StartRole(ctx)
+	stream, err := client.StartRole(ctx, grpc.WaitForReady(false)) // another node may be there
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,270 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// listener is the part of a node that starts roles.
+type listener struct {
+	rpc.UnimplementedListenerServer
+	launch.Launcher
+}
+
+func (l listener) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]) error {
+	return launch.ServeRole(stream, l.Launcher)
+}
+
+// nodes is a directory of nodes of the test.
+type nodes []cluster.Node
+
+func (n *nodes) Nodes(context.Context) ([]cluster.Node, error) { return *n, nil }
+
+// add starts a node with a launcher of its own.
+func (n *nodes) add(t *testing.T, id string, l launch.Launcher) *grpc.Server {
+	t.Helper()
+	at, err := wire.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.NewServer()
+	rpc.RegisterListenerServer(s, listener{Launcher: l})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(at) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	*n = append(*n, cluster.Node{ID: id, Address: at.Addr().String()})
+	return s
+}
+
+// addDead adds a node that nobody serves.
+func (n *nodes) addDead(t *testing.T, id string) {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	*n = append(*n, cluster.Node{ID: id, Address: at.Addr().String()})
+	if err := at.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// obedient is a role that works until it is stopped.
+func obedient(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
+	fmt.Fprintln(log, "ready")
+	<-ctx.Done()
+	fmt.Fprintln(log, "drained")
+	return nil
+}
+
+func TestNodesTakeTurns(t *testing.T) {
+	var all nodes
+	works := launch.Goroutines(func(_ context.Context, spec *job.RoleSpec, log io.Writer) error {
+		fmt.Fprintf(log, "%d bytes \xff\n", len(spec.Program))
+		return nil
+	})
+	all.add(t, "a", works)
+	all.addDead(t, "b")
+	all.add(t, "c", works)
+	l := &launch.Nodes{Directory: &all}
+	var ran []string
+	for range 4 {
+		h, log := start(t, l)
+		if err := h.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		ran = append(ran, h.Node())
+		if want := []string{"1048576 bytes \uFFFD\n"}; !slices.Equal(log.rest(), want) {
+			t.Fatalf("the log is not %q", want)
+		}
+	}
+	if want := []string{"a", "c", "c", "a"}; !slices.Equal(ran, want) {
+		t.Fatalf("ran on %v, want %v", ran, want)
+	}
+}
+
+func TestNoNodeAnswers(t *testing.T) {
+	var all nodes
+	l := &launch.Nodes{Directory: &all}
+	_, err := l.Start(t.Context(), trainer(0), nil)
+	expectFault(t, err, fault.Unavailable, "trainer 0 of job digits", "no node")
+	all.addDead(t, "a")
+	all.addDead(t, "b")
+	_, err = l.Start(t.Context(), trainer(0), nil)
+	expectFault(t, err, fault.Unavailable, "on node a", "on node b")
+}
+
+func TestRoleFailsOnNode(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launch.Goroutines(func(context.Context, *job.RoleSpec, io.Writer) error {
+		return &fault.Fault{Kind: fault.NotFinite, Op: "mean", Variable: "loss"}
+	}))
+	h, _ := start(t, &launch.Nodes{Directory: &all})
+	expectFault(t, h.Wait(), fault.NotFinite, "trainer 1 of job digits on node a", "op mean", `"loss"`)
+}
+
+func TestRoleDoesNotStartOnNode(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launch.Processes{Binary: t.TempDir() + "/none"})
+	_, err := (&launch.Nodes{Directory: &all}).Start(t.Context(), trainer(1), nil)
+	expectFault(t, err, fault.InvalidArgument, "trainer 1 of job digits")
+}
+
+func TestStopOnNode(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		launcher launch.Launcher
+	}{
+		{"goroutine", launch.Goroutines(obedient)},
+		{"process", launched("orderly")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all nodes
+			all.add(t, "a", c.launcher)
+			h, log := start(t, &launch.Nodes{Directory: &all})
+			log.until(t, "ready")
+			h.Stop(patience)
+			if err := h.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			log.until(t, "drained")
+		})
+	}
+}
+
+func TestContextStopsRoleOnNode(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launch.Goroutines(obedient))
+	ctx, cancel := context.WithCancel(t.Context())
+	log := newTranscript()
+	h, err := (&launch.Nodes{Directory: &all}).Start(ctx, trainer(0), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "ready")
+	cancel()
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "drained")
+}
+
+// A client without patience breaks the stream, and the node ends the role.
+func TestStopOnNodeByForce(t *testing.T) {
+	var all nodes
+	release := make(chan struct{})
+	ended := make(chan struct{})
+	all.add(t, "a", launch.Goroutines(func(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
+		defer close(ended)
+		fmt.Fprintln(log, "ready")
+		<-ctx.Done()
+		<-release
+		return nil
+	}))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	h.Stop(0)
+	expectFault(t, h.Wait(), fault.Canceled, "trainer 1 of job digits on node a")
+	close(release)
+	<-ended
+}
+
+func TestNodeIsLost(t *testing.T) {
+	var all nodes
+	ended := make(chan struct{})
+	node := all.add(t, "a", launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		defer close(ended)
+		return obedient(ctx, spec, log)
+	}))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	node.Stop()
+	expectFault(t, h.Wait(), fault.LostMember, "trainer 1 of job digits on node a")
+	<-ended
+}
+
+// A stream that ends within the spec starts nothing.
+func TestHalfASpecStartsNothing(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launch.Goroutines(func(context.Context, *job.RoleSpec, io.Writer) error {
+		t.Error("a role was started")
+		return nil
+	}))
+	conn, err := wire.Dial(all[0].Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, piece := range [][]byte{nil, {0x0a, 0x02, 'a'}, {0xff}} {
+		stream, err := rpc.NewListenerClient(conn).StartRole(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fault.Canceled
+		if piece != nil {
+			if err := stream.Send(&rpc.StartRoleChunk{Piece: piece}); err != nil {
+				t.Fatal(err)
+			}
+			if piece[0] == 0xff {
+				want = fault.Corrupt
+				if err := stream.Send(&rpc.StartRoleChunk{}); err != nil && !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		expectFault(t, wire.FromStatus("node a", err), want)
+	}
+}
+
+// A node that takes the connection and says nothing does not hold the caller longer than its context.
+func TestNodeSaysNothing(t *testing.T) {
+	asked := make(chan struct{})
+	var all nodes
+	all.add(t, "a", mute(asked))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	_, err := (&launch.Nodes{Directory: &all}).Start(ctx, trainer(0), nil)
+	expectFault(t, err, fault.Canceled, "trainer 0 of job digits on node a")
+}
+
+// mute starts nothing until its context ends; the channel is closed when it is asked to.
+type mute chan struct{}
+
+func (m mute) Start(ctx context.Context, _ *job.RoleSpec, _ io.Writer) (launch.Handle, error) {
+	close(m)
+	select {
+	case <-ctx.Done():
+		return nil, fault.New(fault.Canceled, "the client has gone")
+	case <-time.After(patience):
+		return nil, fault.New(fault.Internal, "the client is still there")
+	}
+}
