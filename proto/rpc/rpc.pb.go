@@ -2264,7 +2264,7 @@ func (x *QueuesResponse) GetWaiting() []string {
 }
 
 // VariableChunk is a piece of a tensor. Only the first chunk carries all but offset and data. The data field is moved without
-// copying by the codec of remote/wire.
+// copying by the codec of remote/wire; its number is the highest, so that every encoder writes it last.
 type VariableChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2273,8 +2273,8 @@ type VariableChunk struct {
 	Dims          []int64                `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"`
 	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`     // of the whole variable
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // of data in it
-	Data          []byte                 `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`        // row-major elements, little-endian
-	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"` // of GetVariable: rounds (sync) or updates (async) applied
+	Version       uint64                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of GetVariable: rounds (sync) or updates (async) applied
+	Data          []byte                 `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`        // row-major elements, little-endian
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2351,18 +2351,18 @@ func (x *VariableChunk) GetOffset() int64 {
 	return 0
 }
 
-func (x *VariableChunk) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
 func (x *VariableChunk) GetVersion() uint64 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *VariableChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
 }
 
 type SendResponse struct {
@@ -2934,9 +2934,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05dtype\x18\x03 \x01(\x05R\x05dtype\x12\x12\n" +
 	"\x04dims\x18\x04 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\a \x01(\fR\x04data\x12\x18\n" +
-	"\aversion\x18\b \x01(\x04R\aversion\",\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
+	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
+	"\x04data\x18\b \x01(\fR\x04data\",\n" +
 	"\fSendResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\x95\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +

@@ -13,7 +13,7 @@ import (
 )
 
 // dataField is the number of VariableChunk.data.
-const dataField = 7
+const dataField = 8
 
 // maxHeader bounds the encoded VariableChunk without its data.
 const maxHeader = 64 << 10
@@ -35,9 +35,11 @@ type Outgoing struct {
 }
 
 // Incoming receives one VariableChunk. Place is called with the header and the number of data bytes that follow, and
-// returns where they go; an error from it ends the stream.
+// returns where they go. An error from it is kept in Refused and is not one of the call: the transport would answer the peer at
+// once, with the text of the error but without its kind.
 type Incoming struct {
-	Place func(header *rpc.VariableChunk, n int) ([]byte, error)
+	Place   func(header *rpc.VariableChunk, n int) ([]byte, error)
+	Refused error
 }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -76,8 +78,8 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return fmt.Errorf("wire: cannot decode into %T", v)
 }
 
-// decode finds the header, which precedes the data, asks where the data goes, and copies it there. Fields behind the data, which other
-// implementations may write, are not accepted: the header must be whole before memory is chosen.
+// decode finds the header, which precedes the data, asks where the data goes, and copies it there. Fields behind the data are not accepted,
+// though protobuf allows any order: the header must be whole before memory is chosen. Encoders write fields in the order of their numbers.
 func (m *Incoming) decode(data mem.BufferSlice) error {
 	total := data.Len()
 	r := data.Reader()
@@ -100,8 +102,8 @@ func (m *Incoming) decode(data mem.BufferSlice) error {
 		return fmt.Errorf("wire: a chunk of %d bytes announces %d of data", total, size)
 	}
 	dst, err := m.Place(header, size)
-	if err != nil {
-		return err
+	if m.Refused = err; err != nil {
+		return nil
 	}
 	if len(dst) != size {
 		return fmt.Errorf("wire: room for %d bytes where %d arrive", len(dst), size)

@@ -2,7 +2,11 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,10 +23,13 @@ const maxMessage = 16 << 20
 // window is the flow-control window of a connection: enough for several chunks in flight.
 const window = 8 << 20
 
+// maxStreams bounds the calls that one connection has under way, each of which may hold a buffer.
+const maxStreams = 256
+
 // Dial prepares a connection to a server of this package. It does not block: calls wait for the server to be ready, until their
 // own deadline.
 func Dial(address string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+address,
+	conn, err := grpc.NewClient(scheme+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2*window),
@@ -42,16 +49,21 @@ func NewServer() *grpc.Server {
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2*window),
 		grpc.WriteBufferSize(256<<10), grpc.ReadBufferSize(256<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 2 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer))
 }
 
-// Listen opens a TCP port on host; port 0 chooses a free one.
+// scheme leaves an address as it is.
+const scheme = "passthrough:///"
+
+// Listen opens a TCP port; port 0 chooses a free one.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	return l, fault.Wrap(fault.InvalidArgument, "listen on "+address, err)
 }
 
-// Serve runs s on l until ctx ends, then lets calls in flight finish for at most grace and stops.
+// Serve runs s on l until ctx ends, then lets calls in flight finish for at most grace and stops. No handler runs when it has returned.
 func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Duration) error {
 	stopped := make(chan struct{})
 	ended := make(chan struct{})
@@ -69,6 +81,7 @@ func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Durat
 	err := s.Serve(l)
 	close(ended)
 	<-stopped
+	s.Stop()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -76,14 +89,37 @@ func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Durat
 }
 
 func unaryClient(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return FromStatus(cc.Target()+method, invoke(ctx, method, req, reply, cc, opts...))
+	return fromAddress(strings.TrimPrefix(cc.Target(), scheme), invoke(ctx, method, req, reply, cc, opts...))
 }
 
-func unaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	resp, err := handle(ctx, req)
-	return resp, ToStatus(err)
+func unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+	defer func() { err = ToStatus(recovered(info.FullMethod, recover(), err)) }()
+	return handle(ctx, req)
 }
 
-func streamServer(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	return ToStatus(handle(srv, ss))
+func streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer func() { err = ToStatus(recovered(info.FullMethod, recover(), err)) }()
+	return handle(srv, ss)
+}
+
+// recovered makes a fault of a panic in the handler of a method, so that a bug ends one call and not the process.
+func recovered(method string, panicked any, err error) error {
+	if panicked == nil {
+		return err
+	}
+	return &fault.Fault{Kind: fault.Internal, Where: method, Got: fmt.Sprintf("a panic at %s: %v", panicLine(), panicked), Hint: "this is a bug in edl"}
+}
+
+// panicLine is file:line of the innermost call that panicked, as seen by the deferred function that recovers.
+func panicLine() string {
+	stack := make([]uintptr, 32)
+	frames := runtime.CallersFrames(stack[:runtime.Callers(1, stack)])
+	for panicking := false; ; {
+		frame, more := frames.Next()
+		inRuntime := strings.HasPrefix(frame.Function, "runtime.")
+		if panicking && !inRuntime || !more {
+			return fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line)
+		}
+		panicking = panicking || inRuntime
+	}
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,39 +17,66 @@ func ToStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := status.FromError(err); ok {
+	var known *fault.Fault
+	if _, ok := status.FromError(err); ok && !errors.As(err, &known) {
 		return err
 	}
 	f := FailureOf(err)
-	s, derr := status.New(codes.Code(fault.Kind(f.Kind).GRPCCode()), err.Error()).WithDetails(f)
+	code := codes.Code(fault.Kind(f.Kind).GRPCCode())
+	s, derr := status.New(code, text(err.Error())).WithDetails(f)
 	if derr != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
 	return s.Err()
 }
 
-// FromStatus is the inverse of ToStatus on the caller's side. where names the peer.
+// FromStatus is the inverse of ToStatus on the caller's side. where names the peer: it stands in what the transport itself reports, and in a
+// fault of the peer that does not say where it was found. It returns nil for nil, and leaves an error that is a fault already as it is, unless
+// it names the peer by its address alone.
 func FromStatus(where string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		if _, nameless := f.Err.(transportError); nameless && f == err {
+			named := *f
+			named.Where, named.Err = where+" at "+f.Where, errors.New(f.Err.Error())
+			return &named
+		}
+		return err
+	}
 	s, ok := status.FromError(err)
 	if !ok {
+		kind := fault.Unavailable
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			return &fault.Fault{Kind: contextKind(err), Where: where, Err: err}
+			kind = contextKind(err)
 		}
-		var f *fault.Fault
-		if errors.As(err, &f) {
-			return err
-		}
-		return &fault.Fault{Kind: fault.Unavailable, Where: where, Err: err}
+		return &fault.Fault{Kind: kind, Where: where, Err: err}
 	}
 	for _, d := range s.Details() {
-		if f, ok := d.(*job.Failure); ok {
-			return FaultOf(f)
+		if m, ok := d.(*job.Failure); ok {
+			if m.Where == "" {
+				m.Where = where
+			}
+			return FaultOf(m)
 		}
 	}
 	return &fault.Fault{Kind: kindOfCode(s.Code()), Where: where, Err: errors.New(s.Message())}
+}
+
+// transportError is the text of an error of the transport whose fault knows the address of the peer, but not its name.
+type transportError string
+
+func (e transportError) Error() string { return string(e) }
+
+// fromAddress is FromStatus for a caller that knows the address of the peer only.
+func fromAddress(address string, err error) error {
+	err = FromStatus(address, err)
+	if f, ok := err.(*fault.Fault); ok && f.Where == address && f.Err != nil {
+		f.Err = transportError(f.Err.Error())
+	}
+	return err
 }
 
 func contextKind(err error) fault.Kind {
@@ -90,24 +118,32 @@ func FailureOf(err error) *job.Failure {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			kind = contextKind(err)
 		}
-		return &job.Failure{Kind: int32(kind), Message: err.Error()}
+		return &job.Failure{Kind: int32(kind), Message: text(err.Error())}
 	}
 	if err.Error() != f.Error() {
-		return &job.Failure{Kind: int32(f.Kind), Message: err.Error()}
+		return &job.Failure{Kind: int32(f.Kind), Message: text(err.Error())}
 	}
-	m := &job.Failure{Kind: int32(f.Kind), Op: f.Op, Variable: f.Variable, Where: f.Where, Got: f.Got, Want: f.Want, Site: f.Site, Hint: f.Hint}
+	m := &job.Failure{Kind: int32(f.Kind), Op: text(f.Op), Variable: text(f.Variable), Where: text(f.Where), Got: text(f.Got), Want: text(f.Want), Site: text(f.Site), Hint: text(f.Hint)}
 	if f.Err != nil {
-		m.Message = f.Err.Error()
+		m.Message = text(f.Err.Error())
 	}
 	return m
 }
 
-// FaultOf is the inverse of FailureOf; it returns nil for nil.
+// text makes of s, which may hold a file name of any bytes, what a message may hold.
+func text(s string) string { return strings.ToValidUTF8(s, "?") }
+
+// FaultOf is the inverse of FailureOf; it returns nil for nil. A kind that this build does not know, and OK, which is no failure, become
+// fault.Internal.
 func FaultOf(m *job.Failure) error {
 	if m == nil {
 		return nil
 	}
-	f := &fault.Fault{Kind: fault.Kind(m.Kind), Op: m.Op, Variable: m.Variable, Where: m.Where, Got: m.Got, Want: m.Want, Site: m.Site, Hint: m.Hint}
+	kind := fault.Kind(m.Kind)
+	if kind <= fault.OK || kind.String() == fault.Internal.String() {
+		kind = fault.Internal
+	}
+	f := &fault.Fault{Kind: kind, Op: m.Op, Variable: m.Variable, Where: m.Where, Got: m.Got, Want: m.Want, Site: m.Site, Hint: m.Hint}
 	if m.Message != "" {
 		f.Err = errors.New(m.Message)
 	}

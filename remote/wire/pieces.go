@@ -27,13 +27,17 @@ func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	}
 }
 
-// ReceivePieces joins pieces until io.EOF and decodes them into m. More than limit bytes in all are refused as they arrive.
+// ReceivePieces joins pieces until io.EOF and decodes them into m. More than limit bytes in all are refused as they arrive, and so is a stream
+// without a piece, which no sender makes.
 func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
 	var b []byte
-	for {
+	for n := 0; ; n++ {
 		piece, err := recv()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && n > 0 {
 			break
+		}
+		if errors.Is(err, io.EOF) {
+			return &fault.Fault{Kind: fault.Corrupt, Got: "a stream without a message"}
 		}
 		if err != nil {
 			return err

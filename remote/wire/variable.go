@@ -89,45 +89,63 @@ func (s *Snapshot) Free() {
 }
 
 // ReceiveVariable receives one variable. choose is called with the first chunk's header, before memory is touched, and returns the
-// tensor to fill, whose dtype and dims must be the announced ones. It returns the header, and reads the stream to its end.
+// tensor to fill, whose dtype and dims must be the announced ones; an error of choose is returned as it is. It returns the header, and reads
+// the stream to its end. No byte is written outside of the tensor, which is complete only if the error is nil.
 func ReceiveVariable(r Receiver, choose func(*rpc.VariableChunk) (*tensor.Tensor, error)) (*rpc.VariableChunk, error) {
-	var first *rpc.VariableChunk
-	var room []byte
-	at := 0
-	in := &Incoming{Place: func(h *rpc.VariableChunk, n int) ([]byte, error) {
-		if first == nil {
-			t, err := choose(h)
-			if err != nil {
-				return nil, err
-			}
-			if err := announced(h, t); err != nil {
-				return nil, err
-			}
-			if room, err = Memory(t); err != nil {
-				return nil, err
-			}
-			first = h
-		}
-		if h.Offset != int64(at) || n > len(room)-at {
-			return nil, &fault.Fault{Kind: fault.Corrupt, Variable: first.Name,
-				Got: fmt.Sprintf("%d bytes at offset %d", n, h.Offset), Want: fmt.Sprintf("at most %d at offset %d", len(room)-at, at)}
-		}
-		at += n
-		return room[at-n : at], nil
-	}}
+	a := assembly{choose: choose}
+	in := &Incoming{Place: a.place}
 	for {
 		err := r.RecvMsg(in)
-		if err == io.EOF {
-			break
+		switch {
+		case err == io.EOF:
+			return a.header, a.complete()
+		case err != nil:
+			return a.header, err
+		case in.Refused != nil:
+			return a.header, in.Refused
 		}
+	}
+}
+
+// assembly is a variable on its way in.
+type assembly struct {
+	choose func(*rpc.VariableChunk) (*tensor.Tensor, error)
+	header *rpc.VariableChunk // of the first chunk, nil before
+	room   []byte             // where all bytes go
+	at     int                // bytes received
+}
+
+// place returns where the n bytes of a chunk go.
+func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
+	if a.header == nil {
+		t, err := a.choose(h)
 		if err != nil {
-			return first, err
+			return nil, err
 		}
+		if err := announced(h, t); err != nil {
+			return nil, err
+		}
+		if a.room, err = Memory(t); err != nil {
+			return nil, err
+		}
+		a.header = h
+	} else if n == 0 {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name, Got: fmt.Sprintf("a chunk without data at offset %d", h.Offset), Want: "some"}
 	}
-	if first == nil || at != len(room) {
-		return first, &fault.Fault{Kind: fault.Corrupt, Variable: first.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", at), Want: fmt.Sprintf("%d bytes", len(room))}
+	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name,
+			Got: fmt.Sprintf("%d bytes at offset %d", n, h.Offset), Want: fmt.Sprintf("at most %d at offset %d", len(a.room)-a.at, a.at)}
 	}
-	return first, nil
+	a.at += n
+	return a.room[a.at-n : a.at], nil
+}
+
+// complete checks that the stream has ended where the variable does.
+func (a *assembly) complete() error {
+	if a.header == nil || a.at != len(a.room) {
+		return &fault.Fault{Kind: fault.Corrupt, Variable: a.header.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", a.at), Want: fmt.Sprintf("%d bytes", len(a.room))}
+	}
+	return nil
 }
 
 // announced checks a header against the tensor that waits for it.

@@ -1,0 +1,106 @@
+package wire_test
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// service is a parameter server made of functions; those that a test does not set are not called.
+type service struct {
+	rpc.UnimplementedParameterServerServer
+	send    func(grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]) error
+	get     func(*rpc.GetRequest, grpc.ServerStreamingServer[rpc.VariableChunk]) error
+	barrier func(context.Context, *rpc.BarrierRequest) (*rpc.BarrierResponse, error)
+}
+
+func (s *service) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]) error {
+	return s.send(stream)
+}
+
+func (s *service) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
+	return s.get(m, stream)
+}
+
+func (s *service) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+	return s.barrier(ctx, m)
+}
+
+// start serves s over loopback until the test ends, and returns a client and the address.
+func start(t testing.TB, s rpc.ParameterServerServer) (rpc.ParameterServerClient, string) {
+	l := listen(t)
+	server := wire.NewServer()
+	rpc.RegisterParameterServerServer(server, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, server, l, 0) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return dial(t, l.Addr().String()), l.Addr().String()
+}
+
+func listen(t testing.TB) net.Listener {
+	l, err := wire.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func dial(t testing.TB, address string) rpc.ParameterServerClient {
+	conn, err := wire.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return rpc.NewParameterServerClient(conn)
+}
+
+// pipe joins the two halves of a stream of chunks through the codec, message by message, without a transport.
+type pipe struct {
+	codec    encoding.CodecV2
+	messages []mem.BufferSlice
+}
+
+func (p *pipe) SendMsg(m any) error {
+	b, err := p.codec.Marshal(m)
+	if err == nil {
+		p.messages = append(p.messages, mem.BufferSlice{mem.SliceBuffer(b.Materialize())})
+	}
+	return err
+}
+
+func makeTensor(t testing.TB, dtype tensor.DType, dims ...int64) *tensor.Tensor {
+	x, err := tensor.New(dtype, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// countUp fills a tensor with bytes that differ from one another within any 251 of them.
+func countUp(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
+	b, err := wire.Memory(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		b[i] = byte(i % 251)
+	}
+	return x
+}
