@@ -162,7 +162,9 @@ func (s *server) merge() error {
 		how := merge.Gradients
 		if contribution.Block == comm.NoBlock {
 			old := dst.Clone()
-			how = func(dst *tensor.Tensor, shares []merge.Share, m ops.Merge) error { return merge.State(dst, old, shares, m) }
+			how = func(dst *tensor.Tensor, shares []merge.Share, m ops.Merge) error {
+				return merge.State(dst, old, shares, m)
+			}
 		}
 		if err := how(dst, shares, contribution.Merge); err != nil {
 			return err

@@ -100,6 +100,11 @@ func (s *state) checkRateOp(n *node) error {
 }
 
 func (s *state) checkUpdateOp(n *node) error {
+	for _, name := range n.writes {
+		if s.variable(name).Persistable && by(s.use(name).writers, dutyTrainer) {
+			return unsupported(n, name, "a persistable variable that both the forward pass and the update write", "one writer on one side", "")
+		}
+	}
 	for _, name := range n.reads {
 		if use := s.use(name); len(use.writers) == 0 && !s.isFixed(name) {
 			return unsupported(n, name, "an update that reads a fed variable", "gradients and persistable variables", "")

@@ -1,0 +1,160 @@
+package transpiler_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
+)
+
+// A regression is a model of one layer under construction, with what tests spoil it with.
+type regression struct {
+	*layers.Model
+	x, y, prediction, loss layers.Variable
+}
+
+func newRegression() regression {
+	r := regression{Model: layers.NewModel()}
+	r.x, r.y = layers.Data(r.Model, "x", layers.Dims(3)), layers.Data(r.Model, "y", layers.Dims(1))
+	r.prediction = layers.FC(r.x, 1)
+	r.loss = layers.Mean(layers.SquareErrorCost(r.prediction, r.y), layers.Name("loss"))
+	return r
+}
+
+// custom minimizes the loss by steps that change makes out of the gradient.
+func (r regression) custom(change func(u *optimizer.Update) layers.Variable) {
+	optimizer.Custom(optimizer.InverseTime(0.1, 1, 0.5, false), func(u *optimizer.Update) { descend(u, change(u)) }).Minimize(r.loss)
+}
+
+// What cannot be spread over machines is refused with the op, the variable and the user's line.
+func TestUnsupported(t *testing.T) {
+	update := program.RoleOptimize
+	for name, test := range map[string]struct {
+		spoil func(regression)
+		mode  transpiler.Mode
+		want  []string
+	}{
+		"schedule of the loss": {func(r regression) {
+			optimizer.SGD(optimizer.Schedule(func(layers.Variable) layers.Variable { return layers.Scale(r.loss, 0.1, 0) })).Minimize(r.loss)
+		}, transpiler.Sync, []string{"op scale", `"loss"`, "learning-rate schedule that reads a value of the forward pass"}},
+		"update with the batch": {func(r regression) {
+			r.custom(func(u *optimizer.Update) layers.Variable { return layers.Mul(u.Grad, layers.Mean(r.prediction)) })
+		}, transpiler.Sync, []string{"op mean", "unknown extents"}},
+		"update with a scalar of the forward pass": {func(r regression) {
+			scalar := layers.Mean(r.prediction)
+			r.custom(func(u *optimizer.Update) layers.Variable { return layers.Mul(u.Grad, scalar) })
+		}, transpiler.Sync, []string{"op elementwise_mul", "forward value of dims [1]", "mean_0.tmp_0"}},
+		"update with a fed variable": {func(r regression) {
+			scale := layers.Data(r.Model, "scale", layers.Dims(1), layers.NoBatchDim())
+			r.custom(func(u *optimizer.Update) layers.Variable { return layers.Mul(u.Grad, scale) })
+		}, transpiler.Sync, []string{"op elementwise_mul", `"scale"`, "fed variable"}},
+		"forward op with a result of the update": {func(r regression) {
+			var step layers.Variable
+			r.custom(func(u *optimizer.Update) layers.Variable { step = layers.Scale(u.Grad, 2, 0); return step })
+			layers.Mean(step)
+		}, transpiler.Sync, []string{"op mean", "variable that the update computes"}},
+		"forward op with the learning rate": {func(r regression) {
+			r.custom(func(u *optimizer.Update) layers.Variable { return u.Grad })
+			counter, _ := r.Variable(program.LRDecayCounter)
+			layers.Cast(counter, tensor.Float32)
+		}, transpiler.Sync, []string{"op cast", program.LRDecayCounter}},
+		"two updates of one step": {func(r regression) {
+			first := optimizer.SGD(0.1).Minimize(r.loss)
+			second := layers.Mean(layers.Square(layers.FC(layers.Mul(r.prediction, layers.Mean(first[0].Param)), 1)))
+			pairs := optimizer.AppendBackward(second)
+			optimizer.SGD(0.1).Apply(pairs[len(pairs)-1:])
+		}, transpiler.Sync, []string{"op sum", "written again after its update"}},
+		"forward op between two updates": {func(r regression) {
+			pairs := optimizer.AppendBackward(r.loss)
+			optimizer.SGD(0.1).Apply(pairs[:1])
+			layers.Mean(pairs[0].Param)
+			optimizer.SGD(0.1).Apply(pairs[1:])
+		}, transpiler.Sync, []string{"op mean", "after its update and before that of another"}},
+		"state of the rows": {func(r regression) {
+			seen := r.State("seen", tensor.Float32, []int64{1}, layers.Constant(0))
+			layers.AssignTo(seen, layers.Add(seen, r.loss))
+			optimizer.SGD(0.1).Minimize(r.loss)
+		}, transpiler.Sync, []string{"op assign", `"seen"`, "rows of one trainer"}},
+		"state that both sides write": {func(r regression) {
+			shared := r.State("shared", tensor.Float32, []int64{3, 1}, layers.Constant(0))
+			layers.AssignTo(shared, layers.FillConstant(r.Model, 1, []int64{3, 1}))
+			optimizer.Custom(0.1, func(u *optimizer.Update) {
+				if u.Param.Name() == "fc_0.w_0" {
+					u.Set(shared, u.Grad)
+				}
+				descend(u, u.Grad)
+			}).Minimize(r.loss)
+		}, transpiler.Sync, []string{`"shared"`}},
+		"schedule of a parameter": {func(r regression) {
+			optimizer.SGD(0.1).Minimize(r.loss)
+			w, _ := r.Variable("fc_0.b_0")
+			r.As(program.RoleLRSched, nil, func() { layers.Scale(w, 2, 0) })
+		}, transpiler.Sync, []string{"op scale", `"fc_0.b_0"`, "reads a result of the update"}},
+		"async clipping that reads the rate": {func(r regression) {
+			r.custom(func(u *optimizer.Update) layers.Variable {
+				return layers.Mul(u.Grad, layers.Mul(layers.SquaredNorm(u.Grad), u.Rate))
+			})
+		}, transpiler.Async, []string{"op elementwise_mul", "lives on servers"}},
+		"async update by a norm": {func(r regression) {
+			optimizer.Custom(0.1, func(u *optimizer.Update) {
+				u.Set(u.Param, layers.Mul(u.Param, layers.SquaredNorm(u.Grad)))
+				u.Op("elementwise_mul", layers.In{"X": {u.Param}, "Y": {layers.SquaredNorm(u.Grad)}}, nil, layers.In{"Out": {u.Param}})
+			}).Minimize(r.loss)
+		}, transpiler.Async, []string{"op elementwise_mul", "use sync mode"}},
+		"update of no loss": {func(r regression) {
+			r.As(update, nil, func() { layers.Increment(r.State("n", tensor.Int64, []int64{1}, layers.Constant(0)), 1) })
+		}, transpiler.Sync, []string{"without the gradient of a loss"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRegression()
+			test.spoil(r)
+			p := built(t, r.Model)
+			_, err := transpiler.Transpile(t.Context(), p, transpiler.Config{Trainers: 2, PServers: 2, Mode: test.mode})
+			if err == nil {
+				t.Fatal("was transpiled")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q in it", err, want)
+				}
+			}
+			if name != "update of no loss" && !strings.HasPrefix(err.Error(), "transpiler/fault_test.go:") {
+				t.Errorf("got %v, want the line of the op", err)
+			}
+		})
+	}
+}
+
+func TestFetchFaults(t *testing.T) {
+	p := fitLine(t, 100, 100, optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1))))
+	_, err := transpiler.Transpile(t.Context(), p, transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"los", "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "nothing like it"}})
+	var faults fault.List
+	if !errors.As(err, &faults) || len(faults) != 3 {
+		t.Fatalf("got %v, want three faults", err)
+	}
+	for i, want := range []string{`did you mean "loss"?`, "temporary of the update", "no such variable"} {
+		if !strings.Contains(faults[i].Error(), want) {
+			t.Errorf("got %v, want %q in it", faults[i], want)
+		}
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	err := transpiler.Config{MinBlockSize: -1, Mode: 7, SplitMethod: "random", PServers: transpiler.MaxPServers + 1}.Validate()
+	var faults fault.List
+	if !errors.As(err, &faults) || len(faults) != 5 {
+		t.Fatalf("got %v, want five faults", err)
+	}
+	if err := (transpiler.Config{Trainers: 1, PServers: 1}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := transpiler.Transpile(t.Context(), program.New(), transpiler.Config{}); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("got %v, want %v", err, fault.InvalidArgument)
+	}
+}

@@ -1,0 +1,115 @@
+// Package report shows what the transpiler did to a program, pass by pass, as one HTML page that needs nothing else: the program
+// before and after each pass side by side, changed lines marked, and a click on a variable marks it everywhere.
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/transpiler"
+)
+
+//go:embed page.html
+var source string
+
+var page = template.Must(template.New("page").Parse(source))
+
+// What the template shows.
+type (
+	view struct {
+		Title     string
+		Passes    []passView
+		Placement transpiler.Placement
+	}
+	passView struct {
+		Name, Doc, Duration string
+		Programs            []programView
+	}
+	programView struct {
+		Name, Left  string // Left says what stands beside the program
+		Before      []line
+		After       []line
+		Lost, Added int // lines
+	}
+)
+
+// Write writes the page for a result of transpiler.Transpile with Config.Dump set. Every name from the program is escaped.
+func Write(w io.Writer, title string, r *transpiler.Result) error {
+	changes, err := r.Changes()
+	if err != nil {
+		return err
+	}
+	docs := map[string]string{}
+	for _, p := range transpiler.Passes() {
+		docs[p.Name] = p.Doc
+	}
+	names := variableNames(changes)
+	v := view{Title: title, Placement: r.Placement}
+	for i, stage := range r.Stages {
+		pass := passView{Name: stage.Pass, Doc: docs[stage.Pass], Duration: stage.Duration.String()}
+		for _, c := range changes[i] {
+			shown, err := compare(c, names)
+			if err != nil {
+				return err
+			}
+			pass.Programs = append(pass.Programs, shown)
+		}
+		v.Passes = append(v.Passes, pass)
+	}
+	if err := page.Execute(w, v); err != nil {
+		return fault.Wrap(fault.Internal, "transpiler report", err)
+	}
+	return nil
+}
+
+// compare renders one program and what it was made from.
+func compare(c transpiler.Change, names map[string]bool) (programView, error) {
+	v := programView{Name: c.Name}
+	after, err := textOf(c.After)
+	if err != nil {
+		return v, err
+	}
+	var before []string
+	if c.Before != nil {
+		v.Left = "before"
+		if before, err = textOf(c.Before); err != nil {
+			return v, err
+		}
+	}
+	lost, added := changed(before, after)
+	v.Before, v.Lost = render(before, lost, names)
+	v.After, v.Added = render(after, added, names)
+	return v, nil
+}
+
+func textOf(p *program.Program) ([]string, error) {
+	var text strings.Builder
+	if err := p.Text(&text, program.TextOptions{Full: true}); err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), nil
+}
+
+// variableNames collects the variables of all programs.
+func variableNames(changes [][]transpiler.Change) map[string]bool {
+	names := map[string]bool{}
+	for _, stage := range changes {
+		for _, c := range stage {
+			for _, p := range []*program.Program{c.After, c.After.Startup} {
+				if p == nil {
+					continue
+				}
+				for _, b := range p.Blocks {
+					for _, v := range b.Vars() {
+						names[v.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return names
+}
