@@ -26,7 +26,8 @@ type console struct {
 	err io.Writer // diagnostics
 	env func(name string) (value string, ok bool)
 
-	parsed bool // the arguments were understood: an error from now on is not about usage
+	ran    func(*runResult) // told of every run to the end; may be nil
+	parsed bool             // the arguments were understood: an error from now on is not about usage
 }
 
 // run executes one command line and returns its exit code. It is all of edl but for the process around it.

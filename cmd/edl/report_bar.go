@@ -32,17 +32,16 @@ func newBarReporter(screen, out io.Writer, what watch, total int64) *barReporter
 }
 
 func (r *barReporter) step(s executor.StepResult) error {
-	r.means.add(r.watch.names, s)
 	text := r.watch.line(s)
 	r.line.Store(&text)
 	r.bar.IncrInt64(s.Rows)
 	return nil
 }
 
-func (r *barReporter) done(s executor.Summary) error {
+func (r *barReporter) done(s executor.Summary, m *means) error {
 	r.bar.SetTotal(-1, true)
 	r.progress.Wait()
-	return r.textReporter.done(s)
+	return r.textReporter.done(s, m)
 }
 
 // close takes an unfinished bar from the screen.

@@ -36,7 +36,6 @@ type jsonReporter struct {
 	w     io.Writer
 	watch watch
 	some  stepsOnly
-	means means
 }
 
 func newJSONReporter(w io.Writer, what watch) *jsonReporter {
@@ -50,7 +49,6 @@ func (r *jsonReporter) value(name string, t *tensor.Tensor) error {
 }
 
 func (r *jsonReporter) step(s executor.StepResult) error {
-	r.means.add(r.watch.names, s)
 	return r.some.step(s)
 }
 
@@ -69,7 +67,7 @@ func (r *jsonReporter) show(s executor.StepResult) error {
 	return writeJSON(r.w, e)
 }
 
-func (r *jsonReporter) done(s executor.Summary) error {
+func (r *jsonReporter) done(s executor.Summary, m *means) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func (r *jsonReporter) done(s executor.Summary) error {
 	if r.watch.mean {
 		e.Mean = map[string]jsonNumber{}
 		for _, name := range r.watch.names {
-			if mean, ok := r.means.of(name); ok {
+			if mean, ok := m.of(name); ok {
 				e.Mean[name] = jsonNumber(mean)
 			}
 		}

@@ -14,7 +14,6 @@ type textReporter struct {
 	w     io.Writer
 	watch watch
 	some  stepsOnly
-	means means
 }
 
 func newTextReporter(w io.Writer, what watch) *textReporter {
@@ -29,7 +28,6 @@ func (r *textReporter) value(name string, t *tensor.Tensor) error {
 }
 
 func (r *textReporter) step(s executor.StepResult) error {
-	r.means.add(r.watch.names, s)
 	return r.some.step(s)
 }
 
@@ -38,11 +36,11 @@ func (r *textReporter) show(s executor.StepResult) error {
 	return err
 }
 
-func (r *textReporter) done(s executor.Summary) error {
+func (r *textReporter) done(s executor.Summary, m *means) error {
 	if err := r.some.flush(); err != nil {
 		return err
 	}
-	return writeSummary(r.w, s, r.watch, &r.means)
+	return writeSummary(r.w, s, r.watch, m)
 }
 
 func (r *textReporter) close() {}
@@ -67,11 +65,7 @@ func (w watch) line(s executor.StepResult) string {
 
 // writeSummary says what a whole run did.
 func writeSummary(w io.Writer, s executor.Summary, what watch, m *means) error {
-	rate := 0.0
-	if s.Elapsed > 0 {
-		rate = float64(s.Records) / s.Elapsed.Seconds()
-	}
-	if _, err := fmt.Fprintf(w, "done  passes %d  steps %d  records %d  seconds %.2f  records/s %.0f\n", s.Passes, s.Steps, s.Records, seconds(s.Elapsed), rate); err != nil {
+	if _, err := fmt.Fprintf(w, "done  passes %d  steps %d  records %d  seconds %.2f  records/s %.0f\n", s.Passes, s.Steps, s.Records, seconds(s.Elapsed), recordRate(s)); err != nil {
 		return err
 	}
 	if !what.mean {
@@ -85,4 +79,12 @@ func writeSummary(w io.Writer, s executor.Summary, what watch, m *means) error {
 		}
 	}
 	return nil
+}
+
+// recordRate is the records that a run trained per second.
+func recordRate(s executor.Summary) float64 {
+	if s.Elapsed <= 0 {
+		return 0
+	}
+	return float64(s.Records) / s.Elapsed.Seconds()
 }

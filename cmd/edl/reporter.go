@@ -13,8 +13,8 @@ type reporter interface {
 	value(name string, t *tensor.Tensor) error
 	// step is called after a step of training.
 	step(s executor.StepResult) error
-	// done is called when the last step is over.
-	done(s executor.Summary) error
+	// done is called when the last step is over, with the means of what was fetched.
+	done(s executor.Summary, m *means) error
 	// close ends what the reporter started, also after an error.
 	close()
 }

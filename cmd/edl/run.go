@@ -116,17 +116,30 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	return nil
 }
 
+// A runResult is what a run to the end came to.
+type runResult struct {
+	summary executor.Summary
+	means   means
+}
+
 // runToEnd runs a program that reads its own data until its passes are done.
-func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) error {
+func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
 	what := watchOf(p, spec.Fetch, f.every)
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save}
 	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run) })
 	defer r.close()
-	summary, err := runTrain(ctx, f.where, spec, p, run, r.step)
+	result := &runResult{}
+	result.summary, err = runTrain(ctx, f.where, spec, p, run, func(s executor.StepResult) error {
+		result.means.add(what.names, s)
+		return r.step(s)
+	})
 	if err != nil {
 		return err
 	}
-	return r.done(summary)
+	if c.ran != nil {
+		c.ran(result)
+	}
+	return r.done(result.summary, &result.means)
 }
 
 // watchOf decides what a run fetches: the given variables, by default those of the program's fetch ops, and the loss in any case.

@@ -40,7 +40,7 @@ func showJob(c *console, path, output string) error {
 	}
 	row("trainers", fmt.Sprintf("%d to %d", spec.Trainers, spec.TrainersMax))
 	row("pservers", spec.Pservers)
-	row("mode", strings.ToLower(spec.Mode.String()))
+	row("mode", modeName(spec))
 	row("passes", spec.Passes)
 	row("params", spec.Params)
 	row("save", spec.Save)
