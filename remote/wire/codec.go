@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
@@ -17,6 +18,9 @@ const dataField = 8
 
 // maxHeader bounds the encoded VariableChunk without its data.
 const maxHeader = 64 << 10
+
+// heads are buffers for the beginnings of chunks, in which the headers are found.
+var heads = sync.Pool{New: func() any { return new([maxHeader]byte) }}
 
 // codec encodes protobuf messages, and Outgoing and Incoming without copying their data.
 type codec struct{}
@@ -84,12 +88,13 @@ func (m *Incoming) decode(data mem.BufferSlice) error {
 	total := data.Len()
 	r := data.Reader()
 	defer r.Close()
-	head := make([]byte, min(total, maxHeader))
-	n, err := io.ReadFull(r, head)
-	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+	buffer := heads.Get().(*[maxHeader]byte)
+	defer heads.Put(buffer)
+	n, err := io.ReadFull(r, buffer[:min(total, maxHeader)])
+	if err != nil && err != io.EOF {
 		return err
 	}
-	head = head[:n]
+	head := buffer[:n]
 	at, size, err := splitHeader(head)
 	if err != nil {
 		return err
