@@ -13,7 +13,7 @@ import (
 )
 
 // orphanTime is how long a role may take to end after its parent is gone.
-const orphanTime = 5 * time.Second
+const orphanTime = time.Second
 
 // RunChild is the life of a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: the
 // role is told to end, and what the embedded cluster has left on disk is removed. The process must end when RunChild returns.

@@ -39,7 +39,9 @@ func WithAddress(address string) Option { return func(o *listening) { o.address 
 
 // WithLauncher starts roles as launcher does. They find each other through etcd: the servers of WithEtcd, or one inside of this process. The
 // default is roles that are goroutines and share a store in memory.
-func WithLauncher(l launch.Launcher) Option { return func(o *listening) { o.launcher, o.processes = l, true } }
+func WithLauncher(l launch.Launcher) Option {
+	return func(o *listening) { o.launcher, o.processes = l, true }
+}
 
 // WithEtcd uses a real etcd cluster instead of one inside of this process.
 func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }

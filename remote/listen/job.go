@@ -247,7 +247,7 @@ func (j *Job) launchRoles(ctx context.Context) ([]launch.Handle, error) {
 	var handles []launch.Handle
 	for _, s := range specs {
 		name := role.Name(s)
-		h, err := j.manager.cfg.Launcher.Start(ctx, s, &lineWriter{log: j.logs, role: name})
+		h, err := j.manager.cfg.Launcher.Start(ctx, s, lineWriter{log: j.logs, role: name})
 		if err != nil {
 			return handles, err
 		}
