@@ -1,6 +1,7 @@
 package transpiler
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/edl-go/edl/program"
@@ -16,24 +17,33 @@ type heldVar struct {
 	total    int64 // rows of the whole variable
 }
 
-// A heldTable lists what all servers hold: server by server what belongs to units, then what is shared, then forward state.
-type heldTable []heldVar
+// A heldTable lists what servers hold: of each server what belongs to units, then what is shared, then forward state.
+type heldTable struct {
+	byServer   map[int][]heldVar
+	byVariable map[string][]heldVar
+}
+
+func (t *heldTable) add(h heldVar) {
+	if t.byServer == nil {
+		t.byServer, t.byVariable = map[int][]heldVar{}, map[string][]heldVar{}
+	}
+	t.byServer[h.server] = append(t.byServer[h.server], h)
+	t.byVariable[h.variable] = append(t.byVariable[h.variable], h)
+}
 
 // on returns what one server holds, in order.
-func (t heldTable) on(server int) []heldVar {
-	return slices.DeleteFunc(slices.Clone(t), func(h heldVar) bool { return h.server != server })
-}
+func (t *heldTable) on(server int) []heldVar { return t.byServer[server] }
 
 // of returns the parts that make up a variable: its slices in order of rows, or one copy of the whole, that of the lowest
 // server. It returns nil when no server holds the variable.
-func (t heldTable) of(variable string) []heldVar {
+func (t *heldTable) of(variable string) []heldVar {
 	var parts []heldVar
-	for _, h := range t {
-		if h.variable == variable && (h.cut || len(parts) == 0) {
+	for _, h := range t.byVariable[variable] {
+		if h.cut || len(parts) == 0 {
 			parts = append(parts, h)
 		}
 	}
-	slices.SortFunc(parts, func(a, b heldVar) int { return int(a.first - b.first) })
+	slices.SortFunc(parts, func(a, b heldVar) int { return cmp.Compare(a.first, b.first) })
 	return parts
 }
 
@@ -43,18 +53,18 @@ func hold(s *state) error {
 		for _, u := range s.unitsOn(server) {
 			for _, name := range slices.Concat(u.group.params, u.group.accumulators, u.group.fixed) {
 				if s.isCut(u, name) || !s.isFixed(name) {
-					s.held = append(s.held, s.heldBy(u, name))
+					s.held.add(s.heldBy(u, name))
 				}
 			}
 		}
 		for _, name := range s.sharedOn(server) {
 			v := s.variable(name)
-			s.held = append(s.held, heldVar{variable: name, at: v.Copy(""), server: server, total: rowsOf(v.Dims)})
+			s.held.add(heldVar{variable: name, at: v.Copy(""), server: server, total: rowsOf(v.Dims)})
 		}
 	}
 	for _, f := range s.forward {
 		v := s.variable(f.name)
-		s.held = append(s.held, heldVar{variable: f.name, at: v.Copy(""), server: f.server, total: rowsOf(v.Dims)})
+		s.held.add(heldVar{variable: f.name, at: v.Copy(""), server: f.server, total: rowsOf(v.Dims)})
 	}
 	return nil
 }

@@ -42,8 +42,12 @@ func formGroups(s *state) error {
 		n.group.ops = append(n.group.ops, n)
 	}
 	s.moveCounters()
+	order := map[string]int{}
+	for i, v := range s.global().Vars() {
+		order[v.Name] = i
+	}
 	for _, g := range s.groups {
-		s.sortVariables(g)
+		s.sortVariables(g, order)
 	}
 	return nil
 }
@@ -68,8 +72,8 @@ func (s *state) moveCounters() {
 	})
 }
 
-// sortVariables fills the lists of variables of a group.
-func (s *state) sortVariables(g *group) {
+// sortVariables fills the lists of variables of a group. order gives the position of each declaration.
+func (s *state) sortVariables(g *group, order map[string]int) {
 	seen := map[string]bool{}
 	for _, n := range g.ops {
 		for _, name := range slices.Concat(n.reads, n.writes) {
@@ -92,10 +96,6 @@ func (s *state) sortVariables(g *group) {
 				g.temporaries = append(g.temporaries, name)
 			}
 		}
-	}
-	order := map[string]int{}
-	for i, v := range s.global().Vars() {
-		order[v.Name] = i
 	}
 	for _, names := range [][]string{g.params, g.accumulators, g.fixed} {
 		slices.SortFunc(names, func(a, b string) int { return order[a] - order[b] })

@@ -12,8 +12,9 @@ import (
 // A variable that is held whole is computed by the user's ops. A slice of a constant or of a random variable is computed
 // by a copy of its op: random ops draw by index of element. Any other slice is cut out of the whole.
 func buildPServerStartups(s *state) error {
+	initializers := soleInitializers(s.source.Startup)
 	for server, p := range s.result.PServers {
-		w := &initWriter{state: s, held: s.held.on(server)}
+		w := &initWriter{state: s, held: s.held.on(server), initializers: initializers}
 		if err := w.write(); err != nil {
 			return err
 		}
@@ -25,10 +26,31 @@ func buildPServerStartups(s *state) error {
 // An initWriter writes the startup program of one server.
 type initWriter struct {
 	*state
-	held    []heldVar
-	program *program.Program
-	copies  []*program.Op // compute a slice directly
-	cut     []heldVar     // slices that need the whole
+	held         []heldVar
+	initializers map[string]*program.Op
+	program      *program.Program
+	copies       []*program.Op // compute a slice directly
+	cut          []heldVar     // slices that need the whole
+}
+
+// soleInitializers returns, by variable, the ops of a startup program that read nothing and are the only ones to write one
+// variable.
+func soleInitializers(startup *program.Program) map[string]*program.Op {
+	sole := map[string]*program.Op{}
+	if startup == nil {
+		return sole
+	}
+	b := startup.Global()
+	for name, use := range b.Uses() {
+		if len(use.Writers) != 1 {
+			continue
+		}
+		op := b.Ops[use.Writers[0]]
+		if reads, writes := b.Touches(op); len(reads) == 0 && len(writes) == 1 {
+			sole[name] = op
+		}
+	}
+	return sole
 }
 
 func (w *initWriter) write() error {
@@ -80,18 +102,7 @@ func (w *initWriter) write() error {
 // sliceInitializer returns a copy of the op that initializes a variable which yields the slice, nil when the slice must be cut out of the
 // whole.
 func (w *initWriter) sliceInitializer(h heldVar) (*program.Op, error) {
-	var writer *program.Op
-	b := w.source.Startup.Global()
-	for _, op := range b.Ops {
-		reads, writes := b.Touches(op)
-		if !writes[h.variable] {
-			continue
-		}
-		if writer != nil || len(reads) > 0 || len(writes) > 1 {
-			return nil, nil
-		}
-		writer = op
-	}
+	writer := w.initializers[h.variable]
 	if writer == nil {
 		return nil, nil
 	}

@@ -1,0 +1,96 @@
+package transpiler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// wire is one trainer's side; it implements ops.Comm.
+type wire struct {
+	*cluster
+	rank int
+}
+
+func (w *wire) Send(_ context.Context, m ops.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sent[m.Server] == nil {
+		w.sent[m.Server] = map[string]map[int]*tensor.Tensor{}
+	}
+	if w.sent[m.Server][m.Name] == nil {
+		w.sent[m.Server][m.Name] = map[int]*tensor.Tensor{}
+	}
+	if w.sent[m.Server][m.Name][w.rank] != nil {
+		return fmt.Errorf("trainer %d sends %s twice", w.rank, m.Name)
+	}
+	w.sent[m.Server][m.Name][w.rank] = m.Value.Clone()
+	return nil
+}
+
+func (w *wire) SendBarrier(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	round, n := w.round, int64(len(w.trainers))
+	w.declared[w.rank] = stepRows(w.rank, n)
+	if len(w.declared) == len(w.trainers) {
+		return w.advance()
+	}
+	for w.round == round && w.err == nil {
+		w.changed.Wait()
+	}
+	return w.err
+}
+
+// batchRows is the number of rows of the batches that the law is tested with: no multiple of 2, 3 or 4.
+const batchRows = 7
+
+func stepRows(rank int, trainers int64) int64 {
+	return batchRows*int64(rank+1)/trainers - batchRows*int64(rank)/trainers
+}
+
+// Recv receives at once. An async trainer's contributions are applied before it reads.
+func (w *wire) Recv(_ context.Context, m ops.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.trainers) == 1 && len(w.sent) > 0 {
+		w.declared[w.rank] = batchRows
+		if err := w.advance(); err != nil {
+			return err
+		}
+	}
+	value, ok := w.servers[m.Server].blocks.Variable(m.Name)
+	if !ok {
+		return fmt.Errorf("pserver %d has no variable %s", m.Server, m.Name)
+	}
+	return m.Value.CopyFrom(value)
+}
+
+func (w *wire) FetchBarrier(context.Context) error { return nil }
+
+// files keeps what save ops write; it implements ops.Storage.
+type files map[string]*tensor.Tensor
+
+func (f files) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
+	if len(tensors) != 1 || f[name] != nil {
+		return fmt.Errorf("%d tensors in file %s, of which there is one: %v", len(tensors), name, f[name] != nil)
+	}
+	f[name] = tensors[0].Clone()
+	return nil
+}
+
+func (f files) Load(string, []*tensor.Tensor) error { return errors.New("nothing is loaded here") }
+
+// saved runs the save program on the trainer of rank 0.
+func (c *cluster) saved() (files, error) {
+	f := files{}
+	e := executor.New(executor.WithComm(&wire{c, 0}), executor.WithScope(c.trainers[0].Scope()), executor.WithStorage(f), executor.WithStage(program.StageSave))
+	defer e.Close()
+	_, err := e.Run(context.Background(), c.save, nil)
+	return f, err
+}
