@@ -1,13 +1,8 @@
 package cluster
 
 import (
-	"context"
-	"errors"
-	"maps"
 	"strings"
 	"sync"
-
-	"github.com/edl-go/edl/fault"
 )
 
 // Memory is a store inside of this process, for jobs whose roles are goroutines. Its leases need no renewal: they end by Leave, Close or
@@ -99,121 +94,5 @@ func (w *memoryWatcher) show(v view) {
 	select {
 	case w.more <- struct{}{}:
 	default:
-	}
-}
-
-// memoryStore is one handle on a Memory.
-type memoryStore struct {
-	memory *Memory
-	leases map[*memoryLease]bool // nil once closed; guarded by Memory.mu
-}
-
-var errClosed = &fault.Fault{Kind: fault.Canceled, Got: "a registry that is closed"}
-
-func (s *memoryStore) grant(context.Context) (lease, error) {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
-	if s.leases == nil {
-		return nil, errClosed
-	}
-	l := &memoryLease{store: s, ended: make(chan struct{})}
-	s.leases[l] = true
-	return l, nil
-}
-
-func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, false, err
-	}
-	m := s.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t.key != "" && m.entries[t.key].created != t.created {
-		return m.revision, false, nil
-	}
-	for _, p := range t.puts {
-		if l, ok := p.lease.(*memoryLease); ok && !s.leases[l] {
-			return m.revision, false, errors.New("the lease has ended")
-		}
-	}
-	m.change(t)
-	return m.revision, true, nil
-}
-
-func (s *memoryStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
-	m := s.memory
-	w := &memoryWatcher{prefix: prefix, more: make(chan struct{}, 1)}
-	m.mu.Lock()
-	w.show(m.below(prefix))
-	m.watchers[w] = true
-	m.mu.Unlock()
-	defer func() {
-		m.mu.Lock()
-		delete(m.watchers, w)
-		m.mu.Unlock()
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-w.more:
-		}
-		m.mu.Lock()
-		views := w.views
-		w.views = nil
-		m.mu.Unlock()
-		for _, v := range views {
-			if see(v) {
-				return nil
-			}
-		}
-	}
-}
-
-func (s *memoryStore) close() error {
-	s.memory.mu.Lock()
-	leases := maps.Clone(s.leases)
-	s.memory.mu.Unlock()
-	for l := range leases {
-		l.end(true)
-	}
-	s.memory.mu.Lock()
-	s.leases = nil
-	s.memory.mu.Unlock()
-	return nil
-}
-
-// memoryLease ends once, in order or by loss.
-type memoryLease struct {
-	store *memoryStore
-	ended chan struct{}
-}
-
-func (l *memoryLease) lost() <-chan struct{} { return l.ended }
-
-func (l *memoryLease) revoke(context.Context) error {
-	l.end(false)
-	return nil
-}
-
-func (l *memoryLease) end(lost bool) {
-	m := l.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !l.store.leases[l] {
-		return
-	}
-	delete(l.store.leases, l)
-	if lost {
-		close(l.ended)
-	}
-	var t txn
-	for key, e := range m.entries {
-		if e.lease == l {
-			t.deletes = append(t.deletes, key)
-		}
-	}
-	if len(t.deletes) > 0 {
-		m.change(t)
 	}
 }

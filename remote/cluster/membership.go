@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// membership is a key under a lease.
+type membership struct {
+	registry *registry
+	member   Member
+	lease    lease
+	keys     []string
+	mark     string // empty for a node
+	created  int64
+
+	mu   sync.Mutex
+	left bool
+}
+
+func (m *membership) Member() Member        { return m.member }
+func (m *membership) Done() <-chan struct{} { return m.lease.lost() }
+func (m *membership) Fence() uint64         { return uint64(m.created) }
+
+// Leave marks the member as left and removes its keys in one transaction, conditioned on the key being the one that it created.
+func (m *membership) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	r := m.registry
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	t := txn{key: m.keys[0], created: m.created, deletes: m.keys}
+	if m.mark != "" {
+		t.puts = []put{{key: m.mark, value: markedLeft}}
+	}
+	_, ok, err := r.store.commit(ctx, t)
+	if err != nil {
+		return storeFault(ctx, m.keys[0], err)
+	}
+	if !ok {
+		return &fault.Fault{Kind: fault.Fenced, Where: m.keys[0], Got: "a lease that was lost before leaving"}
+	}
+	m.left = true
+	_ = m.lease.revoke(ctx) // a lease without keys does no harm
+	return nil
+}

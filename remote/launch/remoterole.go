@@ -1,0 +1,125 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// remoteRole is a role on another node.
+type remoteRole struct {
+	where, node string
+	cancel      context.CancelFunc
+	out         *lines
+	started     chan struct{} // closed when the node has said anything about the role
+	done        chan struct{}
+	err         error // valid when done is closed
+
+	mu     sync.Mutex
+	asked  bool                                                        // to end
+	stream grpc.BidiStreamingClient[rpc.StartRoleChunk, rpc.RoleEvent] // set once the spec is sent
+}
+
+// run keeps the stream until the role has ended.
+func (h *remoteRole) run(ctx context.Context, conn *grpc.ClientConn, spec *job.RoleSpec) {
+	last, err := h.follow(ctx, rpc.NewListenerClient(conn), spec)
+	h.out.Flush()
+	h.err = h.outcome(last, err)
+	h.cancel()
+	_ = conn.Close()
+	close(h.done)
+}
+
+// follow sends the spec and passes on what the node tells. It returns the last status, and why the stream has ended: io.EOF when the node has ended it.
+func (h *remoteRole) follow(ctx context.Context, client rpc.ListenerClient, spec *job.RoleSpec) (*job.RoleStatus, error) {
+	stream, err := client.StartRole(ctx, grpc.WaitForReady(false)) // another node may be there
+	if err != nil {
+		return nil, err
+	}
+	send := func(piece []byte) error { return stream.Send(&rpc.StartRoleChunk{Piece: piece}) }
+	if err = wire.SendPieces(spec, send); err == nil {
+		err = send(nil)
+	}
+	if err == nil {
+		h.mu.Lock()
+		h.stream = stream
+		h.mu.Unlock()
+	} else if !errors.Is(err, io.EOF) { // io.EOF: the node has ended the stream, and Recv says why
+		return nil, err
+	}
+	var last *job.RoleStatus
+	for first := true; ; first = false {
+		event, err := stream.Recv()
+		if err != nil {
+			return last, err
+		}
+		if first {
+			close(h.started)
+		}
+		if event.Log != nil {
+			_, _ = h.out.Write([]byte(event.Log.Line + "\n"))
+		}
+		if event.Status != nil {
+			last = event.Status
+		}
+	}
+}
+
+// outcome turns the end of the stream into the error of Wait.
+func (h *remoteRole) outcome(last *job.RoleStatus, err error) error {
+	if errors.Is(err, io.EOF) && last.GetState() == job.State_SUCCEEDED {
+		return nil
+	}
+	var f *fault.Fault
+	if errors.As(wire.FaultOf(last.GetFailure()), &f) {
+		f.Where = f.Where + " on node " + h.node
+		return f
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.started:
+	default:
+		return wire.FromStatus(h.where, err) // it never ran
+	}
+	if h.asked {
+		return &fault.Fault{Kind: fault.Canceled, Where: h.where, Got: "no orderly end after being stopped", Err: err}
+	}
+	return &fault.Fault{Kind: fault.LostMember, Where: h.where, Got: "the end of the connection to the node", Err: err}
+}
+
+func (h *remoteRole) Wait() error {
+	<-h.done
+	return h.err
+}
+
+// Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
+func (h *remoteRole) Stop(grace time.Duration) {
+	h.mu.Lock()
+	if !h.asked && h.stream != nil {
+		_ = h.stream.CloseSend() // fails only when the stream has ended
+	}
+	h.asked = true
+	h.mu.Unlock()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+		return
+	case <-timer.C:
+	}
+	h.cancel()
+	<-h.done
+}
+
+func (h *remoteRole) Node() string { return h.node }
+func (h *remoteRole) Pid() int     { return 0 }
