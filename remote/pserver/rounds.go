@@ -69,6 +69,9 @@ const (
 	Refuse                // it must not count; Err says why
 )
 
+// String names the verdict as its constant.
+func (v Verdict) String() string { return [...]string{"Take", "Ignore", "Hold", "Refuse"}[v] }
+
 // A Decision is the answer to one event.
 type Decision struct {
 	Verdict  Verdict
@@ -118,7 +121,7 @@ func (r *Rounds) current(e Event) (Decision, bool) {
 	switch {
 	case e.Round == r.round && !r.applying:
 		return Decision{}, true
-	case e.Round == r.round, e.Round+1 == r.round:
+	case e.Round == r.round, e.Round < r.round && e.Round+1 == r.round:
 		return Decision{Verdict: Ignore}, false
 	case e.Round == r.round+1 && r.applying:
 		return Decision{Verdict: Hold}, false
