@@ -603,7 +603,8 @@ func (x *StepDone) GetStep() *job.Step {
 	return nil
 }
 
-// StartRoleChunk carries a RoleSpec in pieces.
+// StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order; a
+// broken stream ends it.
 type StartRoleChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`

@@ -20,6 +20,9 @@ const (
 	maxWorkers  = 1024
 )
 
+// reservedName is where the nodes of a cluster are, beside the jobs.
+const reservedName = "nodes"
+
 var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Complete fills in the defaults of what a spec leaves open.
@@ -59,8 +62,8 @@ func Check(s *job.JobSpec) error {
 			wrong(field, fmt.Sprint(n), fmt.Sprintf("%d to %d", least, most))
 		}
 	}
-	if s.Name != "" && !jobName.MatchString(s.Name) {
-		wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-'")
+	if s.Name == reservedName || s.Name != "" && !jobName.MatchString(s.Name) {
+		wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-', other than "+reservedName)
 	}
 	within("trainers", int64(s.Trainers), 1, maxTrainers)
 	within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
