@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -29,6 +31,7 @@ type listening struct {
 	processes bool // roles are processes, so they need etcd to find each other
 	etcd      []string
 	node      string
+	spread    bool
 	insecure  bool
 	version   string
 	log       *slog.Logger
@@ -48,6 +51,9 @@ func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd =
 
 // WithNode joins this listener to the nodes of the etcd cluster under an id, so that other listeners may start roles here.
 func WithNode(id string) Option { return func(o *listening) { o.node = id } }
+
+// WithNodes starts the roles of jobs on the nodes of the etcd cluster, in turns, instead of on this machine.
+func WithNodes() Option { return func(o *listening) { o.spread = true } }
 
 // WithoutSecurity allows an address that other machines reach, although nobody who connects is asked who he is.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
@@ -99,6 +105,14 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.node != "" || o.spread {
+		if l.nodes, err = openNodes(ctx, &o); err != nil {
+			return nil, err
+		}
+	}
+	if o.spread {
+		config.Launcher = &launch.Nodes{Directory: l.nodes}
+	}
 	l.manager = listen.NewManager(config)
 	port, err := wire.Listen(ctx, o.address)
 	if err != nil {
@@ -108,13 +122,17 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	service := wire.NewServer()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	if o.node != "" {
-		server.Local = o.launcher
+		server.Local = hosted{o.launcher, host}
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
-	return l, l.join(ctx, &o)
+	if o.node == "" {
+		return l, nil
+	}
+	_, err = l.nodes.RegisterNode(ctx, o.node, l.address)
+	return l, err
 }
 
 // host returns the host that roles listen on, and refuses one that other machines reach unless the user insists: whoever reaches a listener can
@@ -132,20 +150,24 @@ func (o *listening) host() (string, error) {
 	return host, nil
 }
 
-// join announces the listener to the other nodes.
-func (l *Listener) join(ctx context.Context, o *listening) error {
-	if o.node == "" {
-		return nil
-	}
+// openNodes opens the directory of the cluster's nodes.
+func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 	if len(o.etcd) == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "a node without a cluster to join", Want: "the endpoints of its etcd"}
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "nodes without a cluster", Want: "the endpoints of its etcd"}
 	}
-	var err error
-	if l.nodes, err = cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("node-" + o.node), Log: o.log}); err != nil {
-		return err
-	}
-	_, err = l.nodes.RegisterNode(ctx, o.node, l.address)
-	return err
+	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Log: o.log})
+}
+
+// hosted starts roles that others send here: their servers listen on this node's host, and its scratch space is its own.
+type hosted struct {
+	launch.Launcher
+	host string
+}
+
+func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	spec = proto.Clone(spec).(*job.RoleSpec)
+	spec.Advertise, spec.RunDir = h.host, ""
+	return h.Launcher.Start(ctx, spec, log)
 }
 
 // findEtcd makes the store that processes share, in a run directory that the last of them removes, unless the user has one.
