@@ -97,9 +97,10 @@ type Merge int
 
 // Ways to merge.
 const (
-	MergeNone Merge = iota
-	MergeMean       // mean weighted by rows: gradients of a mean loss, moving statistics
-	MergeSum        // sum of contributions: gradients of a summed loss; for state, the sum of the changes
+	MergeNone  Merge = iota
+	MergeMean        // mean weighted by rows: gradients of a mean loss, moving statistics
+	MergeSum         // sum of contributions: gradients of a summed loss; for state, the sum of the changes
+	MergeFirst       // that of the first trainer that has rows: state that does not depend on them
 )
 
 // Cost estimates one run of an op.

@@ -122,6 +122,8 @@ func mergeText(m Merge) string {
 		return "mean weighted by rows"
 	case MergeSum:
 		return "sum of changes"
+	case MergeFirst:
+		return "that of the first"
 	}
 	return "nothing"
 }

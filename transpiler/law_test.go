@@ -3,12 +3,14 @@ package transpiler_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -147,6 +149,35 @@ func TestLaw(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// State that does not depend on rows, such as a counter of steps, is the same everywhere, also on trainers that have no rows.
+func TestLawOfCounters(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(2))
+	y := layers.Data(m, "y", layers.Dims(1))
+	count := m.State("count", tensor.Int64, []int64{1}, layers.Constant(0))
+	layers.Increment(layers.Increment(count, 1), 1)
+	optimizer.SGD(0.1).Minimize(layers.Mean(layers.SquareErrorCost(layers.FC(x, 1), y)))
+	p := built(t, m)
+	for _, trainers := range []int{1, 3, batchRows + 2} {
+		if err := checkLaw(t, p, transpiler.Config{Trainers: trainers, PServers: 2}); err != nil {
+			t.Errorf("%d trainers: %v", trainers, err)
+		}
+	}
+}
+
+// What a trainer's own rows make of a counter has no one value.
+func TestCountersOfRowsAreRefused(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(1))
+	sum := m.State("sum", tensor.Float32, []int64{1}, layers.Constant(0))
+	layers.AssignTo(layers.Increment(sum, 1), layers.ReduceSum(x))
+	optimizer.SGD(0.1).Minimize(layers.Mean(layers.FC(x, 1)))
+	_, err := transpiler.Transpile(t.Context(), built(t, m), transpiler.Config{Trainers: 2, PServers: 1})
+	if f := new(fault.Fault); !errors.As(err, &f) || f.Kind != fault.Unsupported || f.Variable != "sum" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func findContributions(s *state) error {
 			return err
 		}
 	}
-	return s.checkTrainerState()
+	return s.findTrainerState()
 }
 
 func (s *state) findForwardState() {

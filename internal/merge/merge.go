@@ -18,9 +18,12 @@ type Share struct {
 	Rows  int64 // rows of the batch that it was computed from, > 0
 }
 
-// Gradients writes into dst the mean of the shares weighted by rows (ops.MergeMean) or their sum (ops.MergeSum). All values have the dtype
-// and dims of dst. There is at least one share. With one share the result is that share, bit for bit.
+// Gradients writes into dst the mean of the shares weighted by rows (ops.MergeMean), their sum (ops.MergeSum) or the first of them
+// (ops.MergeFirst). All values have the dtype and dims of dst. There is at least one share. With one share the result is that share, bit for bit.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
+	if how == ops.MergeFirst {
+		return dst.CopyFrom(shares[0].Value)
+	}
 	switch dst.DType() {
 	case tensor.Float32:
 		combine[float32](dst, shares, how)
@@ -55,11 +58,11 @@ func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) 
 	}
 }
 
-// State merges values of persistable state that each trainer computed from the same old value: their mean weighted by rows, or the old
-// value plus every trainer's change. old and dst may be the same tensor only for the mean. With one share the result is that
+// State merges values of persistable state that each trainer computed from the same old value: their mean weighted by rows, the old
+// value plus every trainer's change, or the first of them. old, which only the sum reads, is not dst. With one share the result is that
 // share, bit for bit.
 func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
-	if how == ops.MergeMean || len(shares) == 1 && dst.DType().IsFloat() {
+	if how != ops.MergeSum || len(shares) == 1 && dst.DType().IsFloat() {
 		return Gradients(dst, shares, how)
 	}
 	switch dst.DType() {

@@ -21,7 +21,7 @@ func init() {
 		Attrs: []ops.Attr{
 			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
 			{Name: "send_varnames", Default: []string{}, Doc: "name of each X at its pserver; empty for its own name"},
-			{Name: "merge", Default: int32(ops.MergeMean), Doc: "how the contributions of all trainers become one: 1 mean weighted by rows, 2 sum", Check: checkMerge},
+			{Name: "merge", Default: int32(ops.MergeMean), Doc: "how the contributions of all trainers become one: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
 		},
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
@@ -59,12 +59,12 @@ func bindSend(b *ops.Binding) (ops.Kernel, error) {
 
 func checkMerge(op *program.Op) error {
 	if v, ok := op.Int("merge"); ok && !mergeable(v) {
-		return errors.New("1 for a mean or 2 for a sum")
+		return errors.New("1 for a mean, 2 for a sum or 3 for the first")
 	}
 	return nil
 }
 
 // mergeable reports whether contributions can be merged by the way of this number.
 func mergeable(merge int64) bool {
-	return merge == int64(ops.MergeMean) || merge == int64(ops.MergeSum)
+	return merge >= int64(ops.MergeMean) && merge <= int64(ops.MergeFirst)
 }

@@ -31,7 +31,7 @@ type Service struct {
 type Contribution struct {
 	Name  string
 	Block program.BlockIndex // the optimize block that reads it
-	Merge ops.Merge          // MergeMean or MergeSum
+	Merge ops.Merge          // never MergeNone
 }
 
 // ServiceOf reads a listen_and_serv op. Whether the blocks exist is for the program's verifier to say. The error is a

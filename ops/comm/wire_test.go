@@ -133,7 +133,7 @@ func TestDestinationFaults(t *testing.T) {
 			}
 		}
 	}
-	for _, merge := range []program.Attr{int32(0), int32(3), int64(-1), "mean"} {
+	for _, merge := range []program.Attr{int32(0), int32(4), int64(-1), "mean"} {
 		if _, err := infer(sendOp(attrs{"epmap": two, "merge": merge}), 3); err == nil {
 			t.Errorf("send takes merge = %v", merge)
 		}
