@@ -3,86 +3,179 @@ package remote_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
-	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/program"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
 )
 
-func regression(t *testing.T) (*program.Program, string) {
-	t.Helper()
-	m := layers.NewModel().Seed(7)
-	x := layers.Data(m, "x", layers.Dims(13))
-	y := layers.Data(m, "y", layers.Dims(1))
-	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(x, 8, layers.Act("tanh")), 1), y))
-	optimizer.Adam(0.01).Minimize(loss)
-	p, err := m.Program()
-	if err != nil {
-		t.Fatal(err)
+// drawCluster draws the shape of a synchronous cluster.
+func drawCluster(t *rapid.T) *remote.JobSpec {
+	return &remote.JobSpec{
+		Trainers:      rapid.Int32Range(1, 4).Draw(t, "trainers"),
+		Pservers:      rapid.Int32Range(1, 4).Draw(t, "pservers"),
+		MinBlockSize:  rapid.SampledFrom([]int64{1, 2, 5, 12, 8192}).Draw(t, "min block"),
+		NoSlice:       rapid.IntRange(0, 9).Draw(t, "no slice") == 0,
+		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
+		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
+		RoundDeadline: durationpb.New(patience),
 	}
-	return p, loss.Name()
 }
 
-func batch(t *testing.T, step, rows int) executor.Feed {
-	t.Helper()
-	xs, ys := make([]float32, rows*13), make([]float32, rows)
-	for i := range xs {
-		xs[i] = float32((i*7+step*13)%31)/31 - 0.5
-	}
-	for i := range ys {
-		ys[i] = float32((i*3+step)%11) / 11
-	}
-	x, err := tensor.FromSlice(xs, int64(rows), 13)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := tensor.FromSlice(ys, int64(rows), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return executor.Feed{"x": x, "y": y}
+// The law: whatever the program, the cluster and the batches, a synchronous job that is fed computes every value that the reference computes, bit for
+// bit.
+func TestLawOfFedJobs(t *testing.T) {
+	l := listener(t)
+	rapid.Check(t, func(r *rapid.T) {
+		s, spec := drawModel(r, nil), drawCluster(r)
+		batches := rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows")
+		spec.Save = scratch(r)
+		if err := checkFedLaw(l, s, spec, batches); err != nil {
+			r.Fatal(err)
+		}
+	})
 }
 
-func TestFedClusterEqualsReference(t *testing.T) {
-	for _, size := range [][2]int{{1, 1}, {2, 2}, {3, 4}} {
-		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
-			p, loss := regression(t)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			want, err := reference.New(p, size[0])
-			if err != nil {
-				t.Fatal(err)
+// scratch is a directory that ends with a case.
+func scratch(t *rapid.T) string {
+	dir, err := os.MkdirTemp("", "law-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func checkFedLaw(l *remote.Listener, s subject, spec *remote.JobSpec, batches []int64) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	oracle, err := reference.New(s.Program, int(spec.Trainers))
+	if err != nil {
+		return err
+	}
+	defer oracle.Close()
+	cluster, err := remote.NewExecutor(l.Address(), spec)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	for step, rows := range batches {
+		feed := testkit.Batch(panics{}, s.Program, uint64(step), rows)
+		want, err := oracle.Run(ctx, s.Program, feed, s.fetch...)
+		if err != nil {
+			return fmt.Errorf("reference, step %d: %w", step, err)
+		}
+		got, err := cluster.Run(ctx, s.Program, feed, s.fetch...)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		if err := testkit.Difference(named(s.fetch, got), named(s.fetch, want)); err != nil {
+			return fmt.Errorf("fetched in step %d of %d rows: %w", step, rows, err)
+		}
+	}
+	if err := cluster.Close(); err != nil {
+		return err
+	}
+	return testkit.Difference(testkit.Saved(panics{}, spec.Save, s.Program), testkit.Persistables(oracle.Scope(), s.Program))
+}
+
+// named gives fetched values their names.
+func named(names []string, values []*tensor.Tensor) map[string]*tensor.Tensor {
+	all := map[string]*tensor.Tensor{}
+	for i, name := range names {
+		all[name] = values[i]
+	}
+	return all
+}
+
+// panics is the testkit.TB of code that has no test at hand; rapid reports a panic as it reports a failure.
+type panics struct{}
+
+func (panics) Helper()                           {}
+func (panics) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
+func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// The law for jobs that read their own data: shuffled, in batches that the files do not fill, over several passes.
+func TestLawOfReadingJobs(t *testing.T) {
+	l := listener(t)
+	rapid.Check(t, func(r *rapid.T) {
+		buffer, size, doubled := rapid.SampledFrom([]int{0, 7, 1000}).Draw(r, "shuffle"), rapid.IntRange(1, 20).Draw(r, "batch"), rapid.Bool().Draw(r, "double buffer")
+		s := drawModel(r, func(reader layers.Reader) layers.Reader {
+			if buffer > 0 {
+				reader = layers.Shuffle(reader, buffer, 11)
 			}
-			defer want.Close()
-			got, err := remote.NewExecutor("", &remote.JobSpec{Trainers: int32(size[0]), Pservers: int32(size[1]), Mode: job.Mode_SYNC, MinBlockSize: 16,
-				StartDeadline: durationpb.New(20 * time.Second)})
-			if err != nil {
-				t.Fatal(err)
+			if reader = layers.Batch(reader, size); doubled {
+				reader = layers.DoubleBuffer(reader)
 			}
-			defer got.Close()
-			for step := range 5 {
-				feed := batch(t, step, []int{8, 8, 2, 7, 8}[step])
-				a, err := want.Run(ctx, p, feed, loss)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := got.Run(ctx, p, feed, loss)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if a[0].Float32s()[0] != b[0].Float32s()[0] {
-					t.Fatalf("step %d: loss %v, reference %v", step, b[0].Float32s(), a[0].Float32s())
-				}
-			}
+			return reader
 		})
+		spec := drawCluster(r)
+		spec.RecordsPerTask = rapid.SampledFrom([]int64{0, 1, 7, 100}).Draw(r, "records per task")
+		dir := scratch(r)
+		data := testkit.Records(r, dir, rapid.IntRange(1, 45).Draw(r, "records"), func(i int) []*tensor.Tensor {
+			var sample []*tensor.Tensor
+			for k, in := range s.inputs {
+				sample = append(sample, testkit.Random(r, in.dtype, uint64(i*7+k), in.dims...))
+			}
+			return sample
+		})
+		run := executor.TrainOptions{Data: data, Passes: rapid.IntRange(1, 3).Draw(r, "passes"), Fetch: s.fetch}
+		if err := checkReadingLaw(l, s, spec, run, dir); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+func checkReadingLaw(l *remote.Listener, s subject, spec *remote.JobSpec, run executor.TrainOptions, dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	oracle, err := reference.New(s.Program, int(spec.Trainers))
+	if err != nil {
+		return err
 	}
+	defer oracle.Close()
+	cluster, err := remote.NewExecutor(l.Address(), spec)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	var want []executor.StepResult
+	wantSummary, err := oracle.Train(ctx, s.Program, run, func(r executor.StepResult) error {
+		want = append(want, r)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	run.Save = dir + "/saved"
+	steps := 0
+	summary, err := cluster.Train(ctx, s.Program, run, func(r executor.StepResult) error {
+		w := want[steps]
+		steps++
+		if r.Step != w.Step || r.Pass != w.Pass || r.Rows != w.Rows {
+			return fmt.Errorf("step %d of pass %d with %d rows, want step %d of pass %d with %d", r.Step, r.Pass, r.Rows, w.Step, w.Pass, w.Rows)
+		}
+		if err := testkit.Difference(named(s.fetch, r.Fetched), named(s.fetch, w.Fetched)); err != nil {
+			return fmt.Errorf("fetched in step %d of %d rows: %w", r.Step, r.Rows, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	wantSummary.Elapsed, summary.Elapsed = 0, time.Duration(0)
+	if summary != wantSummary {
+		return fmt.Errorf("%+v, want %+v", summary, wantSummary)
+	}
+	return testkit.Difference(testkit.Saved(panics{}, run.Save, s.Program), testkit.Persistables(oracle.Scope(), s.Program))
 }

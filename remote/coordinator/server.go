@@ -84,9 +84,14 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		s.Fail(&fault.Fault{Kind: fault.Canceled, Where: "coordinator", Err: context.Cause(ctx)})
 	}
-	s.log.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	state := job.State_SUCCEEDED
+	if s.err != nil {
+		state = job.State_FAILED
+	}
+	s.log.Add(&job.Event{What: &job.Event_Status{Status: &job.JobStatus{Job: s.cfg.Identity.Job, State: state, Failure: wire.FailureOf(s.err)}}})
+	s.log.End()
 	return s.err
 }
 

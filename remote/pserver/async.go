@@ -2,82 +2,178 @@ package pserver
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
-// queueLength bounds the contributions to one gradient that wait to be applied; a trainer that is ahead waits in its Send.
+// queueLength bounds the contributions to one update that wait to be applied; a trainer that is ahead waits in its Send.
 const queueLength = 8
 
-// delivery is one contribution in the queue of its gradient.
+// An updater applies the contributions that one optimize block reads, or one state, in the order of their arrival. What a block reads of one
+// trainer's step is applied together, when all of it has arrived.
+type updater struct {
+	block program.BlockIndex
+	names []string // of the contributions
+	queue chan delivery
+	parts map[int]delivery // by rank: steps of which not all has arrived. Server.mu guards it
+}
+
+// delivery is what one trainer's step contributes to one update.
 type delivery struct {
-	rank  int
-	step  uint64
-	value *tensor.Tensor
+	rank   int
+	step   uint64
+	values map[string]*tensor.Tensor
 }
 
-// startQueues starts one goroutine per gradient and state: contributions to one of them are applied in order of arrival, those to
-// different ones at the same time.
-func (s *Server) startQueues(ctx context.Context, group *sync.WaitGroup) {
-	queues := map[string]chan delivery{}
-	for _, c := range append(append([]comm.Contribution(nil), s.layout.Grads...), s.layout.States...) {
-		q := make(chan delivery, queueLength)
-		queues[c.Name] = q
-		group.Go(func() { s.drain(ctx, c, q) })
+// startUpdaters starts one goroutine per update, so that updates of different parameters run at the same time. s.mu is held.
+func (s *Server) startUpdaters(ctx context.Context, group *sync.WaitGroup) {
+	s.updaters = map[string]*updater{}
+	byBlock := map[program.BlockIndex]*updater{}
+	for _, c := range slices.Concat(s.layout.Grads, s.layout.States) {
+		u := byBlock[c.Block]
+		if u == nil || c.Block == comm.NoBlock {
+			u = &updater{block: c.Block, queue: make(chan delivery, queueLength), parts: map[int]delivery{}}
+			byBlock[c.Block] = u
+			group.Go(func() { s.drain(ctx, u) })
+		}
+		u.names = append(u.names, c.Name)
+		s.updaters[c.Name] = u
 	}
-	s.mu.Lock()
-	s.queues = queues
-	s.broadcast()
-	s.mu.Unlock()
+	s.tick = func(rank int, step uint64) error {
+		if s.layout.LRDecay == comm.NoBlock {
+			return nil
+		}
+		s.values.Lock()
+		defer s.values.Unlock()
+		return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: step, Lane: uint64(rank) + 1})
+	}
 }
 
-func (s *Server) drain(ctx context.Context, c comm.Contribution, q <-chan delivery) {
+func (s *Server) drain(ctx context.Context, u *updater) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case d := <-q:
-			if err := s.applyOne(ctx, c, d); err != nil {
-				s.fail(err)
+		case d := <-u.queue:
+			if err := s.applyOne(ctx, u, d); err != nil {
+				s.Fail(err)
 				return
 			}
 		}
 	}
 }
 
-// applyOne applies one contribution as an update of its own.
-func (s *Server) applyOne(ctx context.Context, c comm.Contribution, d delivery) error {
-	target := s.inbox.targets[c.Name]
-	s.values.RLock()
-	err := target.CopyFrom(d.value)
-	if err == nil && c.Block != comm.NoBlock {
-		err = s.blocks.RunBlock(ctx, c.Block, ops.Step{Round: d.step, Lane: uint64(d.rank) + 1})
+// deliverUpdate enters a contribution of an async job. The learning-rate block runs once per step of a trainer, before anything of that step is applied.
+func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
+	s.arrival.Lock()
+	s.mu.Lock()
+	a := s.updates.Step(e)
+	s.mu.Unlock()
+	var err error
+	if a.Tick {
+		err = s.tick(e.Rank, e.Round)
 	}
-	s.values.RUnlock()
+	s.arrival.Unlock()
 	if err != nil {
+		s.Fail(err)
+		return Refuse, err
+	}
+	if a.Verdict != Take {
+		return a.Verdict, a.Err
+	}
+	u := s.updaters[e.Variable]
+	d, whole := s.gather(u, e, value)
+	if !whole {
+		return Take, nil
+	}
+	select {
+	case u.queue <- d:
+		return Take, nil
+	case <-s.failed:
+		return Refuse, s.err
+	case <-s.done:
+		return Take, nil
+	}
+}
+
+// gather adds a contribution to what its update has of the trainer's step, and reports whether that is all.
+func (s *Server) gather(u *updater, e Event, value *tensor.Tensor) (delivery, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := u.parts[e.Rank]
+	if ok && d.step != e.Round {
+		s.abandon(d)
+		ok = false
+	}
+	if !ok {
+		d = delivery{rank: e.Rank, step: e.Round, values: map[string]*tensor.Tensor{}}
+	}
+	d.values[e.Variable] = value
+	if len(d.values) < len(u.names) {
+		u.parts[e.Rank] = d
+		return d, false
+	}
+	delete(u.parts, e.Rank)
+	return d, true
+}
+
+// abandon gives up a part of a step whose rest will not come. s.mu is held.
+func (s *Server) abandon(d delivery) {
+	for name, value := range d.values {
+		s.inbox.give(name, value)
+		s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: name})
+	}
+}
+
+// completeUpdates notes that a trainer will send nothing more. s.mu is held.
+func (s *Server) completeUpdates(e Event) Admission {
+	for _, u := range s.updaters {
+		if d, ok := u.parts[e.Rank]; ok {
+			delete(u.parts, e.Rank)
+			s.abandon(d)
+		}
+	}
+	a := s.updates.Step(e)
+	if a.Finished {
+		s.finish()
+	}
+	s.broadcast()
+	return a
+}
+
+// applyOne applies one contribution as an update of its own.
+func (s *Server) applyOne(ctx context.Context, u *updater, d delivery) error {
+	if err := s.updateWith(ctx, u, d); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inbox.give(c.Name, d.value)
 	s.applied++
-	if s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: c.Name}).Finished {
-		s.finish()
+	for name, value := range d.values {
+		s.inbox.give(name, value)
+		if s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: name}).Finished {
+			s.finish()
+		}
 	}
 	s.broadcast()
 	return nil
 }
 
-// tick runs the learning-rate block, once per step of a trainer, before the first of its contributions is applied. s.mu is held, so that
-// nobody applies a contribution of the same step meanwhile.
-func (s *Server) tick(ctx context.Context, e Event) error {
-	if s.layout.LRDecay == comm.NoBlock {
+func (s *Server) updateWith(ctx context.Context, u *updater, d delivery) error {
+	s.values.RLock()
+	defer s.values.RUnlock()
+	for name, value := range d.values {
+		if err := s.inbox.targets[name].CopyFrom(value); err != nil {
+			return err
+		}
+	}
+	if u.block == comm.NoBlock {
 		return nil
 	}
-	s.values.Lock()
-	defer s.values.Unlock()
-	return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: e.Round, Lane: uint64(e.Rank) + 1})
+	return s.blocks.RunBlock(ctx, u.block, ops.Step{Round: d.step, Lane: uint64(d.rank) + 1})
 }

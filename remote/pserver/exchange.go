@@ -71,15 +71,24 @@ func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream gr
 	}
 	slot := m.Id.Round % 2
 	var t *tensor.Tensor
+	var stale error
 	err := s.await(ctx, func() string { return fmt.Sprintf("partial sums of round %d for pserver %d", m.Id.Round, m.Id.Rank) }, func() bool {
 		p := s.published[m.Name]
-		if p.values[slot] != nil && p.rounds[slot] == m.Id.Round {
+		switch {
+		case p.values[slot] == nil || p.rounds[slot] < m.Id.Round:
+			return false
+		case p.rounds[slot] > m.Id.Round:
+			stale = &fault.Fault{Kind: fault.Stale, Variable: m.Name, Where: s.where(), Got: "a request for partial sums of round " + itoa(m.Id.Round), Want: "round " + itoa(p.rounds[slot])}
+		default:
 			t = p.values[slot]
 		}
-		return t != nil
+		return true
 	})
 	if err != nil {
 		return err
+	}
+	if stale != nil {
+		return s.refusal(stale)
 	}
 	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, t)
 }

@@ -14,12 +14,13 @@ import (
 type inbox struct {
 	targets map[string]*tensor.Tensor         // the merged variable, by name
 	arrived map[string]map[int]*tensor.Tensor // by name and rank
-	free    map[string][]*tensor.Tensor
+	free    map[string][]*tensor.Tensor       // at most spare of each name
+	spare   int
 }
 
-// newInbox looks up the variables of every contribution.
-func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
-	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
+// newInbox looks up the variables of every contribution. It keeps a buffer for each trainer's.
+func newInbox(l *comm.Service, blocks ops.BlockRunner, trainers int) (inbox, error) {
+	b := inbox{spare: trainers, targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
@@ -46,7 +47,11 @@ func (b *inbox) take(name string) (*tensor.Tensor, error) {
 }
 
 // give takes a buffer back.
-func (b *inbox) give(name string, t *tensor.Tensor) { b.free[name] = append(b.free[name], t) }
+func (b *inbox) give(name string, t *tensor.Tensor) {
+	if len(b.free[name]) < b.spare {
+		b.free[name] = append(b.free[name], t)
+	}
+}
 
 // shares returns what the contributors sent for name, in their order.
 func (b *inbox) shares(name string, from []Contributor) []merge.Share {

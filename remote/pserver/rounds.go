@@ -215,6 +215,11 @@ func (r *Rounds) Missing() []int {
 	return ranks
 }
 
+// Begun reports whether a member has sent or declared something for the round that is open.
+func (r *Rounds) Begun() bool {
+	return !r.applying && slices.ContainsFunc(r.members, func(m member) bool { return m.barrier || len(m.delivered) > 0 })
+}
+
 // OthersComplete reports whether every member but rank has completed.
 func (r *Rounds) OthersComplete(rank int) bool {
 	for i := range r.members {

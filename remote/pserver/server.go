@@ -50,14 +50,17 @@ type Server struct {
 	refused  map[string]uint64
 	waits    map[int]wait
 	nextWait int
-	armed    *time.Timer
+	deadline *time.Timer // of the start or of the round, nil when there is none
+	bytes    int64       // of what lives here from round to round
 
 	inbox     inbox
 	toApply   chan []Contributor
 	published map[string]publication
 	// values orders those who change variables, which hold it shared because they change different ones, and those who copy, which hold it alone.
-	values sync.RWMutex
-	queues map[string]chan delivery // async: one per gradient
+	values   sync.RWMutex
+	updaters map[string]*updater               // async: by contribution
+	arrival  sync.Mutex                        // async: held from the decision on a contribution until the tick that it asked for has ended
+	tick     func(rank int, step uint64) error // async: runs the learning-rate block
 }
 
 var _ ops.Server = (*Server)(nil)
@@ -73,42 +76,48 @@ func New(cfg Config) *Server {
 	}
 }
 
-// Serve runs listen_and_serv: it opens the service on the program's variables and returns when every trainer has completed.
+// Serve runs listen_and_serv: it opens the service on the program's variables and returns when every trainer has completed. However it ends, nobody
+// waits for this server afterwards.
 func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
+	err := s.run(ctx, op, blocks)
+	if err != nil {
+		s.Fail(err)
+	}
+	return err
+}
+
+func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
 	service, err := comm.ServiceOf(op)
 	if err != nil {
 		return err
 	}
-	l := &service
-	box, err := newInbox(l, blocks)
+	layout := &service
+	box, err := newInbox(layout, blocks, s.cfg.Trainers)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+
 	s.mu.Lock()
-	s.layout, s.blocks, s.inbox = l, blocks, box
-	if l.Sync {
-		s.rounds = NewRounds(s.cfg.Trainers, namesOf(l))
-	} else {
-		s.updates = NewUpdates(s.cfg.Trainers, namesOf(l))
+	s.layout, s.blocks, s.inbox = layout, blocks, box
+	for _, slice := range layout.Slices {
+		if t, ok := blocks.Variable(slice.Name); ok {
+			s.bytes += t.Bytes()
+		}
 	}
-	s.armed = time.AfterFunc(s.cfg.StartDeadline, s.lateStart)
+	if layout.Sync {
+		s.rounds = NewRounds(s.cfg.Trainers, namesOf(layout))
+	} else {
+		s.updates = NewUpdates(s.cfg.Trainers, namesOf(layout))
+		s.startUpdaters(ctx, &group)
+	}
+	s.armStart()
 	s.broadcast()
 	s.mu.Unlock()
-	defer s.disarm()
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var queues sync.WaitGroup
-	if !l.Sync {
-		s.startQueues(ctx, &queues)
-	}
-	err = s.serve(ctx)
-	cancel()
-	queues.Wait()
-	if err != nil {
-		s.fail(err)
-	}
-	return err
+	return s.serve(ctx)
 }
 
 func (s *Server) serve(ctx context.Context) error {
@@ -132,86 +141,12 @@ func (s *Server) serve(ctx context.Context) error {
 func (s *Server) obey(d Decision) {
 	switch {
 	case d.Apply:
-		s.disarmLocked()
+		s.stopDeadline()
 		s.toApply <- d.Shares // never blocks: at most one round is being applied
 	case d.Finished:
 		s.finish()
 	}
 	s.broadcast()
-}
-
-func (s *Server) finish() {
-	if !s.finished {
-		s.finished = true
-		s.disarmLocked()
-		close(s.done)
-	}
-}
-
-// hear notes a message of a trainer. s.mu is held.
-func (s *Server) hear(rank uint32) {
-	if int(rank) < len(s.seen) {
-		s.seen[rank] = time.Now()
-	}
-}
-
-// heardAll reports whether every trainer has sent something. s.mu is held.
-func (s *Server) heardAll() bool {
-	for _, t := range s.seen {
-		if t.IsZero() {
-			return false
-		}
-	}
-	return true
-}
-
-// arm starts the deadline of a round with its first message. s.mu is held.
-func (s *Server) arm() {
-	if s.armed == nil && s.started {
-		s.armed = time.AfterFunc(s.cfg.RoundDeadline, s.lateRound)
-	}
-}
-
-func (s *Server) disarm() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.disarmLocked()
-}
-
-func (s *Server) disarmLocked() {
-	if s.armed != nil {
-		s.armed.Stop()
-		s.armed = nil
-	}
-}
-
-// lateStart is called when the start deadline has passed.
-func (s *Server) lateStart() {
-	s.mu.Lock()
-	s.armed = nil
-	var absent []int
-	for rank, t := range s.seen {
-		if t.IsZero() {
-			absent = append(absent, rank)
-		}
-	}
-	err := s.missingFault("the start of the job", absent, s.cfg.StartDeadline)
-	s.mu.Unlock()
-	if len(absent) > 0 {
-		s.fail(err)
-	}
-}
-
-// lateRound is called when a round has not become complete in time.
-func (s *Server) lateRound() {
-	s.mu.Lock()
-	s.armed = nil
-	missing := s.rounds.Missing()
-	err := s.missingFault("round "+itoa(s.rounds.Round()), missing, s.cfg.RoundDeadline)
-	s.mu.Unlock()
-	if len(missing) > 0 {
-		s.fail(err)
-	}
 }
 
 // Exchange publishes own for the current round and returns what every server published under the same name.

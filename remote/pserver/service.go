@@ -19,7 +19,7 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // open waits until the program serves.
 func (s *Server) open(ctx context.Context) error {
-	return s.await(ctx, func() string { return "the pserver program to start" }, func() bool { return s.layout != nil && (s.layout.Sync || s.queues != nil) })
+	return s.await(ctx, func() string { return "the pserver program to start" }, func() bool { return s.layout != nil })
 }
 
 // admit checks the identity of a message and notes that its sender lives.
@@ -33,10 +33,6 @@ func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hear(id.Rank)
-	if !s.started && s.heardAll() {
-		s.started = true
-		s.disarmLocked()
-	}
 	return s.err
 }
 
@@ -54,7 +50,7 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 	ctx := stream.Context()
 	var buffer *tensor.Tensor
 	var event Event
-	header, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
+	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
 		if err := s.admit(ctx, h.Id); err != nil {
 			return nil, err
 		}
@@ -64,10 +60,10 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 		return buffer, err
 	})
 	if err != nil {
-		s.returnBuffer(header.GetName(), buffer)
+		s.returnBuffer(event.Variable, buffer)
 		return err
 	}
-	duplicate, err := s.deliver(ctx, event, buffer)
+	duplicate, err := s.deliver(event, buffer)
 	if err != nil {
 		return err
 	}
@@ -82,7 +78,6 @@ func (s *Server) offer(ctx context.Context, e Event) (*tensor.Tensor, error) {
 	var refused error
 	err := s.await(ctx, func() string { return "round " + itoa(e.Round) + " to open" }, func() bool {
 		if s.layout.Sync {
-			s.arm()
 			d := s.rounds.Step(e)
 			verdict, refused = d.Verdict, d.Err
 		} else {
@@ -103,50 +98,41 @@ func (s *Server) offer(ctx context.Context, e Event) (*tensor.Tensor, error) {
 }
 
 // deliver enters a received contribution, unless another attempt came first.
-func (s *Server) deliver(ctx context.Context, e Event, buffer *tensor.Tensor) (duplicate bool, err error) {
+func (s *Server) deliver(e Event, buffer *tensor.Tensor) (duplicate bool, err error) {
 	e.Kind = Deliver
-	s.mu.Lock()
 	var verdict Verdict
-	var queue chan delivery
 	if s.layout.Sync {
-		d := s.rounds.Step(e)
-		verdict, err = d.Verdict, d.Err
-		if verdict == Take {
-			s.inbox.arrived[e.Variable][e.Rank] = buffer
-		}
+		verdict, err = s.deliverShare(e, buffer)
 	} else {
-		a := s.updates.Step(e)
-		verdict, err = a.Verdict, a.Err
-		queue = s.queues[e.Variable]
-		if a.Tick {
-			if err := s.tick(ctx, e); err != nil {
-				s.mu.Unlock()
-				s.fail(err)
-				return false, err
-			}
-		}
+		verdict, err = s.deliverUpdate(e, buffer)
 	}
-	s.mu.Unlock()
-	switch verdict {
-	case Refuse:
+	switch {
+	case verdict == Take:
+		return false, nil
+	case verdict == Refuse:
 		s.returnBuffer(e.Variable, buffer)
 		return false, s.refusal(err)
-	case Ignore, Hold:
-		s.returnBuffer(e.Variable, buffer)
-		_ = s.refusal(&fault.Fault{Kind: fault.Duplicate, Variable: e.Variable, Got: fmt.Sprintf("trainer %d's contribution to round %d again", e.Rank, e.Round)})
-		return true, nil
 	}
-	if queue == nil {
-		return false, nil
+	s.returnBuffer(e.Variable, buffer)
+	s.duplicate(e, "contribution")
+	return true, nil
+}
+
+// deliverShare enters a contribution to a sync round.
+func (s *Server) deliverShare(e Event, buffer *tensor.Tensor) (Verdict, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.rounds.Step(e)
+	if d.Verdict == Take {
+		s.inbox.arrived[e.Variable][e.Rank] = buffer
+		s.armRound()
 	}
-	select {
-	case queue <- delivery{rank: e.Rank, step: e.Round, value: buffer}:
-		return false, nil
-	case <-s.failed:
-		return false, s.err
-	case <-s.done:
-		return false, nil
-	}
+	return d.Verdict, d.Err
+}
+
+// duplicate counts a message that was applied before.
+func (s *Server) duplicate(e Event, what string) {
+	_ = s.refusal(&fault.Fault{Kind: fault.Duplicate, Variable: e.Variable, Got: fmt.Sprintf("trainer %d's %s to round %d again", e.Rank, what, e.Round)})
 }
 
 func (s *Server) returnBuffer(name string, t *tensor.Tensor) {
@@ -169,18 +155,23 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 	e := Event{Kind: Barrier, Rank: int(m.Id.Rank), Round: m.Id.Round, Rows: m.Rows, Variables: int(m.Variables)}
 	var d Decision
 	err := s.await(ctx, func() string { return "round " + itoa(e.Round) + " to open" }, func() bool {
-		s.arm()
 		if d = s.rounds.Step(e); d.Verdict == Hold {
 			return false
 		}
-		s.obey(d)
+		if d.Verdict == Take {
+			s.armRound()
+			s.obey(d)
+		}
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	if d.Verdict == Refuse {
+	switch d.Verdict {
+	case Refuse:
 		return nil, s.refusal(d.Err)
+	case Ignore:
+		s.duplicate(e, "barrier")
 	}
 	return &rpc.BarrierResponse{}, nil
 }
@@ -206,7 +197,8 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 	}
 	header := &rpc.VariableChunk{Name: m.Name, Version: s.current()}
 	if s.layout.Sync && !m.AnyVersion && !m.Final {
-		// The value cannot change before the asking trainer has declared the next round, which it does after it has received.
+		// The value cannot change before the asking trainer has declared the next round, which it does after it has received. What an attempt
+		// that it gave up still sends may be torn, and nobody reads it.
 		return wire.SendVariable(stream, header, t)
 	}
 	s.values.Lock()
@@ -232,13 +224,28 @@ func (s *Server) version(ctx context.Context, m *rpc.GetRequest) error {
 	case m.AnyVersion:
 		return nil
 	case s.layout.Sync:
-		err := s.await(ctx, func() string { return "round " + itoa(s.rounds.Round()) + ": " + s.trainers(s.rounds.Missing()) }, func() bool { return s.rounds.Round() >= m.Id.Round })
-		if err == nil && s.current() != m.Id.Round {
-			return s.refusal(&fault.Fault{Kind: fault.Stale, Variable: m.Name, Got: "a request for version " + itoa(m.Id.Round), Want: "version " + itoa(s.current())})
-		}
-		return err
+		return s.round(ctx, m)
 	}
 	return s.await(ctx, func() string { return "contributions in the queues" }, func() bool { return s.updates.Pending(rank) == 0 })
+}
+
+// round waits until the sync round that a request asks for is the last one that was applied. A trainer asks for no other but the next.
+func (s *Server) round(ctx context.Context, m *rpc.GetRequest) error {
+	want, have := m.Id.Round, uint64(0)
+	err := s.await(ctx, func() string { return "round " + itoa(have) + ": " + s.trainers(s.rounds.Missing()) }, func() bool {
+		have = s.rounds.Round()
+		return have >= want || want-have > 1
+	})
+	kind := fault.Stale
+	switch {
+	case err != nil:
+		return err
+	case have == want:
+		return nil
+	case have < want:
+		kind = fault.Foreign
+	}
+	return s.refusal(&fault.Fault{Kind: kind, Variable: m.Name, Where: s.where(), Got: "a request for version " + itoa(want), Want: "version " + itoa(have)})
 }
 
 func (s *Server) missing(except int) []int {
@@ -266,20 +273,24 @@ func (s *Server) Complete(ctx context.Context, m *rpc.CompleteRequest) (*rpc.Com
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
+	if err := s.complete(Event{Kind: Complete, Rank: int(m.Id.Rank)}); err != nil {
+		return nil, s.refusal(err)
+	}
+	return &rpc.CompleteResponse{}, nil
+}
+
+func (s *Server) complete(e Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := Event{Kind: Complete, Rank: int(m.Id.Rank)}
-	if s.layout.Sync {
-		d := s.rounds.Step(e)
-		s.obey(d)
-		return &rpc.CompleteResponse{}, d.Err
+	if !s.layout.Sync {
+		return s.completeUpdates(e).Err
 	}
-	a := s.updates.Step(e)
-	if a.Finished {
-		s.finish()
+	d := s.rounds.Step(e)
+	s.obey(d)
+	if s.started && !s.rounds.Begun() {
+		s.stopDeadline() // of a round that only this trainer had begun
 	}
-	s.broadcast()
-	return &rpc.CompleteResponse{}, a.Err
+	return d.Err
 }
 
 // Status tells what the server waits for and what it refused.
@@ -289,13 +300,13 @@ func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusRes
 	if m.Job != s.cfg.Identity.Job {
 		return nil, &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(m.Job), Want: "job " + s.cfg.Identity.Job}
 	}
-	r := &rpc.StatusResponse{Refused: map[string]uint64{}}
+	r := &rpc.StatusResponse{Refused: map[string]uint64{}, Bytes: s.bytes}
 	for k, n := range s.refused {
 		r.Refused[k] = n
 	}
 	if s.rounds != nil {
 		r.Round = s.rounds.Round()
-	} else {
+	} else { // 0 before the program serves
 		r.Round = s.applied
 	}
 	for _, w := range s.waits {

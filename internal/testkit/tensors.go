@@ -1,0 +1,91 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Classes is how many values the whole numbers of a Batch have: labels and ids are below it.
+const Classes = 3
+
+// Batch returns rows of random values for every variable that p is fed with. Equal seeds give equal batches.
+func Batch(t TB, p *program.Program, seed uint64, rows int64) executor.Feed {
+	t.Helper()
+	feed := executor.Feed{}
+	for _, v := range p.Global().Vars() {
+		if v.NeedCheckFeed {
+			feed[v.Name] = Random(t, v.DType, seed+uint64(len(feed)), append([]int64{rows}, v.Dims[1:]...)...)
+		}
+	}
+	return feed
+}
+
+// Random returns a tensor of normal numbers, or of whole numbers below Classes.
+func Random(t TB, dtype tensor.DType, seed uint64, dims ...int64) *tensor.Tensor {
+	t.Helper()
+	value, err := tensor.New(dtype, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(seed, 1))
+	for i := range value.Len() {
+		switch dtype {
+		case tensor.Int64:
+			value.Int64s()[i] = random.Int64N(Classes)
+		case tensor.Float64:
+			value.Float64s()[i] = random.NormFloat64()
+		default:
+			value.Float32s()[i] = float32(random.NormFloat64())
+		}
+	}
+	return value
+}
+
+// Same reports whether two tensors have the same type, dims and bits.
+func Same(a, b *tensor.Tensor) bool {
+	return a != nil && b != nil && bytes.Equal(tensor.AppendStream(nil, a), tensor.AppendStream(nil, b))
+}
+
+// Difference returns an error that names the first variable, by name, whose bits differ or that only one side has.
+func Difference(got, want map[string]*tensor.Tensor) error {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !Same(got[name], want[name]) {
+			return fmt.Errorf("%s:\n got %s\nwant %s", name, Show(got[name]), Show(want[name]))
+		}
+	}
+	for name := range got {
+		if want[name] == nil {
+			return fmt.Errorf("%s: not wanted", name)
+		}
+	}
+	return nil
+}
+
+// Show renders the type, the dims and the first elements of a tensor.
+func Show(t *tensor.Tensor) string {
+	switch {
+	case t == nil:
+		return "nothing"
+	case t.DType() == tensor.Float32:
+		return fmt.Sprint(t, t.Float32s()[:min(8, t.Len())])
+	case t.DType() == tensor.Int64:
+		return fmt.Sprint(t, t.Int64s()[:min(8, t.Len())])
+	}
+	return t.String()
+}
+
+// Loss returns the only element of a fetched loss.
+func Loss(t TB, loss *tensor.Tensor) float32 {
+	t.Helper()
+	if loss == nil || loss.Len() != 1 {
+		t.Fatalf("a loss of %v", loss)
+	}
+	return loss.Float32s()[0]
+}

@@ -1,0 +1,130 @@
+package remote_test
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A subject is a random model under the law.
+type subject struct {
+	testkit.Model
+	fetch  []string // the loss first, then a prediction by rows and a parameter
+	inputs []input
+	drawn  string // what it is, for messages
+}
+
+// An input is a variable that the batch or the dataset brings.
+type input struct {
+	name  string
+	dtype tensor.DType
+	dims  []int64 // of one row
+}
+
+// drawModel draws a small network: what goes in, layers, a loss, and how it is trained. Where reader is set, the program reads the inputs from the dataset in
+// batches that reader makes.
+func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
+	m := layers.NewModel().Seed(rapid.Int64Range(1, 1<<20).Draw(t, "seed"))
+	var s subject
+	kind := rapid.SampledFrom([]string{"numbers", "numbers", "words", "image"}).Draw(t, "input")
+	classify := rapid.Bool().Draw(t, "classify")
+	switch kind {
+	case "numbers":
+		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{rapid.Int64Range(1, 5).Draw(t, "features")}})
+	case "words":
+		s.inputs = append(s.inputs, input{"x", tensor.Int64, []int64{1}})
+	case "image":
+		s.inputs = append(s.inputs, input{"x", tensor.Float32, []int64{1, 5, 5}})
+	}
+	label := input{"y", tensor.Float32, []int64{2}}
+	if classify {
+		label = input{"y", tensor.Int64, []int64{1}}
+	}
+	s.inputs = append(s.inputs, label)
+
+	v := declare(m, s.inputs, reader)
+	h := v[0]
+	switch kind {
+	case "words":
+		h = layers.Embedding(h, rapid.Int64Range(testkit.Classes, 9).Draw(t, "vocabulary"), 4, layers.Param(layers.ParamAttr{Name: "emb"}))
+		h = layers.Mul(h, layers.Embedding(v[0], 5, 4, layers.Param(layers.ParamAttr{Name: "embedding"})))
+	case "image":
+		h = layers.Conv2D(h, 2, 3, layers.Padding(1, 1), layers.Act("relu"))
+		if rapid.Bool().Draw(t, "norm of images") {
+			h = layers.BatchNorm(h)
+		}
+		h = layers.Pool2D(h, 2, layers.Stride(2, 2))
+	}
+	h = drawLayers(t, m, h)
+	loss := drawLoss(t, h, v[1], classify)
+	drawOptimizer(t).Minimize(loss)
+	s.Model = testkit.Built(t, m, loss)
+	s.fetch = []string{loss.Name(), h.Name(), m.Parameters()[0].Name()}
+	return s
+}
+
+// declare makes the input variables of a model.
+func declare(m *layers.Model, inputs []input, reader func(layers.Reader) layers.Reader) []layers.Variable {
+	var fields []layers.FieldSpec
+	var fed []layers.Variable
+	for _, in := range inputs {
+		if reader == nil {
+			fed = append(fed, layers.Data(m, in.name, layers.Dims(in.dims...), layers.DType(in.dtype)))
+			continue
+		}
+		fields = append(fields, layers.Field(in.name, layers.Dims(in.dims...), layers.DType(in.dtype)))
+	}
+	if reader != nil {
+		return layers.Read(reader(layers.OpenDataset(m, testkit.Dataset, fields...)))
+	}
+	return fed
+}
+
+// drawLayers stacks layers with shared and frozen parameters, state that the forward pass updates, chance, and parameters that are called like slices of
+// others.
+func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable {
+	names := rapid.SampledFrom([][]string{{""}, {"", ""}, {"w", "w.block0", "w@GRAD.block1"}, {"same", "same"}}).Draw(t, "names")
+	width := rapid.Int64Range(1, 6).Draw(t, "width")
+	if names[0] == "same" {
+		h = layers.FC(h, width) // equal dims from here on
+	}
+	for _, name := range names {
+		attr := layers.ParamAttr{Name: name, Frozen: name == "" && rapid.IntRange(0, 4).Draw(t, "frozen") == 0}
+		if rapid.Bool().Draw(t, "settings") {
+			attr.LearningRate, attr.Regularizer = 0.3, layers.L2(0.2)
+		}
+		attr.Initializer = rapid.SampledFrom([]layers.Initializer{nil, layers.Normal(0, 0.3), layers.Uniform(-0.4, 0.4), layers.TruncatedNormal(0.1, 0.2), layers.MSRA()}).Draw(t, "initializer")
+		act := rapid.SampledFrom([]string{"tanh", "relu", "sigmoid", "softsign"}).Draw(t, "act")
+		h = layers.FC(h, width, layers.Param(attr), layers.Act(act))
+		switch rapid.IntRange(0, 5).Draw(t, "extra") {
+		case 0:
+			h = layers.BatchNorm(h, layers.KeepStatistics(0.7))
+		case 1:
+			h = layers.Dropout(h, 0.3)
+		case 2:
+			h = layers.Dropout(h, 0.5, layers.UpscaleInTrain())
+		case 3:
+			layers.Increment(m.State(m.UniqueName("count"), tensor.Float32, []int64{1}, layers.Constant(0)), 1)
+		}
+	}
+	return h
+}
+
+// drawLoss draws a mean or a sum over the batch.
+func drawLoss(t *rapid.T, h, y layers.Variable, classify bool) layers.Variable {
+	var cost layers.Variable
+	switch {
+	case !classify:
+		cost = layers.SquareErrorCost(layers.FC(h, 2), y)
+	case rapid.Bool().Draw(t, "softmax apart"):
+		cost = layers.CrossEntropy(layers.Softmax(layers.FC(h, testkit.Classes)), y)
+	default:
+		cost, _ = layers.SoftmaxWithCrossEntropy(layers.FC(h, testkit.Classes), y)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "sum") == 0 {
+		return layers.ReduceSum(cost, layers.Name("loss"))
+	}
+	return layers.Mean(cost, layers.Name("loss"))
+}
