@@ -51,7 +51,7 @@ type demoRow struct {
 	accuracy float64 // on the test set
 }
 
-const demoPasses = "8"
+const demoPasses = "5"
 
 func (d *demo) run(ctx context.Context) error {
 	if _, err := d.command(ctx, "data", "digits", "-o", d.path("data"), "--count", "6000", "--test", "1000"); err != nil {
@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context) error {
 // train trains in one way, and tests what was learned.
 func (d *demo) train(ctx context.Context, name string, flags []string) error {
 	model := d.path("model-" + strings.ReplaceAll(name, " ", "-"))
-	args := []string{"run", d.path("program.pb"), "--data", d.data(trainSet), "--passes", demoPasses, "--save", model, "--fetch", "accuracy", "--every", "120"}
+	args := []string{"run", d.path("program.pb"), "--data", d.data(trainSet), "--passes", demoPasses, "--save", model, "--fetch", "accuracy", "--every", "100"}
 	trained, err := d.command(ctx, append(args, flags...)...)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 func demoNetwork(m *layers.Model, dataset string, batch int) (loss layers.Variable) {
 	pictures := layers.OpenDataset(m, dataset, layers.Field("image", layers.Dims(784)), layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
 	read := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 6000, 1), batch)))
-	hidden := layers.FC(read[0], 256, layers.Act("relu"))
+	ink := layers.Scale(read[0], 0.5, 0.5) // 0 is paper, so that most inputs are silent
+	hidden := layers.FC(ink, 256, layers.Act("relu"))
 	hidden = layers.FC(hidden, 64, layers.Act("relu"))
 	cost, probabilities := layers.SoftmaxWithCrossEntropy(layers.FC(hidden, 10), read[1])
 	layers.Accuracy(probabilities, read[1], layers.Name("accuracy"))

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/transpiler"
+	"github.com/edl-go/edl/transpiler/report"
 )
 
 // transpileFlags are the flags of "edl transpile".
@@ -21,6 +21,7 @@ type transpileFlags struct {
 	jobFlags
 	dir    string
 	dump   bool
+	html   string
 	output *choice
 }
 
@@ -38,7 +39,8 @@ save.pb, which collects the model when training is over. "edl show" shows them.`
 	flags := cmd.Flags()
 	flags.StringVarP(&f.dir, "out", "o", "", "directory to write to")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables that trainers must be able to report")
-	flags.BoolVar(&f.dump, "dump", false, "also write all programs as text after each pass, to DIR/dump")
+	flags.BoolVar(&f.dump, "dump", false, "also write what each pass changed, to DIR/dump")
+	flags.StringVar(&f.html, "html", "", "also write a page to `FILE` that shows programs before and after each pass side by side")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return transpileProgram(cmd, c, f, args) }
 	return cmd
@@ -57,7 +59,7 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 		return err
 	}
 	config := transpilerConfig(spec)
-	config.Dump = f.dump
+	config.Dump = f.dump || f.html != ""
 	result, err := transpiler.Transpile(cmd.Context(), p, config)
 	if err != nil {
 		return err
@@ -66,7 +68,12 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 		return err
 	}
 	if f.dump {
-		if err := dumpStages(filepath.Join(f.dir, "dump"), result.Stages); err != nil {
+		if err := result.WriteDump(filepath.Join(f.dir, "dump")); err != nil {
+			return err
+		}
+	}
+	if f.html != "" {
+		if err := writePage(f.html, path, result); err != nil {
 			return err
 		}
 	}
@@ -101,23 +108,8 @@ func saveRoles(ctx context.Context, dir string, result *transpiler.Result) error
 // roleFile is the file of a role program, such as pserver-0.pb.
 func roleFile(role string) string { return strings.ReplaceAll(role, "_", "-") + ".pb" }
 
-// dumpStages writes what each pass left behind as text: dir/01-verify-input/trainer.txt and so on.
-func dumpStages(dir string, stages []transpiler.Stage) error {
-	for i, stage := range stages {
-		folder := filepath.Join(dir, fmt.Sprintf("%02d-%s", i+1, strings.ReplaceAll(stage.Pass, " ", "-")))
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			return fileFault(folder, err)
-		}
-		for _, p := range stage.Programs {
-			if err := writeText(filepath.Join(folder, p.Name+".txt"), p.Program); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func writeText(path string, p *program.Program) (err error) {
+// writePage writes the page of --html.
+func writePage(path, title string, result *transpiler.Result) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return fileFault(path, err)
@@ -127,7 +119,7 @@ func writeText(path string, p *program.Program) (err error) {
 			err = fileFault(path, closed)
 		}
 	}()
-	return p.Text(f, program.TextOptions{Full: true})
+	return report.Write(f, title, result)
 }
 
 // A placementReport is what "edl transpile --output json" prints.
@@ -145,26 +137,26 @@ type loadReport struct {
 
 // reportPlacement prints which files were written, and how evenly the servers are loaded.
 func reportPlacement(c *console, f *transpileFlags, result *transpiler.Result) error {
-	var report placementReport
+	var r placementReport
 	for _, role := range result.Programs() {
-		report.Files = append(report.Files, filepath.Join(f.dir, roleFile(role.Name)))
+		r.Files = append(r.Files, filepath.Join(f.dir, roleFile(role.Name)))
 	}
 	total := int64(0)
 	for _, load := range result.Placement.Loads {
 		total += load.Bytes
 	}
 	for _, load := range result.Placement.Loads {
-		report.Servers = append(report.Servers, loadReport{load.Server, load.Slices, load.Bytes, float64(load.Bytes) / float64(max(total, 1))})
+		r.Servers = append(r.Servers, loadReport{load.Server, load.Slices, load.Bytes, float64(load.Bytes) / float64(max(total, 1))})
 	}
 	if f.output.value == "json" {
-		return writeJSON(c.out, report)
+		return writeJSON(c.out, r)
 	}
-	for _, file := range report.Files {
+	for _, file := range r.Files {
 		fmt.Fprintln(c.out, file)
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVER\tSLICES\tBYTES\tSHARE")
-	for _, s := range report.Servers {
+	for _, s := range r.Servers {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%.1f %%\n", s.Server, s.Slices, s.Bytes, 100*s.Share)
 	}
 	return t.Flush()

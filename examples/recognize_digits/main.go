@@ -41,7 +41,8 @@ func evaluate(m *layers.Model, data string, net network) (loss, accuracy layers.
 	pictures := layers.OpenDataset(m, data, layers.Field("image", layers.Dims(1, 28, 28)), layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
 	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 2000, 1), 64)))
 	image, label := batch[0], batch[1]
-	cost, probabilities := layers.SoftmaxWithCrossEntropy(net(image), label)
+	ink := layers.Scale(image, 0.5, 0.5) // pixels come as -1 to 1; with 0 for paper most inputs are silent, which is easier to learn from
+	cost, probabilities := layers.SoftmaxWithCrossEntropy(net(ink), label)
 	return layers.Mean(cost, layers.Name("loss")), layers.Accuracy(probabilities, label, layers.Name("accuracy"))
 }
 
