@@ -8,6 +8,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require golang.org/x/tools v0.51.0 // indirect
+
 require (
 	github.com/awalterschulze/gographviz v2.0.3+incompatible // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
