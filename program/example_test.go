@@ -46,7 +46,7 @@ func ExampleDecode() {
 	fmt.Println(err)
 	// Output:
 	// 1 block, 1 op, <nil>
-	// byte 121: cannot parse reserved wire type
+	// byte 121: corrupt data: got cannot parse reserved wire type, want a whole program file
 }
 
 func ExampleProgram_Text() {

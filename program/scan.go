@@ -174,7 +174,7 @@ func (scanner) tooLarge(at int64, what string, got, limit int64) error {
 }
 
 func malformed(at int64, code int) error {
-	return fault.Wrap(fault.Corrupt, atByte(at), plainError(protowire.ParseError(code)))
+	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(at), Got: plainError(protowire.ParseError(code)).Error(), Want: "a whole program file"}
 }
 
 // plainError takes the mark of the protobuf library off its errors, the form of which varies from build to build.
