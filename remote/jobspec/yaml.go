@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -84,7 +85,7 @@ func Load(path string) (*File, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+		return nil, fault.Wrap(fault.InvalidArgument, path, plain(err))
 	}
 	spec, err := y.spec()
 	if err != nil {
@@ -95,6 +96,15 @@ func Load(path string) (*File, error) {
 		program = filepath.Join(filepath.Dir(path), program)
 	}
 	return &File{Spec: spec, Program: program}, nil
+}
+
+// plain puts what the YAML decoder found wrong on one line, without the names of Go types.
+func plain(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	return errors.New(strings.ReplaceAll(strings.Join(wrong.Errors, "; "), " in type jobspec.file", ""))
 }
 
 func (y *file) spec() (*job.JobSpec, error) {
