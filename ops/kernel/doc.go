@@ -30,3 +30,5 @@
 // Functions carry the names of Fluid's operators. XxxGrad computes input gradients from the gradient of the output, which
 // is called dout. A result that a caller does not want (a nil slice) is skipped where the comment allows it.
 package kernel
+
+//go:generate go -C internal/gen run .

@@ -1,0 +1,64 @@
+// Gen writes the assembly of package simd. It is a module of its own, so that building the project needs neither it
+// nor its assembler library.
+//
+// Usage, from ops/kernel:
+//
+//	go -C internal/gen run .          write every file anew
+//	go -C internal/gen run . -check   write nothing; exit 1 and name each file that differs from what would be written
+//
+// One unit below is one file of ops/kernel/internal/simd. A unit's functions are declared in Go by hand, beside the code that calls them.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// units maps the file names of the output to what writes their functions.
+var units = []struct {
+	file string
+	emit func(*unit)
+}{
+	{"gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
+	{"gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
+	{"transpose_amd64.s", transpose},
+}
+
+func main() {
+	check := flag.Bool("check", false, "write nothing; exit 1 and name the files that are not up to date")
+	output := flag.String("output", "../simd", "the folder of package simd")
+	flag.Parse()
+	if err := run(*output, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(folder string, check bool) error {
+	for _, target := range units {
+		u := newUnit()
+		target.emit(u)
+		text, err := u.assembly()
+		if err != nil {
+			return fmt.Errorf("%s: %w", target.file, err)
+		}
+		path := filepath.Join(folder, target.file)
+		if !check {
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				return err
+			}
+			continue
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(have, text) {
+			return fmt.Errorf("%s is not up to date: run `go generate ./ops/kernel`", target.file)
+		}
+	}
+	return nil
+}

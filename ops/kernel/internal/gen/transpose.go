@@ -1,0 +1,83 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// transpose emits functions that write the columns of a few rows as rows: 8 rows of float32, 4 of float64, as many
+// columns at a time. Steps are distances between rows in bytes.
+func transpose(u *unit) {
+	u.transposeRows(float32s)
+	u.transposeRows(float64s)
+}
+
+func (u *unit) transposeRows(e element) {
+	side := 32 / e.size
+	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, blocks int)", "Square blocks of one vector a side, beside each other in src.")
+	dst, src, dstStep, srcStep, blocks := reg.RDI, reg.RSI, reg.RDX, reg.RBX, reg.RCX
+	u.Load(u.Param("dst"), dst)
+	u.Load(u.Param("src"), src)
+	u.Load(u.Param("dstStep"), dstStep)
+	u.Load(u.Param("srcStep"), srcStep)
+	u.Load(u.Param("blocks"), blocks)
+	srcStep3, upper, dstStep3 := reg.R8, reg.R9, reg.R10
+	u.LEAQ(operand.Mem{Base: srcStep, Index: srcStep, Scale: 2}, srcStep3)
+	u.LEAQ(operand.Mem{Base: dstStep, Index: dstStep, Scale: 2}, dstStep3)
+	u.LEAQ(operand.Mem{Base: src, Index: srcStep, Scale: uint8(side / 2)}, upper) // the second half of the rows
+	loop := u.label("block")
+	u.Label(loop)
+	// Half a row in the lower lane, the same half of the row side/2 below in the upper one.
+	for half := range 2 {
+		for r := range side / 2 {
+			to := half*side/2 + r
+			u.VMOVUPS(stepped(src, srcStep, srcStep3, r, 16*half), xmm[to])
+			u.VINSERTF128(operand.U8(1), stepped(upper, srcStep, srcStep3, r, 16*half), ymm[to], ymm[to])
+		}
+	}
+	var columns []reg.Register
+	for half := range 2 {
+		rows := ymm[half*side/2:]
+		if e.size == 8 {
+			low, high := ymm[8+2*half], ymm[9+2*half]
+			u.VUNPCKLPD(rows[1], rows[0], low)
+			u.VUNPCKHPD(rows[1], rows[0], high)
+			columns = append(columns, low, high)
+			continue
+		}
+		pairs := ymm[8:12]
+		u.VUNPCKLPS(rows[1], rows[0], pairs[0])
+		u.VUNPCKHPS(rows[1], rows[0], pairs[1])
+		u.VUNPCKLPS(rows[3], rows[2], pairs[2])
+		u.VUNPCKHPS(rows[3], rows[2], pairs[3])
+		for i := range 2 {
+			u.VSHUFPS(operand.U8(0x44), pairs[2+i], pairs[i], rows[2*i])
+			u.VSHUFPS(operand.U8(0xee), pairs[2+i], pairs[i], rows[2*i+1])
+		}
+		columns = append(columns, rows[:4]...)
+	}
+	for c, from := range columns {
+		if c == 4 {
+			u.LEAQ(operand.Mem{Base: dst, Index: dstStep, Scale: 4}, dst)
+		}
+		u.VMOVUPS(from, stepped(dst, dstStep, dstStep3, c%4, 0))
+	}
+	u.LEAQ(operand.Mem{Base: dst, Index: dstStep, Scale: 4}, dst)
+	u.ADDQ(operand.U8(32), src)
+	u.ADDQ(operand.U8(32), upper)
+	u.DECQ(blocks)
+	u.JNZ(jump(loop))
+	u.finish()
+}
+
+// stepped addresses base + i*step + offset for i below 4; step3 holds three steps.
+func stepped(base, step, step3 reg.Register, i, offset int) operand.Mem {
+	m := operand.Mem{Base: base, Disp: offset}
+	switch i {
+	case 1, 2:
+		m.Index, m.Scale = step, uint8(i)
+	case 3:
+		m.Index, m.Scale = step3, 1
+	}
+	return m
+}

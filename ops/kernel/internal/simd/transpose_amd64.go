@@ -1,0 +1,20 @@
+//go:build !purego
+
+package simd
+
+import "unsafe"
+
+func transposeBlocks[T Float](dst []T, dstStep int, src []T, srcStep, blocks int) {
+	to, from := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
+	if size := int(unsafe.Sizeof(T(0))); size == 4 {
+		transposeBlocksFloat32(to, from, 4*dstStep, 4*srcStep, blocks)
+	} else {
+		transposeBlocksFloat64(to, from, 8*dstStep, 8*srcStep, blocks)
+	}
+}
+
+//go:noescape
+func transposeBlocksFloat32(dst, src unsafe.Pointer, dstStep, srcStep, blocks int)
+
+//go:noescape
+func transposeBlocksFloat64(dst, src unsafe.Pointer, dstStep, srcStep, blocks int)

@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package simd
+
+// transposeBlocks is never called: there is no level but None.
+func transposeBlocks[T Float](dst []T, dstStep int, src []T, srcStep, blocks int) {}
