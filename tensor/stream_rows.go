@@ -5,14 +5,6 @@ import (
 	"fmt"
 )
 
-// SelectedRows is some rows of a tall tensor: Value's row i is row Rows[i] of a tensor of Height rows. Rows may repeat.
-// It is the form of gradients and shards of embedding tables.
-type SelectedRows struct {
-	Rows   []int64
-	Height int64
-	Value  *Tensor // dims [len(Rows), width...]
-}
-
 // AppendSelectedRows appends Fluid's SelectedRows stream: uint32 version, uint64 row count, int64 rows, int64 height, and
 // the value as in a LoDTensor stream without its LoD.
 func AppendSelectedRows(dst []byte, s *SelectedRows) []byte {

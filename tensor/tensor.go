@@ -20,6 +20,8 @@ type Tensor struct {
 	dims  []int64
 	data  any // []bool, []int32, []int64, []float32 or []float64, of length exactly Count(dims)
 	lod   [][]int64
+
+	selected *SelectedRows // of which t is the value; nil for an ordinary tensor
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.
@@ -160,6 +162,10 @@ func (t *Tensor) Clone() *Tensor {
 	for _, level := range t.lod {
 		c.lod = append(c.lod, append([]int64(nil), level...))
 	}
+	if s := t.selected; s != nil {
+		value := *c
+		c.selected = &SelectedRows{Rows: append([]int64(nil), s.Rows...), Height: s.Height, Value: &value}
+	}
 	return c
 }
 
@@ -189,7 +195,7 @@ func (t *Tensor) Share(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
 	}
-	t.data, t.lod = src.data, src.lod
+	t.data, t.lod, t.selected = src.data, src.lod, src.selected
 	return nil
 }
 
@@ -231,5 +237,10 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 	return v, nil
 }
 
-// String names type and dims, such as "float32[64 784]".
-func (t *Tensor) String() string { return fmt.Sprintf("%v%v", t.dtype, t.dims) }
+// String names type and dims, such as "float32[64 784]", and how tall the tensor is that t holds rows of.
+func (t *Tensor) String() string {
+	if t.selected != nil {
+		return fmt.Sprintf("%v%v of %d rows", t.dtype, t.dims, t.selected.Height)
+	}
+	return fmt.Sprintf("%v%v", t.dtype, t.dims)
+}
