@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"math/rand/v2"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
+
+// batches is how many different batches a model that trains is fed in turn, so that no step finds its input in the nearest cache.
+const batches = 16
+
+// A builder is a model under construction, its batches, and the account of its work.
+type builder struct {
+	*layers.Model
+	random *rand.Rand
+	feeds  []executor.Feed
+	flops  int64
+	err    error // the first mistake in arguments
+}
+
+// numbers declares an input of float32 numbers in [0, 1), with a value for every batch.
+func (b *builder) numbers(name string, batch int64, dims ...int64) layers.Variable {
+	feed(b, name, batch, dims, b.random.Float32)
+	return layers.Data(b.Model, name, layers.Dims(dims...))
+}
+
+// choices declares an input of int64 numbers in [0, n), with a value for every batch.
+func (b *builder) choices(name string, n, batch int64, dims ...int64) layers.Variable {
+	feed(b, name, batch, dims, func() int64 { return b.random.Int64N(n) })
+	return layers.Data(b.Model, name, layers.Dims(dims...), layers.DType(tensor.Int64))
+}
+
+func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, draw func() T) {
+	dims = append([]int64{batch}, dims...)
+	for len(b.feeds) < batches {
+		b.feeds = append(b.feeds, executor.Feed{})
+	}
+	for _, f := range b.feeds {
+		data := make([]T, elements(dims))
+		for i := range data {
+			data[i] = draw()
+		}
+		t, err := tensor.FromSlice(data, dims...)
+		if err != nil && b.err == nil {
+			b.err = err
+		}
+		f[name] = t
+	}
+}
+
+// multiplies accounts for a matrix product or convolution of that many products in the forward pass: as many again give the gradient of
+// its weights and, unless its input is fed, as many the gradient of its input.
+func (b *builder) multiplies(products int64, fed bool) {
+	passes := int64(3)
+	if fed {
+		passes = 2
+	}
+	b.flops += passes * 2 * products
+}
+
+// classify appends the mean cross-entropy of logits to labels that are drawn at random.
+func (b *builder) classify(logits layers.Variable, batch, classes int64) layers.Variable {
+	cost, _ := layers.SoftmaxWithCrossEntropy(logits, b.choices("label", classes, batch, 1))
+	return layers.Mean(cost, layers.Name("loss"))
+}

@@ -1,0 +1,84 @@
+// Package measure times something that is done over and over, in the way that the scripts in bench/peers time it too.
+//
+// Work is timed in windows of some milliseconds, each of the same number of repetitions. The median of the windows is the figure:
+// neither a window in which another process ran nor the best one decides it.
+package measure
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Window is how long a window lasts at least.
+const Window = 20 * time.Millisecond
+
+// Fewest is how many repetitions warm up, and how many windows are measured, at least.
+const Fewest = 3
+
+// A Result is one measurement. It travels between processes as a line of JSON.
+type Result struct {
+	Median      float64 `json:"median_us"`  // microseconds of one repetition
+	Fastest     float64 `json:"fastest_us"` // of the fastest window
+	Windows     int     `json:"windows"`
+	PeakMemory  int64   `json:"peak_bytes"`  // resident, over the life of the process
+	StartMemory int64   `json:"start_bytes"` // peak before the work was set up
+}
+
+// Work does once what is measured. i counts from 0, warm-up included.
+type Work func(i int) error
+
+// Repeat does work for about the given time, after a quarter of it to warm up.
+func Repeat(d time.Duration, work Work) (Result, error) {
+	i := 0
+	run := func(enough func(done int, elapsed time.Duration) bool) (done int, elapsed time.Duration, err error) {
+		start := time.Now()
+		for !enough(done, elapsed) {
+			if err := work(i); err != nil {
+				return 0, 0, err
+			}
+			i++
+			done++
+			elapsed = time.Since(start)
+		}
+		return done, elapsed, nil
+	}
+	done, elapsed, err := run(func(done int, elapsed time.Duration) bool { return done >= Fewest && elapsed >= d/4 })
+	if err != nil {
+		return Result{}, err
+	}
+	repetitions := 1 + int(Window*time.Duration(done)/max(elapsed, 1))
+	var windows []float64
+	for start := time.Now(); len(windows) < Fewest || time.Since(start) < d; {
+		begin := time.Now()
+		for range repetitions {
+			if err := work(i); err != nil {
+				return Result{}, err
+			}
+			i++
+		}
+		windows = append(windows, time.Since(begin).Seconds()*1e6/float64(repetitions))
+	}
+	slices.Sort(windows)
+	return Result{Median: Median(windows), Fastest: windows[0], Windows: len(windows)}, nil
+}
+
+// Median returns the middle of sorted values, at least one.
+func Median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Write writes r as a line of JSON.
+func (r Result) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+// Read reads what Write wrote.
+func Read(line []byte) (Result, error) {
+	var r Result
+	if err := json.Unmarshal(line, &r); err != nil {
+		return Result{}, fmt.Errorf("no measurement in %.200q: %w", line, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	_ "github.com/edl-go/edl/ops/all" // workloads use ops of every family
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+)
+
+// A Workload is a program whose step is measured: a model that trains, or a single matrix product.
+type Workload struct {
+	Program *program.Program
+	Fetch   string          // variable that a step returns: the loss
+	Batches []executor.Feed // ready to be fed, in turn
+
+	// Flops is the floating-point operations of the matrix products and convolutions of a step. There is no gradient
+	// with respect to what is fed.
+	Flops int64
+	// Bytes is what a step moves at least when its parameters fit into no cache: it reads and writes each parameter
+	// and each value of the optimizer that goes with it once.
+	Bytes int64
+}
+
+// models maps the name of a model to what builds it and returns what to minimize, or to fetch. A model that takes arguments gets what follows
+// the colon.
+var models = map[string]func(b *builder, arguments string) layers.Variable{
+	"sgemm":      sgemm,
+	"fit_a_line": fitALine,
+	"mlp":        mlp,
+	"conv":       conv,
+	"word2vec":   word2vec,
+	"fc":         fullyConnected,
+}
+
+// A rule updates parameters; slots is how many values it keeps for each element.
+type rule struct {
+	build func() *optimizer.Optimizer
+	slots int64
+}
+
+var rules = map[string]rule{
+	"sgd":  {func() *optimizer.Optimizer { return optimizer.SGD(1e-3) }, 0},
+	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3) }, 2},
+}
+
+// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, word2vec, and fc:BATCH:WIDTH-WIDTH-... for a network
+// of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same initial values
+// and batches every time.
+func New(name string) (*Workload, error) {
+	model, update, _ := strings.Cut(name, "/")
+	model, arguments, _ := strings.Cut(model, ":")
+	build, known := models[model]
+	if !known {
+		return nil, unknown(name, "model", models)
+	}
+	r, trains := rules[update]
+	if !trains && update != "" {
+		return nil, unknown(name, "optimizer", rules)
+	}
+	b := &builder{Model: layers.NewModel().Seed(1), random: rand.New(rand.NewPCG(1, 2))}
+	fetch := build(b, arguments)
+	if b.err != nil {
+		return nil, b.err
+	}
+	if trains {
+		r.build().Minimize(fetch)
+	}
+	p, err := b.Program()
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{Program: p, Fetch: fetch.Name(), Batches: b.feeds, Flops: b.flops}
+	for _, parameter := range b.Parameters() {
+		w.Bytes += 4 * 2 * (1 + r.slots) * elements(parameter.Dims())
+	}
+	return w, nil
+}
+
+func unknown[V any](name, part string, known map[string]V) error {
+	return &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + name, Want: "MODEL/OPTIMIZER with a " + part + " of " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+}
+
+func elements(dims []int64) int64 {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}

@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// The published sizes of the models: their parameters and the operations of their matrix products, counted by hand.
+func TestWorkloadIsTheOneThatPeersMeasure(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		parameters, flops int64
+		values            int64 // read and written for each parameter
+		rows              int64
+	}{
+		{"fit_a_line/sgd", 13 + 1, 2 * 2 * 20 * 13, 1, 20},
+		{"mlp/sgd", 784*200 + 200 + 200*200 + 200 + 200*10 + 10, 2 * 64 * (2*784*200 + 3*200*200 + 3*200*10), 1, 64},
+		{"mlp/adam", 784*200 + 200 + 200*200 + 200 + 200*10 + 10, 2 * 64 * (2*784*200 + 3*200*200 + 3*200*10), 3, 64},
+		{"conv/adam", 20*25 + 20 + 50*20*25 + 50 + 800*10 + 10,
+			2 * 64 * (2*24*24*20*25 + 3*8*8*50*20*25 + 3*800*10), 3, 64},
+		{"word2vec/sgd", 2073*32 + 128*256 + 256 + 256*2073 + 2073, 2 * 100 * 3 * (128*256 + 256*2073), 1, 100},
+		{"fc:3:5-7-2/sgd", 5*7 + 7 + 7*2 + 2, 2 * 3 * (2*5*7 + 3*7*2), 1, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, err := New(test.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := 4 * 2 * test.values * test.parameters; w.Bytes != want {
+				t.Errorf("%d bytes, want %d", w.Bytes, want)
+			}
+			if w.Flops != test.flops {
+				t.Errorf("%d operations, want %d", w.Flops, test.flops)
+			}
+			if len(w.Batches) != batches {
+				t.Errorf("%d batches", len(w.Batches))
+			}
+			for name, x := range w.Batches[0] {
+				if x.Dims()[0] != test.rows {
+					t.Errorf("%s has %d rows, want %d", name, x.Dims()[0], test.rows)
+				}
+			}
+		})
+	}
+}
+
+func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, name := range []string{"", "resnet/sgd", "mlp/lars", "fc/sgd", "fc:8/sgd", "fc:8:5/sgd", "fc:8:5-0/sgd", "fc:x:5-3/sgd", "sgemm:3x4", "sgemm:3x4x0"} {
+		var f *fault.Fault
+		if _, err := New(name); !errors.As(err, &f) || f.Kind != fault.InvalidArgument || f.Want == "" {
+			t.Errorf("New(%q): %v", name, err)
+		}
+	}
+}
+
+// A round over the batches with Adam must leave a loss that is lower than the first, and allocate nothing.
+func TestTrainingLearnsWithoutAllocating(t *testing.T) {
+	for _, model := range []string{"fit_a_line", "fc:8:20-30-5", "word2vec"} {
+		t.Run(model, func(t *testing.T) {
+			w, err := New(model + "/adam")
+			if err != nil {
+				t.Fatal(err)
+			}
+			training, err := Start(t.Context(), w, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer training.Close()
+			loss := func(i int) float32 {
+				value, err := training.Step(t.Context(), i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return value.Float32s()[0]
+			}
+			first := loss(0)
+			for i := 1; i < batches; i++ {
+				loss(i)
+			}
+			if last := loss(0); last >= first {
+				t.Errorf("the loss went from %v to %v", first, last)
+			}
+			if n := testing.AllocsPerRun(3, func() { loss(1) }); n != 0 {
+				t.Errorf("%v allocations in a step", n)
+			}
+		})
+	}
+}
