@@ -65,7 +65,7 @@ type Verdict int
 const (
 	Take   Verdict = iota // it counts
 	Ignore                // it was applied before: acknowledge, change nothing
-	Hold                  // it belongs to the next round while this one is being applied: ask again afterwards
+	Hold                  // it belongs to the next round, and its member has declared this one: ask again afterwards
 	Refuse                // it must not count; Err says why
 )
 
@@ -105,7 +105,7 @@ func (r *Rounds) Step(e Event) Decision {
 	if m.complete {
 		return refuse(fault.Stale, "a message of trainer %d, which has completed", "nothing more", e.Rank)
 	}
-	if d, current := r.current(e); !current {
+	if d, current := r.current(m, e); !current {
 		return d
 	}
 	switch e.Kind {
@@ -116,14 +116,15 @@ func (r *Rounds) Step(e Event) Decision {
 	}
 }
 
-// current sorts out messages of other rounds.
-func (r *Rounds) current(e Event) (Decision, bool) {
+// current sorts out messages of other rounds. A member that receives nothing from this server, because it holds no parameter, may begin the next round
+// before others have declared this one.
+func (r *Rounds) current(m *member, e Event) (Decision, bool) {
 	switch {
 	case e.Round == r.round && !r.applying:
 		return Decision{}, true
 	case e.Round == r.round, e.Round < r.round && e.Round+1 == r.round:
 		return Decision{Verdict: Ignore}, false
-	case e.Round == r.round+1 && r.applying:
+	case e.Round == r.round+1 && (r.applying || m.barrier):
 		return Decision{Verdict: Hold}, false
 	case e.Round < r.round:
 		return refuse(fault.Stale, "round %d of trainer %d", fmt.Sprintf("round %d", r.round), e.Round, e.Rank), false

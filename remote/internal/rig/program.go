@@ -1,0 +1,114 @@
+// Package rig is what tests and benchmarks of the roles stand on: parameter servers over loopback whose programs are made of Go functions, and
+// trainers that speak to them message by message.
+package rig
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A Program is the program of a pserver: variables, what listen_and_serv says of them, and a function for each block.
+type Program struct {
+	Service   comm.Service // as listen_and_serv describes it; the zero Global and LRDecay mean none
+	Variables map[string]*tensor.Tensor
+	Blocks    map[program.BlockIndex]func(ctx context.Context, step ops.Step) error
+}
+
+var _ ops.BlockRunner = (*Program)(nil)
+
+// RunBlock runs the function of a block.
+func (p *Program) RunBlock(ctx context.Context, block program.BlockIndex, step ops.Step) error {
+	run, ok := p.Blocks[block]
+	if !ok {
+		return &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("block %d", block)}
+	}
+	return run(ctx, step)
+}
+
+// Variable returns a variable.
+func (p *Program) Variable(name string) (*tensor.Tensor, bool) {
+	t, ok := p.Variables[name]
+	return t, ok
+}
+
+// Op is the listen_and_serv op of the program.
+func (p *Program) Op() *program.Op {
+	s := p.Service
+	optional := func(b program.BlockIndex) int32 {
+		if b == 0 {
+			return int32(comm.NoBlock)
+		}
+		return int32(b)
+	}
+	op := &program.Op{Type: "listen_and_serv", Attrs: map[string]program.Attr{
+		"endpoint": fmt.Sprintf("pserver:%d", s.Server), "pserver_id": int32(s.Server), "sync_mode": s.Sync,
+		"prepare_blocks": append([]program.BlockIndex{}, s.Prepare...), "optimize_blocks": append([]program.BlockIndex{}, s.Optimize...),
+		"global_block": optional(s.Global), "lr_decay_block_id": optional(s.LRDecay),
+	}}
+	names, blocks, merges := []string{}, []int32{}, []int32{}
+	for _, c := range s.Grads {
+		names, blocks, merges = append(names, c.Name), append(blocks, int32(c.Block)), append(merges, int32(c.Merge))
+	}
+	op.Attrs["grad_names"], op.Attrs["grad_block_ids"], op.Attrs["grad_merge"] = names, blocks, merges
+	names, merges = []string{}, []int32{}
+	for _, c := range s.States {
+		names, merges = append(names, c.Name), append(merges, int32(c.Merge))
+	}
+	op.Attrs["state_names"], op.Attrs["state_merge"] = names, merges
+	origins, first, rows, total := []string{}, []int64{}, []int64{}, []int64{}
+	names = []string{}
+	for _, slice := range s.Slices {
+		names, origins = append(names, slice.Name), append(origins, slice.Origin)
+		first, rows, total = append(first, slice.FirstRow), append(rows, slice.Rows), append(total, slice.TotalRows)
+	}
+	op.Attrs["slice_names"], op.Attrs["slice_origins"] = names, origins
+	op.Attrs["slice_first_rows"], op.Attrs["slice_rows"], op.Attrs["slice_total_rows"] = first, rows, total
+	return op
+}
+
+// SGD is a program that holds vectors of float32: the parameter "w0" with its gradient "w0@GRAD", updated by block 1 with rate, and so on. sizes
+// are the lengths of the parameters.
+func SGD(server int, sync bool, rate float32, sizes ...int64) *Program {
+	p := &Program{Service: comm.Service{Server: server, Sync: sync}, Variables: map[string]*tensor.Tensor{}, Blocks: map[program.BlockIndex]func(context.Context, ops.Step) error{}}
+	for i, n := range sizes {
+		name := fmt.Sprintf("w%d", i)
+		w, g := Vector(n), Vector(n)
+		p.Variables[name], p.Variables[name+"@GRAD"] = w, g
+		block := program.BlockIndex(i + 1)
+		p.Service.Optimize = append(p.Service.Optimize, block)
+		p.Service.Grads = append(p.Service.Grads, comm.Contribution{Name: name + "@GRAD", Block: block, Merge: ops.MergeMean})
+		p.Service.Slices = append(p.Service.Slices, comm.Slice{Name: name, Origin: name, Rows: n, TotalRows: n})
+		p.Blocks[block] = func(context.Context, ops.Step) error {
+			grad := g.Float32s()
+			for i := range w.Float32s() {
+				w.Float32s()[i] -= rate * grad[i]
+			}
+			return nil
+		}
+	}
+	return p
+}
+
+// Vector returns a vector of zeros.
+func Vector(n int64) *tensor.Tensor {
+	t, err := tensor.New(tensor.Float32, n)
+	if err != nil {
+		panic(err) // only for a length that no test asks for
+	}
+	return t
+}
+
+// Filled returns a vector whose elements are all x.
+func Filled(n int64, x float32) *tensor.Tensor {
+	t := Vector(n)
+	for i := range t.Float32s() {
+		t.Float32s()[i] = x
+	}
+	return t
+}

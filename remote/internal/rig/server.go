@@ -1,0 +1,94 @@
+package rig
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/pserver"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// Identity is that of the job of every rig.
+var Identity = wire.Identity{Job: "job", Program: []byte{1, 2, 3}, Generation: 7}
+
+// Config returns the configuration of a server with deadlines that no test reaches.
+func Config(trainers int) pserver.Config {
+	return pserver.Config{Identity: Identity, Servers: 1, Trainers: trainers, StartDeadline: time.Hour, RoundDeadline: time.Hour, Workers: 2}
+}
+
+// A Server is a parameter server that runs.
+type Server struct {
+	*pserver.Server
+	Client rpc.ParameterServerClient
+	stop   context.CancelFunc
+	err    error
+	done   chan struct{}
+}
+
+// Start serves p over loopback until the test ends.
+func Start(t testing.TB, cfg pserver.Config, p *Program) *Server {
+	s := New(t, cfg)
+	s.Serve(p)
+	return s
+}
+
+// New opens the port of a server that has no program yet, until the test ends.
+func New(t testing.TB, cfg pserver.Config) *Server {
+	s := &Server{Server: pserver.New(cfg)}
+	service := wire.NewServer()
+	rpc.RegisterParameterServerServer(service, s.Server)
+	s.Client = rpc.NewParameterServerClient(Serve(t, service))
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Serve serves a gRPC service over loopback until the test ends, and returns a connection to it.
+func Serve(t testing.TB, service *grpc.Server) *grpc.ClientConn {
+	l, err := wire.Listen(context.Background(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, service, l, 0) }()
+	conn, err := wire.Dial(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// Serve starts the program of the server.
+func (s *Server) Serve(p *Program) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop, s.done = cancel, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		s.err = s.Server.Serve(ctx, p.Op(), p)
+	}()
+}
+
+// Stop cancels the program and waits for its end.
+func (s *Server) Stop() {
+	if s.done != nil {
+		s.stop()
+		<-s.done
+	}
+}
+
+// Wait returns what the program ended with.
+func (s *Server) Wait() error {
+	<-s.done
+	return s.err
+}
