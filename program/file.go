@@ -34,14 +34,22 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, fault.Wrap(fault.InvalidArgument, path, err)
 	}
 	defer f.Close()
+	// A size that is known is refused before it is read; that of a pipe is not known.
+	if info, err := f.Stat(); err == nil && info.Size() > limit {
+		return nil, tooLong(path, limit)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, path, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a longer file", Want: fmt.Sprintf("at most %d bytes", limit)}
+		return nil, tooLong(path, limit)
 	}
 	return data, nil
+}
+
+func tooLong(path string, limit int64) error {
+	return &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a longer file", Want: fmt.Sprintf("at most %d bytes", limit)}
 }
 
 // inFile puts the path before the place of each fault.
