@@ -122,7 +122,11 @@ func (s *Shapes) checkTensors() error {
 			}
 			wrong := &fault.Fault{}
 			switch {
-			case m.Kind != program.LoDTensor:
+			case m.Kind == program.SelectedRows && !slot.Rows:
+				wrong.Kind, wrong.Want, wrong.Hint = fault.TypeMismatch, "a dense tensor", "this op takes no sparse gradient: look the table up without layers.Sparse"
+			case m.Kind == program.SelectedRows && (len(m.Dims) == 0 || m.Rows < program.Unknown):
+				wrong.Kind, wrong.Want = fault.ShapeMismatch, "rows of a tensor of at least rank 1"
+			case m.Kind != program.LoDTensor && m.Kind != program.SelectedRows:
 				wrong.Kind, wrong.Want = fault.TypeMismatch, "a tensor"
 			case !m.DType.Computable():
 				wrong.Kind, wrong.Want = fault.Unsupported, "bool, int32, int64, float32 or float64"
@@ -157,6 +161,8 @@ func (s *Shapes) checkInferred() error {
 				wrong.Kind, wrong.Got, wrong.Want = fault.InvalidProgram, fmt.Sprintf("variable %d in output %s", i, slot.Name), "no more than the op yields"
 			case len(m.Dims) > tensor.MaxRank:
 				wrong.Kind, wrong.Got, wrong.Want = fault.TooLarge, fmt.Sprintf("rank %d", len(m.Dims)), fmt.Sprintf("at most %d", tensor.MaxRank)
+			case m.Kind == program.SelectedRows && !slot.Rows:
+				wrong.Kind, wrong.Got, wrong.Want = fault.Internal, m.String(), "a dense tensor, as the op says of "+slot.Name
 			default:
 				continue
 			}

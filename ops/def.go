@@ -81,6 +81,9 @@ type Slot struct {
 	Dispensable bool // may be absent
 	// Intermediate marks an output that only the gradient needs; it may be absent in a program for inference.
 	Intermediate bool
+	// Rows says that a variable here may hold a sparse gradient too (program.SelectedRows). Elsewhere it is refused, so that no kernel takes
+	// a few rows for the whole.
+	Rows bool
 }
 
 // An Attr is an attribute with its default and check.

@@ -72,6 +72,9 @@ func describeSlots(w io.Writer, title string, slots []Slot) {
 		if s.Intermediate {
 			notes = append(notes, "for the gradient only")
 		}
+		if s.Rows {
+			notes = append(notes, "may be sparse rows")
+		}
 		fmt.Fprintf(w, "  %s\t%s\n", s.Name, strings.Join(append([]string{s.Doc}, notes...), "; "))
 	}
 }

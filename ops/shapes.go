@@ -16,19 +16,48 @@ type Meta struct {
 	Dims     []int64 // program.Unknown where open
 	LoDLevel int
 	Fields   []program.Var // of a reader: what one read yields
+
+	// Rows is how many rows a program.SelectedRows holds, program.Unknown where open. Dims are those of the whole, as if it held every row
+	// once.
+	Rows int64
 }
 
 // String names dtype and dims, such as "float32[-1 784]".
 func (m Meta) String() string {
-	if m.Kind != program.LoDTensor {
-		return fmt.Sprintf("kind %d", m.Kind)
+	switch m.Kind {
+	case program.LoDTensor:
+		return fmt.Sprintf("%v%v", m.DType, m.Dims)
+	case program.SelectedRows:
+		return fmt.Sprintf("rows of %v%v", m.DType, m.Dims)
 	}
-	return fmt.Sprintf("%v%v", m.DType, m.Dims)
+	return fmt.Sprintf("kind %d", m.Kind)
+}
+
+// Stored returns the dims of the elements that a value of known dims holds: Dims, for program.SelectedRows with Rows in place of the
+// first.
+func (m Meta) Stored() []int64 {
+	if m.Kind != program.SelectedRows || len(m.Dims) == 0 {
+		return m.Dims
+	}
+	return append([]int64{m.Rows}, m.Dims[1:]...)
 }
 
 // MetaOf returns what a declaration says.
 func MetaOf(v *program.Var) Meta {
-	return Meta{Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel, Fields: v.Fields}
+	m := Meta{Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel, Fields: v.Fields}
+	if m.Kind == program.SelectedRows {
+		m.Rows = program.Unknown
+	}
+	return m
+}
+
+// MetaOfValue returns what a value says of itself.
+func MetaOfValue(t *tensor.Tensor) Meta {
+	s := t.Selected()
+	if s == nil {
+		return Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD())}
+	}
+	return Meta{Kind: program.SelectedRows, DType: t.DType(), Dims: append([]int64{s.Height}, t.Dims()[1:]...), Rows: int64(len(s.Rows))}
 }
 
 // Shapes is what Infer and Cost see of an op: attributes with defaults, what is known of the inputs, and the outputs

@@ -19,6 +19,10 @@ type Gradient struct {
 	// StandIn names, for an input slot of F that F_grad may lack, a slot of F_grad of the same dims and dtype.
 	StandIn map[string]string
 
+	// Refine changes what was inferred for the gradients, when they are not like the variables that they are of. Nil: they are.
+	Refine func(*ops.Shapes)
+	Rows   bool // the gradients may be sparse rows
+
 	InPlace map[string]string // output -> input, as in ops.Def
 	Cost    func(*ops.Shapes) ops.Cost
 	Bind    func(*ops.Binding) (ops.Kernel, error)
@@ -61,7 +65,13 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 		Class: ops.Backward,
 		Doc:   fmt.Sprintf("The gradient of %s: %s", f.Type, g.Doc),
 		Attrs: f.Attrs, InPlace: g.InPlace, Cost: g.Cost, Bind: g.Bind,
-		Infer: func(s *ops.Shapes) error { return inferGradient(s, f, g) },
+		Infer: func(s *ops.Shapes) error {
+			if err := inferGradient(s, f, g); err != nil || g.Refine == nil {
+				return err
+			}
+			g.Refine(s)
+			return nil
+		},
 	}
 	for _, s := range f.Inputs {
 		if slices.Contains(g.Inputs, s.Name) {
@@ -70,7 +80,7 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 			d.Inputs = append(d.Inputs, s)
 		}
 		if slices.Contains(g.Wrt, s.Name) {
-			d.Outputs = append(d.Outputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable, Dispensable: true})
+			d.Outputs = append(d.Outputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable, Dispensable: true, Rows: g.Rows})
 		}
 	}
 	for _, s := range f.Outputs {
