@@ -138,7 +138,11 @@ func (c *cluster) advance() error {
 	errs := make([]error, len(c.servers))
 	var all sync.WaitGroup
 	for i, s := range c.servers {
-		all.Go(func() { errs[i] = s.run(context.WithValue(context.Background(), exchangeKey{}, exchange), step) })
+		all.Go(func() {
+			if errs[i] = s.run(context.WithValue(context.Background(), exchangeKey{}, exchange), step); errs[i] != nil {
+				exchange.fail()
+			}
+		})
 	}
 	all.Wait()
 	c.round++
@@ -206,6 +210,14 @@ type exchange struct {
 	changed *sync.Cond
 	parts   map[string][]*tensor.Tensor
 	arrived int
+	failed  bool // a server will not arrive
+}
+
+func (e *exchange) fail() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed = true
+	e.changed.Broadcast()
 }
 
 type exchangeKey struct{}
@@ -222,6 +234,9 @@ func (s *server) Exchange(ctx context.Context, name string, own *tensor.Tensor, 
 	e.arrived++
 	e.changed.Broadcast()
 	for e.arrived < len(s.cluster.servers) {
+		if e.failed {
+			return errors.New("another server failed")
+		}
 		e.changed.Wait()
 	}
 	for i := range all {

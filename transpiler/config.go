@@ -42,7 +42,7 @@ const (
 const DefaultMinBlockSize = 8192
 
 // MaxPServers bounds the number of servers: every slice and every exchange names each of them.
-const MaxPServers = 4096
+const MaxPServers = 1024
 
 // Config says how a program is spread over machines. Trainers and PServers must be set; the zero value of every other
 // field is its default.

@@ -39,7 +39,11 @@ func (w *wire) SendBarrier(context.Context) error {
 	round, n := w.round, int64(len(w.trainers))
 	w.declared[w.rank] = stepRows(w.rank, n)
 	if len(w.declared) == len(w.trainers) {
-		return w.advance()
+		if err := w.advance(); err != nil {
+			w.err = err
+			w.changed.Broadcast()
+		}
+		return w.err
 	}
 	for w.round == round && w.err == nil {
 		w.changed.Wait()
