@@ -43,7 +43,7 @@ func created(t *testing.T, c script.Command) (members int, names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return members, strings.Split(c.Arg("names", "a"), ",")
+	return members, strings.FieldsFunc(c.Arg("names", "a"), func(r rune) bool { return r == ',' })
 }
 
 func TestRoundsScripts(t *testing.T) {
