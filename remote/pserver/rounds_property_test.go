@@ -173,7 +173,7 @@ func (s *roundsSim) foreign(rank int) {
 		s.unchanged(pserver.Event{Rank: rank, Round: t.round, Variable: "z"}, refused)
 		s.unchanged(pserver.Event{Kind: pserver.Barrier, Rank: rank, Round: t.round, Rows: 1, Variables: len(t.sent) + 1}, refused)
 	}
-	if s.busy {
+	if s.busy || t.state == declared && t.round == s.applied {
 		s.unchanged(pserver.Event{Kind: pserver.Offer, Rank: rank, Round: s.applied + 1, Variable: "a"}, func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
 	}
 }

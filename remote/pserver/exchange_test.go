@@ -1,0 +1,147 @@
+package pserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/pserver"
+	"github.com/edl-go/edl/tensor"
+)
+
+// exchanging starts n servers whose global blocks exchange one number a round, 100 times the round plus 10 times the server, and check what
+// they get. prepare runs before, in the prepare block of a server.
+func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(server int, round uint64)) []*rig.Server {
+	servers := make([]*rig.Server, n)
+	for i := range servers {
+		cfg := rig.Config(1)
+		cfg.Servers, cfg.Index = n, i
+		cfg.Peer = func(_ context.Context, index int) (rpc.ParameterServerClient, error) {
+			return servers[index].Client, nil
+		}
+		change(&cfg)
+		servers[i] = rig.New(t, cfg)
+	}
+	for i, s := range servers {
+		p := rig.SGD(i, true, 1, 1)
+		p.Service.Prepare, p.Service.Global = []program.BlockIndex{7}, 8
+		p.Blocks[7] = func(_ context.Context, step ops.Step) error {
+			prepare(i, step.Round)
+			return nil
+		}
+		p.Blocks[8] = func(ctx context.Context, step ops.Step) error {
+			all := make([]*tensor.Tensor, n)
+			var want []float32
+			for j := range all {
+				all[j] = rig.Vector(1)
+				want = append(want, float32(100*int(step.Round)+10*j))
+			}
+			if err := s.Exchange(ctx, "norm", rig.Filled(1, want[i]), all); err != nil {
+				return err
+			}
+			var got []float32
+			for _, v := range all {
+				got = append(got, v.Float32s()[0])
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("server %d in round %d: got %v, want %v", i, step.Round, got, want)
+			}
+			return nil
+		}
+		s.Serve(p)
+	}
+	return servers
+}
+
+// trainOn trains rounds on every server at once, as one trainer.
+func trainOn(ctx context.Context, servers []*rig.Server, rounds uint64) error {
+	for round := range rounds {
+		err := rig.Each(len(servers), func(i int) error {
+			trainer := rig.Trainer{Client: servers[i].Client}
+			_, err := trainer.Send(ctx, round, "w0@GRAD", rig.Filled(1, 1))
+			if err == nil {
+				err = trainer.Barrier(ctx, round, 1, 1)
+			}
+			if err == nil {
+				_, _, err = trainer.Get(ctx, round+1, "w0", 1)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return rig.Each(len(servers), func(i int) error { return rig.Trainer{Client: servers[i].Client}.Complete(ctx) })
+}
+
+// Every server gets what every other published for the same round, in the order of servers, also when one of them is the last to come.
+func TestExchange(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		asked := make(chan struct{}, 100)
+		servers := exchanging(t, n, func(cfg *pserver.Config) {
+			peer := cfg.Peer
+			cfg.Peer = func(ctx context.Context, index int) (rpc.ParameterServerClient, error) {
+				asked <- struct{}{}
+				return peer(ctx, index)
+			}
+		}, func(server int, round uint64) {
+			if n > 1 && server == int(round)%n { // this one publishes only after the others have asked for everything
+				for range (n - 1) * (n - 1) {
+					<-asked
+				}
+			}
+		})
+		if err := trainOn(t.Context(), servers, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range servers {
+			if err := s.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestExchangeOverManyRounds(t *testing.T) {
+	servers := exchanging(t, 3, func(*pserver.Config) {}, func(int, uint64) {})
+	if err := trainOn(t.Context(), servers, 9); err != nil {
+		t.Fatal(err)
+	}
+	stale := &rpc.GetRequest{Id: rig.Identity.Of(1, 3, 0), Name: "norm", Exchange: true}
+	if _, _, err := (rig.Trainer{Client: servers[0].Client}).GetAs(t.Context(), stale, 1); !errors.Is(err, fault.Stale) {
+		t.Errorf("partial results of a round long past: %v", err)
+	}
+}
+
+// A server that never publishes is named by those who wait for it, when the deadline of the round has passed.
+func TestExchangeWithoutOne(t *testing.T) {
+	hang := make(chan struct{})
+	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.RoundDeadline = 50 * time.Millisecond }, func(server int, _ uint64) {
+		if server == 1 {
+			<-hang
+		}
+	})
+	go func() { _ = trainOn(t.Context(), servers, 1) }() // fails with the servers
+	err := servers[0].Wait()
+	if !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "pserver 1") {
+		t.Error(err)
+	}
+	close(hang)
+}
+
+// An op that exchanges with another number of servers than the job has is wrong.
+func TestExchangeOfOtherSize(t *testing.T) {
+	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 1))
+	if err := s.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 2)); !errors.Is(err, fault.InvalidProgram) {
+		t.Error(err)
+	}
+}
