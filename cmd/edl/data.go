@@ -77,6 +77,9 @@ func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets
 	if err := fill(datasets); err != nil {
 		return err
 	}
+	if datasets[0].records == 0 {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to write", Want: "at least one record"}
+	}
 	for _, d := range datasets {
 		if err := d.writer.Close(); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func newDemo(c *console) *cobra.Command {
-	var dir string
+	d := &demo{console: c}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Train digits on one machine and on many, and check that both learn the same",
@@ -22,25 +23,33 @@ machine in sync and async mode; check that the cluster computes what one machine
 command is printed before it runs.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVarP(&dir, "out", "o", "", "directory to work in, which is kept (default: a temporary one)")
+	cmd.Flags().IntVar(&d.count, "count", 6000, "number of digits to train on")
+	cmd.Flags().StringVarP(&d.dir, "out", "o", "", "directory to work in, which is kept (default: a temporary one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if dir == "" {
+		if d.dir == "" {
 			temporary, err := os.MkdirTemp("", "edl-demo-")
 			if err != nil {
 				return fileFault(os.TempDir(), err)
 			}
 			defer os.RemoveAll(temporary)
-			dir = temporary
+			d.dir = temporary
 		}
-		return (&demo{console: c, dir: dir}).run(cmd.Context())
+		return d.run(cmd.Context())
 	}
 	return cmd
 }
+
+// demoPasses and demoSteps are how often the digits are read, and how many batches the check at the end takes.
+const (
+	demoPasses = "5"
+	demoSteps  = "40"
+)
 
 // A demo is one run of "edl demo".
 type demo struct {
 	console *console
 	dir     string
+	count   int // of training digits
 	rows    []demoRow
 }
 
@@ -51,10 +60,8 @@ type demoRow struct {
 	accuracy float64 // on the test set
 }
 
-const demoPasses = "5"
-
 func (d *demo) run(ctx context.Context) error {
-	if _, err := d.command(ctx, "data", "digits", "-o", d.path("data"), "--count", "6000", "--test", "1000"); err != nil {
+	if _, err := d.command(ctx, "data", "digits", "-o", d.path("data"), "--count", strconv.Itoa(d.count), "--test", "1000"); err != nil {
 		return err
 	}
 	if err := writeDemoPrograms(d.dir); err != nil {
@@ -72,7 +79,7 @@ func (d *demo) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := d.command(ctx, "verify", d.path("program.pb"), "--data", d.data(trainSet), "--trainers", "2", "--pservers", "2", "--steps", "60"); err != nil {
+	if _, err := d.command(ctx, "verify", d.path("program.pb"), "--data", d.data(trainSet), "--trainers", "2", "--pservers", "2", "--steps", demoSteps); err != nil {
 		return err
 	}
 	return d.table()

@@ -78,7 +78,6 @@ func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string
 // override sets the fields of spec whose flags were given, and those that have no value yet to the flags' defaults.
 func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	given := func(name string) bool { return flags.Changed(name) }
-	has := func(name string) bool { return flags.Lookup(name) != nil }
 	if given("data") {
 		data, err := parseData(f.data)
 		if err != nil {
@@ -99,18 +98,29 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 		spec.Save = f.save
 	}
 	if given("workers") {
+		if f.workers < 1 {
+			return tooFew("--workers", int64(f.workers))
+		}
 		spec.Workers = f.workers
 	}
 	if given("no-finite-check") {
 		spec.NoFiniteCheck = f.noFinite
 	}
-	if !has("trainers") {
+	if flags.Lookup("trainers") == nil {
 		return nil
 	}
+	return f.overrideCluster(given, spec)
+}
+
+// overrideCluster is override for the flags of addCluster.
+func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSpec) error {
 	if given("trainers") || spec.Trainers == 0 {
 		if err := parseTrainers(f.trainers, spec); err != nil {
 			return err
 		}
+	}
+	if given("pservers") && f.pservers < 1 {
+		return tooFew("--pservers", int64(f.pservers))
 	}
 	if given("pservers") || spec.Pservers == 0 {
 		spec.Pservers = f.pservers
@@ -119,6 +129,9 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 		spec.Mode, _ = jobspec.ParseMode(f.mode.value)
 	}
 	if given("min-block-size") {
+		if f.minBlock < 1 {
+			return tooFew("--min-block-size", f.minBlock)
+		}
 		spec.MinBlockSize = f.minBlock
 	}
 	if given("no-slice") {
@@ -128,6 +141,11 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 		spec.SplitMethod = f.split.value
 	}
 	return nil
+}
+
+// tooFew is the fault of a flag that was given as 0 or less, which a job specification would take for "not given".
+func tooFew(flag string, n int64) error {
+	return &fault.Fault{Kind: fault.InvalidArgument, Where: flag, Got: strconv.FormatInt(n, 10), Want: "1 or more"}
 }
 
 // parseData reads the values of --data, of which several may name one dataset.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 )
@@ -69,6 +70,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	}
 	if spec.Params == "" {
 		spec.Params = params
+	}
+	if op := roleOp(p); op != nil {
+		return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Got: "a program of one role of a job", Want: "a whole program", Hint: "run the program that it was transpiled from with --remote"})
 	}
 	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
 		return runOnce(cmd.Context(), c, f, spec, p)

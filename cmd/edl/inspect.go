@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
 
@@ -40,4 +41,14 @@ func reads(p *program.Program) bool {
 		}
 	}
 	return false
+}
+
+// roleOp returns the first op that only a role of a job can run, nil when p is a whole program.
+func roleOp(p *program.Program) *program.Op {
+	for _, op := range p.Global().Ops {
+		if d, ok := ops.Lookup(op.Type); ok && (d.Class == ops.Dist || d.Class == ops.Serve) {
+			return op
+		}
+	}
+	return nil
 }
