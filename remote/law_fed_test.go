@@ -1,0 +1,126 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
+)
+
+// drawCluster draws the shape of a synchronous cluster.
+func drawCluster(t *rapid.T) *remote.JobSpec {
+	return &remote.JobSpec{
+		Trainers:      rapid.Int32Range(1, 4).Draw(t, "trainers"),
+		Pservers:      rapid.Int32Range(1, 4).Draw(t, "pservers"),
+		MinBlockSize:  rapid.SampledFrom([]int64{1, 2, 5, 12, 8192}).Draw(t, "min block"),
+		NoSlice:       rapid.IntRange(0, 9).Draw(t, "no slice") == 0,
+		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
+		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
+		RoundDeadline: durationpb.New(patience),
+	}
+}
+
+// The law: whatever the program, the cluster and the batches, a synchronous job that is fed computes every value that the reference computes, bit for
+// bit.
+func TestLawOfFedJobs(t *testing.T) {
+	l := listener(t)
+	rapid.Check(t, func(r *rapid.T) {
+		s, spec := drawModel(r, nil), drawCluster(r)
+		batches := rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows")
+		spec.Save = scratch(r)
+		want, err := reference.New(s.Program, int(spec.Trainers))
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer want.Close()
+		if err := checkFedLaw(l, s, spec, batches, want); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+// A job of one trainer computes what this machine alone computes, in async mode too.
+func TestLawOfOneTrainer(t *testing.T) {
+	l := listener(t)
+	rapid.Check(t, func(r *rapid.T) {
+		s, spec := drawModel(r, nil), drawCluster(r)
+		spec.Trainers, spec.Mode, spec.Save = 1, rapid.SampledFrom([]job.Mode{job.Mode_SYNC, job.Mode_ASYNC}).Draw(r, "mode"), scratch(r)
+		want := executor.New()
+		defer want.Close()
+		if err := checkFedLaw(l, s, spec, rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows"), want); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+// An oracle computes on this machine what a job must compute.
+type oracle interface {
+	executor.Executor
+	Scope() *executor.Scope
+}
+
+// scratch is a directory that ends with a case.
+func scratch(t *rapid.T) string {
+	dir, err := os.MkdirTemp("", "law-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// checkFedLaw trains batches of the given numbers of rows on a cluster and by the oracle, and returns the first difference in what is fetched or saved.
+func checkFedLaw(l *remote.Listener, s subject, spec *remote.JobSpec, batches []int64, oracle oracle) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cluster, err := remote.NewExecutor(l.Address(), spec)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	for step, rows := range batches {
+		feed := testkit.Batch(panics{}, s.Program, uint64(step), rows)
+		want, err := oracle.Run(ctx, s.Program, feed, s.fetch...)
+		if err != nil {
+			return fmt.Errorf("oracle, step %d: %w", step, err)
+		}
+		got, err := cluster.Run(ctx, s.Program, feed, s.fetch...)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		if err := testkit.Difference(named(s.fetch, got), named(s.fetch, want)); err != nil {
+			return fmt.Errorf("fetched in step %d of %d rows: %w", step, rows, err)
+		}
+	}
+	if err := cluster.Close(); err != nil {
+		return err
+	}
+	return testkit.Difference(testkit.Saved(panics{}, spec.Save, s.Program), testkit.Persistables(oracle.Scope(), s.Program))
+}
+
+// named gives fetched values their names.
+func named(names []string, values []*tensor.Tensor) map[string]*tensor.Tensor {
+	all := map[string]*tensor.Tensor{}
+	for i, name := range names {
+		all[name] = values[i]
+	}
+	return all
+}
+
+// panics is the testkit.TB of code that has no test at hand; rapid reports a panic as it reports a failure.
+type panics struct{}
+
+func (panics) Helper()                           {}
+func (panics) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
+func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
