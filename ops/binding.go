@@ -13,6 +13,7 @@ type Binding struct {
 	Env     *Env
 	in, out map[string][]*tensor.Tensor
 	scratch func(tensor.DType, int) *tensor.Tensor
+	loops   []Loop
 }
 
 // NewBinding is called by executors. scratch allocates memory that is the kernel's own while it runs.

@@ -14,6 +14,7 @@ type Env struct {
 	Comm    Comm    // trainers
 	Server  Server  // pservers
 	Storage Storage // save and load
+	Workers int     // goroutines that may share the loops of a kernel; less than 1 counts as 1
 
 	// Blocks runs single blocks of the program over the scope at hand. The executor sets it for the programs of pservers,
 	// where listen_and_serv hands it to Server.

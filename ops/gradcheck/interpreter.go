@@ -34,9 +34,14 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 
 // Bind infers the shapes of op, allocates the outputs that do not exist in these shapes yet, and binds the kernel.
 func (m *Interpreter) Bind(op *program.Op) (ops.Kernel, error) {
+	kernel, _, err := m.bind(op)
+	return kernel, err
+}
+
+func (m *Interpreter) bind(op *program.Op) (ops.Kernel, []ops.Loop, error) {
 	shapes, err := m.Infer(op)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in, out := map[string][]*tensor.Tensor{}, map[string][]*tensor.Tensor{}
 	for slot, names := range op.Inputs {
@@ -53,7 +58,7 @@ func (m *Interpreter) Bind(op *program.Op) (ops.Kernel, error) {
 			meta := shapes.Outs(slot)[i]
 			if t := m.Vars[name]; t == nil || t.DType() != meta.DType || !slices.Equal(t.Dims(), meta.Dims) {
 				if m.Vars[name], err = tensor.New(meta.DType, meta.Dims...); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 				garble(m.Vars[name])
 			}
@@ -62,7 +67,9 @@ func (m *Interpreter) Bind(op *program.Op) (ops.Kernel, error) {
 	}
 	scratch := func(dtype tensor.DType, n int) *tensor.Tensor { return garble(must(tensor.New(dtype, int64(n)))) }
 	def, _ := ops.Lookup(op.Type)
-	return def.Bind(ops.NewBinding(op, def, &m.Env, in, out, scratch))
+	b := ops.NewBinding(op, def, &m.Env, in, out, scratch)
+	kernel, err := def.Bind(b)
+	return kernel, b.Bound(), err
 }
 
 // Run binds and runs ops in order.

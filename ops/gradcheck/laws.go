@@ -36,6 +36,7 @@ func Laws(t *testing.T, cases []Case) {
 				report(t, "in place "+op.Type, inPlace(double, op))
 				report(t, "unwanted outputs of "+op.Type, unwanted(double, op))
 				report(t, "rows of "+op.Type, rowSliced(double, op))
+				report(t, "ranges of "+op.Type, ranges(double, op))
 				report(t, "open extents of "+op.Type, openExtents(double, op))
 			}
 		})

@@ -1,8 +1,6 @@
 package math
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/program"
@@ -45,12 +43,17 @@ func copyElements[T tensor.Element](fromSlot, toSlot string) bind.Binder {
 		if to == nil {
 			return bind.Nop, nil
 		}
-		return func(context.Context) error {
-			src, dst := tensor.Data[T](from), tensor.Data[T](to)
-			if len(src) > 0 && &src[0] != &dst[0] {
-				copy(dst, src)
-			}
-			return nil
-		}, nil
+		return b.Loops(copyLoop[T](fromSlot, toSlot, from, to))
 	}
+}
+
+// copyLoop copies the elements of one slot to another, unless they lie in one buffer.
+func copyLoop[T tensor.Element](fromSlot, toSlot string, from, to *tensor.Tensor) ops.Loop {
+	return ops.Loop{N: from.Len(), Reads: []string{fromSlot}, Writes: []string{toSlot}, Copies: true, Run: func(_, first, last int) error {
+		src, dst := tensor.Data[T](from)[first:last], tensor.Data[T](to)[first:last]
+		if len(src) > 0 && &src[0] != &dst[0] {
+			copy(dst, src)
+		}
+		return nil
+	}}
 }

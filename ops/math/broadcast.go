@@ -5,6 +5,7 @@ import (
 
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/tensor"
 )
 
 // Fluid's broadcasting lays Y over axes of X that follow each other. The attribute axis names the first of them; -1 lays the
@@ -57,4 +58,48 @@ func layout(b *ops.Binding, x, y []int64) (pre, n, post int) {
 		return 0, bind.Count(x[first:last]), 0
 	}
 	return bind.Count(x[:first]), bind.Count(x[first:last]), bind.Count(x[last:])
+}
+
+// Ranges says how a loop over [pre, n, post] is cut into ranges: along Y, whose elements then go with those of X, or along an axis that Y does
+// not have, so that each range needs all of Y.
+type ranges struct {
+	n   int // iterations
+	byY bool
+}
+
+func rangesOf(pre, n, post int) ranges {
+	switch {
+	case pre != 1:
+		return ranges{n: pre}
+	case n == 1 && post != 1:
+		return ranges{n: post}
+	}
+	return ranges{n: n, byY: true}
+}
+
+// whole names the inputs that a range needs all of.
+func (r ranges) whole() []string {
+	if r.byY {
+		return nil
+	}
+	return []string{"Y"}
+}
+
+// extents returns what a range sees of [pre, n, post].
+func (r ranges) extents(from, to, pre, n, post int) (int, int, int) {
+	switch {
+	case pre != 1:
+		return to - from, n, post
+	case r.byY:
+		return 1, to - from, post
+	}
+	return 1, 1, to - from
+}
+
+// ofY returns what a range needs of Y, or of its gradient.
+func ofY[T tensor.Element](r ranges, y *tensor.Tensor, from, to int) []T {
+	if r.byY {
+		return bind.Cut[T](y, from, to, r.n)
+	}
+	return bind.Data[T](y)
 }

@@ -1,7 +1,6 @@
 package math
 
 import (
-	"context"
 	"math"
 	"slices"
 
@@ -96,27 +95,25 @@ func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []in
 }
 
 // join copies the parts into the joined tensor.
-func join[T tensor.Element](joined *tensor.Tensor, parts []part) ops.Kernel {
-	return func(context.Context) error {
-		to := tensor.Data[T](joined)
+func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
+	return bind.Each(b, parts[0].runs, func(from, to int) {
+		whole := tensor.Data[T](joined)
 		for _, p := range parts {
-			kernel.CopyStrided(to, p.offset, p.stride, tensor.Data[T](p.tensor), 0, p.width, p.runs, p.width)
+			kernel.CopyStrided(whole, p.offset+from*p.stride, p.stride, tensor.Data[T](p.tensor), from*p.width, p.width, to-from, p.width)
 		}
-		return nil
-	}
+	})
 }
 
 // cut copies the parts out of the joined tensor.
-func cut[T tensor.Element](joined *tensor.Tensor, parts []part) ops.Kernel {
-	return func(context.Context) error {
-		from := tensor.Data[T](joined)
+func cut[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
+	return bind.Each(b, parts[0].runs, func(from, to int) {
+		whole := tensor.Data[T](joined)
 		for _, p := range parts {
 			if p.tensor != nil {
-				kernel.CopyStrided(tensor.Data[T](p.tensor), 0, p.width, from, p.offset, p.stride, p.runs, p.width)
+				kernel.CopyStrided(tensor.Data[T](p.tensor), from*p.width, p.width, whole, p.offset+from*p.stride, p.stride, to-from, p.width)
 			}
 		}
-		return nil
-	}
+	})
 }
 
 // axisOf returns the attribute axis in [0, rank), which Infer has checked.
@@ -138,12 +135,12 @@ func extentsAlong(axis int, tensors []*tensor.Tensor) []int64 {
 
 func bindConcat[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	to, axis := b.Out("Out"), axisOf(b, len(b.Out("Out").Dims()))
-	return join[T](to, partsAlong(to.Dims(), axis, b.Ins("X"), extentsAlong(axis, b.Ins("X")))), nil
+	return join[T](b, to, partsAlong(to.Dims(), axis, b.Ins("X"), extentsAlong(axis, b.Ins("X"))))
 }
 
 func bindConcatGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	from, axis := b.In("Out@GRAD"), axisOf(b, len(b.In("Out@GRAD").Dims()))
 	gradients := make([]*tensor.Tensor, len(b.Ins("X")))
 	copy(gradients, b.Outs("X@GRAD"))
-	return cut[T](from, partsAlong(from.Dims(), axis, gradients, extentsAlong(axis, b.Ins("X")))), nil
+	return cut[T](b, from, partsAlong(from.Dims(), axis, gradients, extentsAlong(axis, b.Ins("X"))))
 }

@@ -1,8 +1,6 @@
 package math
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -18,27 +16,27 @@ func init() {
 	pair.Register(elementwise("elementwise_add", "X + Y", bind.Numbers("X",
 		bindElementwise(kernel.Add[float32]), bindElementwise(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
 		elementwiseGradient("dX = dOut, dY = dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
-			bindElementwiseGrad(kernel.AddGrad[float32]), bindElementwiseGrad(kernel.AddGrad[float64])))
+			bindElementwiseGrad(true, kernel.AddGrad[float32]), bindElementwiseGrad(true, kernel.AddGrad[float64])))
 	pair.Register(elementwise("elementwise_sub", "X - Y", bind.Numbers("X",
 		bindElementwise(kernel.Sub[float32]), bindElementwise(kernel.Sub[float64]), bindElementwise(kernel.Sub[int32]), bindElementwise(kernel.Sub[int64]))),
 		elementwiseGradient("dX = dOut, dY = -dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
-			bindElementwiseGrad(kernel.SubGrad[float32]), bindElementwiseGrad(kernel.SubGrad[float64])))
+			bindElementwiseGrad(true, kernel.SubGrad[float32]), bindElementwiseGrad(true, kernel.SubGrad[float64])))
 	pair.Register(elementwise("elementwise_mul", "X * Y", bind.Numbers("X",
 		bindElementwise(kernel.Mul[float32]), bindElementwise(kernel.Mul[float64]), bindElementwise(kernel.Mul[int32]), bindElementwise(kernel.Mul[int64]))),
 		elementwiseGradient("dX = dOut*Y, dY = dOut*X summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
-			bindElementwiseGrad(kernel.MulGrad[float32]), bindElementwiseGrad(kernel.MulGrad[float64])))
+			bindElementwiseGrad(false, kernel.MulGrad[float32]), bindElementwiseGrad(false, kernel.MulGrad[float64])))
 	pair.Register(elementwise("elementwise_div", "X / Y; for integers truncated, and 0 where Y is 0", bind.Numbers("X",
 		bindElementwise(kernel.Div[float32]), bindElementwise(kernel.Div[float64]), bindElementwise(kernel.Div[int32]), bindElementwise(kernel.Div[int64]))),
 		elementwiseGradient("dX = dOut/Y, dY = -dOut*Out/Y summed over the axes that Y does not have.", []string{"Y"}, []string{"Out"},
-			bindElementwiseGrad(kernel.DivGrad[float32]), bindElementwiseGrad(kernel.DivGrad[float64])))
+			bindElementwiseGrad(false, kernel.DivGrad[float32]), bindElementwiseGrad(false, kernel.DivGrad[float64])))
 	pair.Register(elementwise("elementwise_max", "max(X, Y)", bind.Numbers("X",
 		bindElementwise(kernel.Max[float32]), bindElementwise(kernel.Max[float64]), bindElementwise(kernel.Max[int32]), bindElementwise(kernel.Max[int64]))),
 		elementwiseGradient("dOut goes to dX where X > Y, else to dY.", []string{"X", "Y"}, nil,
-			bindElementwiseGrad(kernel.MaxGrad[float32]), bindElementwiseGrad(kernel.MaxGrad[float64])))
+			bindElementwiseGrad(false, kernel.MaxGrad[float32]), bindElementwiseGrad(false, kernel.MaxGrad[float64])))
 	pair.Register(elementwise("elementwise_min", "min(X, Y)", bind.Numbers("X",
 		bindElementwise(kernel.Min[float32]), bindElementwise(kernel.Min[float64]), bindElementwise(kernel.Min[int32]), bindElementwise(kernel.Min[int64]))),
 		elementwiseGradient("dOut goes to dX where X < Y, else to dY.", []string{"X", "Y"}, nil,
-			bindElementwiseGrad(kernel.MinGrad[float32]), bindElementwiseGrad(kernel.MinGrad[float64])))
+			bindElementwiseGrad(false, kernel.MinGrad[float32]), bindElementwiseGrad(false, kernel.MinGrad[float64])))
 
 	pow := elementwise("elementwise_pow", "X**Y, through which no gradient flows", bind.Floats("X",
 		bindElementwise(kernel.Pow[float32]), bindElementwise(kernel.Pow[float64])))
@@ -90,21 +88,48 @@ func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) b
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
 		pre, n, post := layout(b, x.Dims(), y.Dims())
-		return func(context.Context) error {
-			f(tensor.Data[T](to), tensor.Data[T](x), tensor.Data[T](y), pre, n, post)
+		r := rangesOf(pre, n, post)
+		return b.Loops(ops.Loop{N: r.n, Whole: r.whole(), Run: func(_, from, till int) error {
+			a, c, e := r.extents(from, till, pre, n, post)
+			f(bind.Cut[T](to, from, till, r.n), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till), a, c, e)
 			return nil
-		}, nil
+		}})
 	}
 }
 
-func bindElementwiseGrad[T tensor.Float](f func(dx, dy, x, y, out, dout []T, pre, n, post int)) bind.Binder {
+// bindElementwiseGrad binds a gradient; copies says that dX = dOut.
+func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, dout []T, pre, n, post int)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, to, dout := b.In("X"), b.In("Y"), b.In("Out"), b.In("Out@GRAD")
 		dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
 		pre, n, post := layout(b, dout.Dims(), y.Dims())
-		return func(context.Context) error {
-			f(bind.Data[T](dx), bind.Data[T](dy), bind.Data[T](x), tensor.Data[T](y), bind.Data[T](to), tensor.Data[T](dout), pre, n, post)
-			return nil
-		}, nil
+		r := rangesOf(pre, n, post)
+		run := func(dx, dy *tensor.Tensor) func(int, int, int) error {
+			return func(_, from, till int) error {
+				a, c, e := r.extents(from, till, pre, n, post)
+				f(bind.Cut[T](dx, from, till, r.n), ofY[T](r, dy, from, till), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till),
+					bind.Cut[T](to, from, till, r.n), bind.Cut[T](dout, from, till, r.n), a, c, e)
+				return nil
+			}
+		}
+		var loops []ops.Loop
+		switch {
+		case r.byY && !copies:
+			return b.Loops(ops.Loop{N: r.n, Run: run(dx, dy)})
+		case dy != nil && r.byY:
+			loops = append(loops, ops.Loop{N: r.n, Writes: []string{"Y@GRAD"}, Run: run(nil, dy)})
+		case dy != nil:
+			loops = append(loops, ops.Loop{N: 1, Writes: []string{"Y@GRAD"}, Run: func(int, int, int) error {
+				f(nil, tensor.Data[T](dy), bind.Data[T](x), tensor.Data[T](y), bind.Data[T](to), tensor.Data[T](dout), pre, n, post)
+				return nil
+			}})
+		}
+		switch {
+		case dx != nil && copies:
+			loops = append(loops, copyLoop[T]("Out@GRAD", "X@GRAD", dout, dx))
+		case dx != nil:
+			loops = append(loops, ops.Loop{N: r.n, Whole: r.whole(), Writes: []string{"X@GRAD"}, Run: run(dx, nil)})
+		}
+		return b.Loops(loops...)
 	}
 }

@@ -42,8 +42,8 @@ func bindMean[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func bindMeanGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	dout, dx := b.In("Out@GRAD"), b.Out("X@GRAD")
-	return func(context.Context) error {
-		kernel.MeanGrad(tensor.Data[T](dx), tensor.Data[T](dout)[0])
+	return b.Loops(ops.Loop{N: dx.Len(), Reads: []string{"Out@GRAD"}, Whole: []string{"Out@GRAD"}, Run: func(_, from, to int) error {
+		kernel.Fill(tensor.Data[T](dx)[from:to], T(float64(tensor.Data[T](dout)[0])/float64(dx.Len())))
 		return nil
-	}, nil
+	}})
 }

@@ -1,7 +1,6 @@
 package math
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
@@ -72,26 +71,41 @@ func mulExtents(b *ops.Binding) (m, k, n int) {
 func bindMul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
 	m, k, n := mulExtents(b)
-	workspace := b.Scratch(x.DType(), kernel.GemmWorkspace(m, n, k))
-	return func(context.Context) error {
-		kernel.Gemm(false, false, m, n, k, 1, tensor.Data[T](x), k, tensor.Data[T](y), n, 0, tensor.Data[T](to), n, tensor.Data[T](workspace))
+	each := kernel.GemmWorkspace(m, n, k)
+	workspace := b.Scratch(x.DType(), b.Parts()*each)
+	return b.Loops(ops.Loop{N: m, Least: leastRows, Whole: []string{"Y"}, Run: func(part, from, till int) error {
+		kernel.Gemm(false, false, till-from, n, k, 1, tensor.Data[T](x)[from*k:], k, tensor.Data[T](y), n,
+			0, tensor.Data[T](to)[from*n:], n, ops.Part(tensor.Data[T](workspace), part, each))
 		return nil
-	}, nil
+	}})
 }
 
 func bindMulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, dout := b.In("X"), b.In("Y"), b.In("Out@GRAD")
 	dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
 	m, k, n := mulExtents(b)
-	workspace := b.Scratch(x.DType(), max(kernel.GemmWorkspace(m, k, n), kernel.GemmWorkspace(k, n, m)))
-	return func(context.Context) error {
-		g, w := tensor.Data[T](dout), tensor.Data[T](workspace)
-		if dx != nil {
-			kernel.Gemm(false, true, m, k, n, 1, g, n, tensor.Data[T](y), n, 0, tensor.Data[T](dx), k, w)
-		}
-		if dy != nil {
-			kernel.Gemm(true, false, k, n, m, 1, tensor.Data[T](x), k, g, n, 0, tensor.Data[T](dy), n, w)
-		}
-		return nil
-	}, nil
+	each := max(kernel.GemmWorkspace(m, k, n), kernel.GemmWorkspace(k, n, m))
+	workspace := b.Scratch(x.DType(), b.Parts()*each)
+	var loops []ops.Loop
+	if dy != nil {
+		loops = append(loops, ops.Loop{N: k, Least: leastRows, Reads: []string{"X", "Out@GRAD"}, Whole: []string{"X", "Out@GRAD"}, Writes: []string{"Y@GRAD"},
+			Run: func(part, from, to int) error {
+				kernel.Gemm(true, false, to-from, n, m, 1, tensor.Data[T](x)[from:], k, tensor.Data[T](dout), n,
+					0, tensor.Data[T](dy)[from*n:], n, ops.Part(tensor.Data[T](workspace), part, each))
+				return nil
+			}})
+	}
+	if dx != nil {
+		loops = append(loops, ops.Loop{N: m, Least: leastRows, Reads: []string{"Y", "Out@GRAD"}, Whole: []string{"Y"}, Writes: []string{"X@GRAD"},
+			Run: func(part, from, to int) error {
+				kernel.Gemm(false, true, to-from, k, n, 1, tensor.Data[T](dout)[from*n:], n, tensor.Data[T](y), n,
+					0, tensor.Data[T](dx)[from*k:], k, ops.Part(tensor.Data[T](workspace), part, each))
+				return nil
+			}})
+	}
+	return b.Loops(loops...)
 }
+
+// leastRows is how many rows of a product are computed at a time at least: for fewer, packing the other matrix takes a good
+// part of the time.
+const leastRows = 16

@@ -1,8 +1,6 @@
 package math
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -58,8 +56,7 @@ func scaleOf(g *ops.Grad, from, to []string, factor float32) *program.Op {
 func bindScale[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	scale, bias, after := T(b.Float("scale")), T(b.Float("bias")), b.Bool("bias_after_scale")
-	return func(context.Context) error {
-		kernel.Scale(tensor.Data[T](to), tensor.Data[T](x), scale, bias, after)
-		return nil
-	}, nil
+	return bind.Each(b, x.Len(), func(from, till int) {
+		kernel.Scale(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], scale, bias, after)
+	})
 }

@@ -99,5 +99,5 @@ func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	if num := b.Int("num"); num != 0 {
 		extents = slices.Repeat([]int64{x.Dims()[axis] / num}, len(outs))
 	}
-	return cut[T](x, partsAlong(x.Dims(), axis, outs, extents)), nil
+	return cut[T](b, x, partsAlong(x.Dims(), axis, outs, extents))
 }

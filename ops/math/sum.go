@@ -1,7 +1,6 @@
 package math
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
@@ -63,24 +62,22 @@ func sumGradient(g *ops.Grad) ([]*program.Op, error) {
 
 func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	to, terms := b.Out("Out"), b.Ins("X")
-	xs := make([][]T, len(terms))
 	// Out may lie in the buffer of the first term. When that term comes again, it must still be whole.
 	var apart *tensor.Tensor
 	if names := b.Op().Inputs["X"]; slices.Contains(names[1:], names[0]) {
 		apart = b.Scratch(to.DType(), to.Len())
 	}
-	return func(context.Context) error {
-		for i, t := range terms {
-			xs[i] = tensor.Data[T](t)
+	return bind.Each(b, to.Len(), func(from, till int) {
+		sum := tensor.Data[T](to)[from:till]
+		if apart != nil {
+			sum = tensor.Data[T](apart)[from:till]
 		}
-		sum := tensor.Data[T](to)
-		if apart == nil {
-			kernel.Sum(sum, xs)
-			return nil
+		copy(sum, tensor.Data[T](terms[0])[from:till])
+		for _, t := range terms[1:] {
+			kernel.Accumulate(sum, tensor.Data[T](t)[from:till])
 		}
-		whole := tensor.Data[T](apart)[:len(sum)]
-		kernel.Sum(whole, xs)
-		copy(sum, whole)
-		return nil
-	}, nil
+		if apart != nil {
+			copy(tensor.Data[T](to)[from:till], sum)
+		}
+	})
 }

@@ -1,8 +1,6 @@
 package math
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -99,19 +97,18 @@ func registerUnary(u unary) {
 func bindUnary[T tensor.Float](f func(out, x []T)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In("X"), b.Out("Out")
-		return func(context.Context) error {
-			f(tensor.Data[T](to), tensor.Data[T](x))
-			return nil
-		}, nil
+		return bind.Each(b, x.Len(), func(from, till int) {
+			f(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till])
+		})
 	}
 }
 
 func bindUnaryGrad[T tensor.Float](f func(dx, x, out, dout []T)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, dout, dx := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
-		return func(context.Context) error {
-			f(tensor.Data[T](dx), bind.Data[T](x), bind.Data[T](y), tensor.Data[T](dout))
-			return nil
-		}, nil
+		n := dout.Len()
+		return bind.Each(b, n, func(from, to int) {
+			f(tensor.Data[T](dx)[from:to], bind.Cut[T](x, from, to, n), bind.Cut[T](y, from, to, n), tensor.Data[T](dout)[from:to])
+		})
 	}
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/pair"
@@ -48,37 +46,53 @@ func registerConvolution(name, doc string) {
 func bindConv2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, filter, bias, to := b.In("Input"), b.In("Filter"), b.In("Bias"), b.Out("Output")
 	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), to.Dims())
-	workspace := b.Scratch(x.DType(), kernel.Conv2DWorkspace(&shape))
-	return func(context.Context) error {
-		y := tensor.Data[T](to)
-		kernel.Conv2D(&shape, images, y, tensor.Data[T](x), tensor.Data[T](filter), tensor.Data[T](workspace))
+	each := kernel.Conv2DWorkspace(&shape)
+	workspace := b.Scratch(x.DType(), b.Parts()*each)
+	return b.Loops(ops.Loop{N: images, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
+		y := bind.Cut[T](to, from, till, images)
+		kernel.Conv2D(&shape, till-from, y, bind.Cut[T](x, from, till, images), tensor.Data[T](filter), ops.Part(tensor.Data[T](workspace), part, each))
 		if bias != nil {
-			kernel.Add(y, y, tensor.Data[T](bias), images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
+			kernel.Add(y, y, tensor.Data[T](bias), till-from, shape.OutChannels, shape.OutHeight*shape.OutWidth)
 		}
 		return nil
-	}, nil
+	}})
 }
 
 func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, filter, dout := b.In("Input"), b.In("Filter"), b.In("Output@GRAD")
 	dx, dfilter, dbias := b.Out("Input@GRAD"), b.Out("Filter@GRAD"), b.Out("Bias@GRAD")
 	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), dout.Dims())
-	workspace := b.Scratch(x.DType(), kernel.Conv2DWorkspace(&shape))
-	return func(context.Context) error {
-		g, w := tensor.Data[T](dout), tensor.Data[T](workspace)
-		if dx != nil && len(g) == 0 {
-			clear(tensor.Data[T](dx))
-		} else if dx != nil {
-			kernel.Conv2DInputGrad(&shape, images, tensor.Data[T](dx), tensor.Data[T](filter), g, w)
-		}
-		if dfilter != nil {
-			kernel.Conv2DFilterGrad(&shape, images, tensor.Data[T](dfilter), tensor.Data[T](x), g, w)
-		}
-		if dbias != nil {
-			kernel.AddGrad(nil, tensor.Data[T](dbias), nil, nil, nil, g, images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
-		}
-		return nil
-	}, nil
+	each := kernel.Conv2DWorkspace(&shape)
+	workspace := b.Scratch(x.DType(), b.Parts()*each)
+	var loops []ops.Loop
+	once := func(reads []string, writes string, run func(workspace []T)) {
+		loops = append(loops, ops.Loop{N: 1, Reads: reads, Writes: []string{writes}, Run: func(part, _, _ int) error {
+			run(ops.Part(tensor.Data[T](workspace), part, each))
+			return nil
+		}})
+	}
+	if dfilter != nil {
+		once([]string{"Input", "Output@GRAD"}, "Filter@GRAD", func(w []T) {
+			kernel.Conv2DFilterGrad(&shape, images, tensor.Data[T](dfilter), tensor.Data[T](x), tensor.Data[T](dout), w)
+		})
+	}
+	if dbias != nil {
+		once([]string{"Output@GRAD"}, "Bias@GRAD", func([]T) {
+			kernel.AddGrad(nil, tensor.Data[T](dbias), nil, nil, nil, tensor.Data[T](dout), images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
+		})
+	}
+	switch {
+	case dx != nil && dout.Len() == 0:
+		once(nil, "Input@GRAD", func([]T) { clear(tensor.Data[T](dx)) })
+	case dx != nil:
+		loops = append(loops, ops.Loop{N: images, Reads: []string{"Filter", "Output@GRAD"}, Whole: []string{"Filter"}, Writes: []string{"Input@GRAD"},
+			Run: func(part, from, to int) error {
+				kernel.Conv2DInputGrad(&shape, to-from, bind.Cut[T](dx, from, to, images), tensor.Data[T](filter), bind.Cut[T](dout, from, to, images),
+					ops.Part(tensor.Data[T](workspace), part, each))
+				return nil
+			}})
+	}
+	return b.Loops(loops...)
 }
 
 // convolutionShape collects what the kernels want to know. Without output elements there are no images to go through.

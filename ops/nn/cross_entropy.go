@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -37,36 +35,38 @@ func bindCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, x, label, y := b.Op(), b.In("X"), b.In("Label"), b.Out("Y")
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
 	ignored := b.Int("ignore_index")
-	if b.Bool("soft_label") {
-		return func(context.Context) error {
-			kernel.CrossEntropySoft(tensor.Data[T](y), tensor.Data[T](x), tensor.Data[T](label), rows, classes)
+	soft := b.Bool("soft_label")
+	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+		cost, probabilities := tensor.Data[T](y)[from:to], bind.Cut[T](x, from, to, rows)
+		if soft {
+			kernel.CrossEntropySoft(cost, probabilities, bind.Cut[T](label, from, to, rows), to-from, classes)
 			return nil
-		}, nil
-	}
-	return func(context.Context) error {
-		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+		}
+		labels := label.Int64s()[from:to]
+		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
 			return err
 		}
-		kernel.CrossEntropy(tensor.Data[T](y), tensor.Data[T](x), label.Int64s(), rows, classes, ignored)
+		kernel.CrossEntropy(cost, probabilities, labels, to-from, classes, ignored)
 		return nil
-	}, nil
+	}})
 }
 
 func bindCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, x, label, dy, dx := b.Op(), b.In("X"), b.In("Label"), b.In("Y@GRAD"), b.Out("X@GRAD")
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
 	ignored := b.Int("ignore_index")
-	if b.Bool("soft_label") {
-		return func(context.Context) error {
-			kernel.CrossEntropySoftGrad(tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](label), tensor.Data[T](dy), rows, classes)
+	soft := b.Bool("soft_label")
+	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+		dprobabilities, probabilities, dcost := bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), tensor.Data[T](dy)[from:to]
+		if soft {
+			kernel.CrossEntropySoftGrad(dprobabilities, probabilities, bind.Cut[T](label, from, to, rows), dcost, to-from, classes)
 			return nil
-		}, nil
-	}
-	return func(context.Context) error {
-		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+		}
+		labels := label.Int64s()[from:to]
+		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
 			return err
 		}
-		kernel.CrossEntropyGrad(tensor.Data[T](dx), tensor.Data[T](x), label.Int64s(), tensor.Data[T](dy), rows, classes, ignored)
+		kernel.CrossEntropyGrad(dprobabilities, probabilities, labels, dcost, to-from, classes, ignored)
 		return nil
-	}, nil
+	}})
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -66,28 +64,25 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	to, mask := orScratch[T](b, "Out", x.Len()), orScratch[T](b, "Mask", x.Len())
 	apply, probability := dropout[T](b), b.Float("dropout_prob")
 	if b.Bool("is_test") {
-		return func(context.Context) error {
-			kernel.Fill(tensor.Data[T](mask), 1)
-			apply(tensor.Data[T](to), tensor.Data[T](x), nil)
-			return nil
-		}, nil
+		return bind.Each(b, x.Len(), func(from, till int) {
+			kernel.Fill(tensor.Data[T](mask)[from:till], 1)
+			apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], nil)
+		})
 	}
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
-	return func(context.Context) error {
-		m := tensor.Data[T](mask)
-		kernel.DropoutMask(m, probability, seed, streamAt(name, step), firstElement(x, step))
-		apply(tensor.Data[T](to), tensor.Data[T](x), m)
-		return nil
-	}, nil
+	return bind.Each(b, x.Len(), func(from, till int) {
+		m := tensor.Data[T](mask)[from:till]
+		kernel.DropoutMask(m, probability, seed, streamAt(name, step), firstElement(x, step)+uint64(from))
+		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
+	})
 }
 
 func bindDropoutGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	mask, dout, dx := b.In("Mask"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	apply := dropout[T](b)
-	return func(context.Context) error {
-		apply(tensor.Data[T](dx), tensor.Data[T](dout), tensor.Data[T](mask))
-		return nil
-	}, nil
+	return bind.Each(b, dout.Len(), func(from, to int) {
+		apply(tensor.Data[T](dx)[from:to], tensor.Data[T](dout)[from:to], tensor.Data[T](mask)[from:to])
+	})
 }
 
 // dropout returns the function that both the op and its gradient apply. With is_test it does not read the mask.

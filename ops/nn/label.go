@@ -43,12 +43,14 @@ func inferLoss(s *ops.Shapes, x, loss string) error {
 	return nil
 }
 
-// checkLabels reports the first label that names no class.
-func checkLabels(op *program.Op, labels []int64, classes int, ignored int64) error {
+// checkLabels reports the first label that names no class; the first of labels belongs to row first.
+func checkLabels(op *program.Op, labels []int64, first, classes int, ignored int64) error {
 	row := kernel.FirstBadLabel(labels, int64(classes), ignored)
 	if row < 0 {
 		return nil
 	}
+	label := labels[row]
+	row += first
 	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Label"), Site: op.Site(),
-		Got: fmt.Sprintf("label %d in row %d", labels[row], row), Want: fmt.Sprintf("0 to %d, or %d to ignore the row", classes-1, ignored)}
+		Got: fmt.Sprintf("label %d in row %d", label, row), Want: fmt.Sprintf("0 to %d, or %d to ignore the row", classes-1, ignored)}
 }

@@ -77,11 +77,11 @@ func bindLayerNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
 	y, mean, variance := orScratch[T](b, "Y", x.Len()), orScratch[T](b, "Mean", rows), orScratch[T](b, "Variance", rows)
 	epsilon := b.Float("epsilon")
-	return func(context.Context) error {
-		kernel.LayerNorm(tensor.Data[T](y), tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](x),
-			bind.Data[T](scale), bind.Data[T](bias), rows, width, epsilon)
+	return b.Loops(ops.Loop{N: rows, Whole: []string{"Scale", "Bias"}, Run: func(_, from, to int) error {
+		kernel.LayerNorm(bind.Cut[T](y, from, to, rows), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to], bind.Cut[T](x, from, to, rows),
+			bind.Data[T](scale), bind.Data[T](bias), to-from, width, epsilon)
 		return nil
-	}, nil
+	}})
 }
 
 func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {

@@ -39,16 +39,20 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 		Outputs: []ops.Slot{{Name: "Out", Doc: out}},
 		Attrs: []ops.Attr{
 			{Name: "padding_idx", Doc: "id that stands for zeros and trains nothing; -1 for none", Default: kernel.NoPadding},
-			{Name: "is_sparse", Doc: "Fluid's wish for a gradient of rows; the gradient is dense here either way", Default: false},
+			{Name: "is_sparse", Doc: "the gradient of W is sparse: one row for each id", Default: false},
 			{Name: "is_distributed", Doc: "Fluid's wish for a table apart; the table is placed like any parameter here", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
 		Bind:  bind.Floats("W", bindLookup[float32], bindLookup[float64]),
 	}, pair.Gradient{
-		Doc:    "dW holds, for each row of W, the sum of dOut over the places that name it, in their order.",
-		Inputs: []string{"W", "Ids"},
-		Wrt:    []string{"W"},
-		Cost:   infer.PerElement(1),
-		Bind:   bind.Floats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
+		Doc: "dW holds, for each row of W, the sum of dOut over the places that name it, in their order. With is_sparse " +
+			"it is the rows of dOut as they stand, each with its id; those of padding_idx are zeros.",
+		Inputs:  []string{"W", "Ids"},
+		Wrt:     []string{"W"},
+		Refine:  sparseGradient,
+		Rows:    true,
+		InPlace: map[string]string{"W@GRAD": "Out@GRAD"},
+		Cost:    infer.PerElement(1),
+		Bind:    bind.Floats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
 	})
 }
 
@@ -74,36 +78,47 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	return nil
 }
 
-// checkIDs reports the first id that names no row of the table.
-func checkIDs(op *program.Op, ids []int64, rows int64) error {
+// checkIDs reports the first id that names no row of the table; the first of ids belongs to row first.
+func checkIDs(op *program.Op, ids []int64, first int, rows int64) error {
 	at := kernel.FirstBadID(ids, rows)
 	if at < 0 {
 		return nil
 	}
 	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Ids"), Site: op.Site(),
-		Got: fmt.Sprintf("id %d in row %d", ids[at], at), Want: fmt.Sprintf("0 to %d, the rows of the table", rows-1)}
+		Got: fmt.Sprintf("id %d in row %d", ids[at], first+at), Want: fmt.Sprintf("0 to %d, the rows of the table", rows-1)}
 }
 
 func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, to := b.Op(), b.In("W"), b.In("Ids"), b.Out("Out")
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
-	return func(context.Context) error {
-		if err := checkIDs(op, ids.Int64s(), rows); err != nil {
+	n := ids.Len()
+	return b.Loops(ops.Loop{N: n, Whole: []string{"W"}, Run: func(_, from, till int) error {
+		some := ids.Int64s()[from:till]
+		if err := checkIDs(op, some, from, rows); err != nil {
 			return err
 		}
-		kernel.Embedding(tensor.Data[T](to), tensor.Data[T](table), ids.Int64s(), width, padding)
+		kernel.Embedding(bind.Cut[T](to, from, till, n), tensor.Data[T](table), some, width, padding)
 		return nil
-	}, nil
+	}})
 }
 
 func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
+	if dtable.Selected() != nil {
+		return bindLookupRows[T](b)
+	}
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
+	apart := standIn[T](b, dout, dtable)
 	return func(context.Context) error {
-		if err := checkIDs(op, ids.Int64s(), rows); err != nil {
+		if err := checkIDs(op, ids.Int64s(), 0, rows); err != nil {
 			return err
 		}
-		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), tensor.Data[T](dout), width, padding)
+		values := tensor.Data[T](dout)
+		if apart != nil {
+			copy(apart, values)
+			values = apart
+		}
+		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), values, width, padding)
 		return nil
 	}, nil
 }

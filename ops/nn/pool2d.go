@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"context"
 	"math"
 
 	"github.com/edl-go/edl/ops"
@@ -136,26 +135,26 @@ func bindPool2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	shape, planes := poolingShape(b, x.Dims(), to.Dims())
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return func(context.Context) error {
+	return bind.Each(b, planes, func(from, till int) {
+		y, images := bind.Cut[T](to, from, till, planes), bind.Cut[T](x, from, till, planes)
 		if largest {
-			kernel.MaxPool2D(&shape, planes, tensor.Data[T](to), nil, tensor.Data[T](x))
+			kernel.MaxPool2D(&shape, till-from, y, nil, images)
 		} else {
-			kernel.AvgPool2D(&shape, planes, exclusive, tensor.Data[T](to), tensor.Data[T](x))
+			kernel.AvgPool2D(&shape, till-from, exclusive, y, images)
 		}
-		return nil
-	}, nil
+	})
 }
 
 func bindPool2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	shape, planes := poolingShape(b, x.Dims(), dout.Dims())
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return func(context.Context) error {
+	return bind.Each(b, planes, func(from, to int) {
+		dimages, images, g := bind.Cut[T](dx, from, to, planes), bind.Cut[T](x, from, to, planes), bind.Cut[T](dout, from, to, planes)
 		if largest {
-			kernel.MaxPool2DGrad(&shape, planes, tensor.Data[T](dx), tensor.Data[T](x), nil, tensor.Data[T](dout))
+			kernel.MaxPool2DGrad(&shape, to-from, dimages, images, nil, g)
 		} else {
-			kernel.AvgPool2DGrad(&shape, planes, exclusive, tensor.Data[T](dx), tensor.Data[T](dout))
+			kernel.AvgPool2DGrad(&shape, to-from, exclusive, dimages, g)
 		}
-		return nil
-	}, nil
+	})
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -52,17 +50,15 @@ func inferSoftmax(s *ops.Shapes) error {
 func bindSoftmax[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
-	return func(context.Context) error {
-		kernel.Softmax(tensor.Data[T](to), tensor.Data[T](x), rows, classes)
-		return nil
-	}, nil
+	return bind.Each(b, rows, func(from, till int) {
+		kernel.Softmax(bind.Cut[T](to, from, till, rows), bind.Cut[T](x, from, till, rows), till-from, classes)
+	})
 }
 
 func bindSoftmaxGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	y, dout, dx := b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)
-	return func(context.Context) error {
-		kernel.SoftmaxGrad(tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](dout), rows, classes)
-		return nil
-	}, nil
+	return bind.Each(b, rows, func(from, to int) {
+		kernel.SoftmaxGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](y, from, to, rows), bind.Cut[T](dout, from, to, rows), to-from, classes)
+	})
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -49,36 +47,38 @@ func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error)
 	softmax, loss := orScratch[T](b, "Softmax", x.Len()), orScratch[T](b, "Loss", bind.Count(x.Dims()[:len(x.Dims())-1]))
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
 	ignored := b.Int("ignore_index")
-	if b.Bool("soft_label") {
-		return func(context.Context) error {
-			kernel.SoftmaxCrossEntropySoft(tensor.Data[T](softmax), tensor.Data[T](loss), tensor.Data[T](x), tensor.Data[T](label), rows, classes)
+	soft := b.Bool("soft_label")
+	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+		y, cost, logits := bind.Cut[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], bind.Cut[T](x, from, to, rows)
+		if soft {
+			kernel.SoftmaxCrossEntropySoft(y, cost, logits, bind.Cut[T](label, from, to, rows), to-from, classes)
 			return nil
-		}, nil
-	}
-	return func(context.Context) error {
-		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+		}
+		labels := label.Int64s()[from:to]
+		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
 			return err
 		}
-		kernel.SoftmaxCrossEntropy(tensor.Data[T](softmax), tensor.Data[T](loss), tensor.Data[T](x), label.Int64s(), rows, classes, ignored)
+		kernel.SoftmaxCrossEntropy(y, cost, logits, labels, to-from, classes, ignored)
 		return nil
-	}, nil
+	}})
 }
 
 func bindSoftmaxCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, y, label, dloss, dx := b.Op(), b.In("Softmax"), b.In("Label"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
 	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)
 	ignored := b.Int("ignore_index")
-	if b.Bool("soft_label") {
-		return func(context.Context) error {
-			kernel.SoftmaxCrossEntropySoftGrad(tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](label), tensor.Data[T](dloss), rows, classes)
+	soft := b.Bool("soft_label")
+	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+		dlogits, softmax, dcost := bind.Cut[T](dx, from, to, rows), bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		if soft {
+			kernel.SoftmaxCrossEntropySoftGrad(dlogits, softmax, bind.Cut[T](label, from, to, rows), dcost, to-from, classes)
 			return nil
-		}, nil
-	}
-	return func(context.Context) error {
-		if err := checkLabels(op, label.Int64s(), classes, ignored); err != nil {
+		}
+		labels := label.Int64s()[from:to]
+		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
 			return err
 		}
-		kernel.SoftmaxCrossEntropyGrad(tensor.Data[T](dx), tensor.Data[T](y), label.Int64s(), tensor.Data[T](dloss), rows, classes, ignored)
+		kernel.SoftmaxCrossEntropyGrad(dlogits, softmax, labels, dcost, to-from, classes, ignored)
 		return nil
-	}, nil
+	}})
 }

@@ -1,7 +1,6 @@
 package optim
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -52,11 +51,15 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		numbers = append(numbers, t)
 	}
 	update := prepare(b)
-	o := &operands[T]{accumulators: make([][]T, len(r.accumulators)), numbers: make([]T, len(r.numbers))}
-	return func(context.Context) error {
-		o.param, o.grad = inPlace[T](updated[0]), tensor.Data[T](grad)
+	parts := make([]operands[T], b.Parts())
+	for i := range parts {
+		parts[i] = operands[T]{accumulators: make([][]T, len(r.accumulators)), numbers: make([]T, len(r.numbers))}
+	}
+	return b.Loops(ops.Loop{N: param.Len(), Whole: r.numberSlots(), Run: func(part, from, to int) error {
+		o := &parts[part]
+		o.param, o.grad = inPlace[T](updated[0], from, to), tensor.Data[T](grad)[from:to]
 		for i, u := range updated[1:] {
-			o.accumulators[i] = inPlace[T](u)
+			o.accumulators[i] = inPlace[T](u, from, to)
 		}
 		given := numbers
 		if !r.noRate {
@@ -67,7 +70,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		}
 		update(o)
 		return nil
-	}, nil
+	}})
 }
 
 // A state is a tensor before and after the update, often one and the same.
@@ -100,12 +103,12 @@ func like(slot string, t, param *tensor.Tensor) error {
 	return nil
 }
 
-// inPlace returns the output's elements, which hold the input's values: the loops update in place.
-func inPlace[T tensor.Float](u state) []T {
+// inPlace returns elements [from, to) of the output, which hold the input's values: the loops update in place.
+func inPlace[T tensor.Float](u state, from, to int) []T {
 	if u.absent() {
 		return nil
 	}
-	in, out := tensor.Data[T](u.in), tensor.Data[T](u.out)
+	in, out := tensor.Data[T](u.in)[from:to], tensor.Data[T](u.out)[from:to]
 	if len(out) > 0 && &in[0] != &out[0] {
 		copy(out, in)
 	}
