@@ -42,6 +42,7 @@ type server struct {
 	service comm.Service
 	blocks  ops.BlockRunner
 	ready   chan struct{}
+	once    sync.Once // closes ready
 }
 
 // start runs the servers of r and prepares trainers.
@@ -89,13 +90,7 @@ func (c *cluster) fail(err error) {
 	}
 }
 
-func (s *server) started() {
-	select {
-	case <-s.ready:
-	default:
-		close(s.ready)
-	}
-}
+func (s *server) started() { s.once.Do(func() { close(s.ready) }) }
 
 // step trains one batch in one round and returns what the trainer of rank 0 fetches.
 func (c *cluster) step(feed executor.Feed, rows int64, fetch ...string) ([]*tensor.Tensor, error) {

@@ -131,6 +131,26 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+func TestUpdateOpsWithBlocks(t *testing.T) {
+	for _, ownedByUpdate := range []bool{true, false} {
+		r := newRegression()
+		optimizer.SGD(0.1).Minimize(r.loss)
+		p := built(t, r.Model)
+		last := p.Global().Ops[len(p.Global().Ops)-1]
+		inner, owner := p.NewBlock(p.Global()).Append(last.Clone()), last
+		if ownedByUpdate {
+			inner.SetRole(program.RoleForward)
+		} else {
+			owner = p.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Out": {"x"}}})
+		}
+		owner.SetAttr("__sub_block", program.BlockIndex(1))
+		_, err := transpiler.Transpile(t.Context(), p, twoServers)
+		if err == nil || !strings.Contains(err.Error(), "sub-block") {
+			t.Errorf("got %v, want a fault that names the sub-block", err)
+		}
+	}
+}
+
 func TestFetchFaults(t *testing.T) {
 	p := fitLine(t, 100, 100, optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1))))
 	_, err := transpiler.Transpile(t.Context(), p, transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"los", "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "nothing like it"}})

@@ -37,7 +37,10 @@ func changed(before, after []string) (lost, added []bool) {
 	return missing(before, count(after)), missing(after, count(before))
 }
 
-func withoutPosition(l string) string { return strings.TrimLeft(l, " 0123456789") }
+// withoutPosition drops what shifts when other lines come and go: the position, and the width of columns.
+func withoutPosition(l string) string {
+	return strings.Join(strings.Fields(strings.TrimLeft(l, " 0123456789")), " ")
+}
 
 // A word is what the text form writes for a name: plain, or quoted.
 var word = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.@/:-]+`)
