@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -214,6 +215,30 @@ func TestWriteDump(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "13_save", "save.txt")); err != nil || !strings.Contains(string(text), "save(X=fc_0.w_0)") {
 		t.Errorf("text of the save program: %v\n%s", err, text)
+	}
+}
+
+// Role programs travel as bytes, and who receives them verifies them again.
+func TestRoleProgramsTravel(t *testing.T) {
+	clipped := optimizer.Adam(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1)))
+	for _, p := range []*program.Program{perceptron(t, clipped), batchNorm(t)} {
+		for _, role := range transpile(t, p, transpiler.Config{PServers: 5, MinBlockSize: 4}).Programs() {
+			data, err := role.Program.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := program.Decode(data, program.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ops.Verify(read, role.Stage); err != nil {
+				t.Errorf("%s: %v", role.Name, err)
+			}
+			sent, _ := role.Program.Hash()
+			if received, _ := read.Hash(); received != sent {
+				t.Errorf("%s changed on the way", role.Name)
+			}
+		}
 	}
 }
 
