@@ -21,7 +21,7 @@ type gemmCall[T tensor.Float] struct {
 
 // Limits of blocks. They hold for both element types, so that GemmWorkspace need not know it.
 const (
-	vectorDepth   = 512 // of k
+	vectorDepth   = 256 // of k
 	vectorRows    = 384 // of a packed block of op(A)
 	vectorColumns = 32  // of a packed panel of op(B)
 	packedGap     = 16  // between packed rows, so that rows of a power of two do not meet in one cache set
@@ -85,15 +85,20 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool, beta T) {
 	}
 }
 
-// packsA reports whether op(A) is copied: where rows of A that a tile reads at once fall into the same few sets of the cache,
-// and there is enough work on them.
+// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but for a transposed A whose
+// rows, one for each k, fall into few sets of the cache.
 func (g *gemmCall[T]) packsA() bool {
-	return g.n >= 64 && g.m > 4 && sizeOf[T]()*g.lda%2048 == 0
+	return g.transA && sizeOf[T]()*g.lda%2048 == 0 && g.n >= 128
 }
 
-// packsB is packsA for op(B), where count rows of C share the panel. A transposed B always goes through a copy.
+// packsB is packsA for a panel of op(B) that count rows of C share. A copy pays where rows of B are far apart and enough
+// tiles use it; a transposed B always goes through one.
 func (g *gemmCall[T]) packsB(count int) bool {
-	return g.transB || count >= 64
+	worth := 1 << 19
+	if g.level == simd.AVX512 { // tiles of twice the rows use the panel half as often
+		worth = 1 << 20
+	}
+	return g.transB || sizeOf[T]()*g.ldb*count > worth
 }
 
 // placeOfA returns the block of op(A) and sets its distances.

@@ -1,4 +1,4 @@
-// Gen writes the assembly of package simd. It is a module of its own, so that building the project needs neither it
+// Gen writes the assembly of packages simd and peak. It is a module of its own, so that building the project needs neither it
 // nor its assembler library.
 //
 // Usage, from ops/kernel:
@@ -6,7 +6,7 @@
 //	go -C internal/gen run .          write every file anew
 //	go -C internal/gen run . -check   write nothing; exit 1 and name each file that differs from what would be written
 //
-// One unit below is one file of ops/kernel/internal/simd. A unit's functions are declared in Go by hand, beside the code that calls them.
+// One unit below is one file of ops/kernel/internal. A unit's functions are declared in Go by hand, beside the code that calls them.
 package main
 
 import (
@@ -17,19 +17,20 @@ import (
 	"path/filepath"
 )
 
-// units maps the file names of the output to what writes their functions.
+// units maps the files of the output to what writes their functions.
 var units = []struct {
-	file string
+	file string // from ops/kernel/internal
 	emit func(*unit)
 }{
-	{"gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
-	{"gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
-	{"transpose_amd64.s", transpose},
+	{"simd/gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
+	{"simd/gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
+	{"simd/transpose_amd64.s", transpose},
+	{"peak/peak_amd64.s", peak},
 }
 
 func main() {
 	check := flag.Bool("check", false, "write nothing; exit 1 and name the files that are not up to date")
-	output := flag.String("output", "../simd", "the folder of package simd")
+	output := flag.String("output", "..", "the folder of ops/kernel/internal")
 	flag.Parse()
 	if err := run(*output, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)

@@ -32,7 +32,7 @@ func (u *unit) assembly() ([]byte, error) {
 	if err := pass.Compile.Execute(file); err != nil {
 		return nil, err
 	}
-	return printer.NewGoAsm(printer.Config{Name: "go generate ./ops/kernel", Pkg: "simd"}).Print(file)
+	return printer.NewGoAsm(printer.Config{Name: "go generate ./ops/kernel"}).Print(file)
 }
 
 // function starts a leaf function without a frame.
