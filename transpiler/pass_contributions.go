@@ -21,11 +21,12 @@ type forwardState struct {
 // from updates but parameters, and that both do so in an order that one round per step keeps.
 func findContributions(s *state) error {
 	s.findForwardState()
+	exchange := s.exchangeAt()
 	for _, n := range s.nodes {
 		var err error
 		switch n.duty {
 		case dutyTrainer:
-			err = s.checkTrainerOp(n)
+			err = s.checkTrainerOp(n, exchange)
 		case dutyRate:
 			err = s.checkRateOp(n)
 		case dutyUpdate:
@@ -64,8 +65,8 @@ func (s *state) forwardStateOf(name string) *forwardState {
 	return nil
 }
 
-func (s *state) checkTrainerOp(n *node) error {
-	last := s.exchangeAt()
+// checkTrainerOp checks what a trainer reads. exchange is the position of the op after which new parameters arrive.
+func (s *state) checkTrainerOp(n *node, exchange int) error {
 	for _, name := range n.reads {
 		for _, w := range s.use(name).writers {
 			switch {
@@ -73,7 +74,7 @@ func (s *state) checkTrainerOp(n *node) error {
 			case !s.isParameter(name) && w.at > n.at:
 			case !s.isParameter(name) || w.duty == dutyRate:
 				return unsupported(n, name, "a variable that the update computes", "nothing but parameters from the update", "fetch it by name instead, or give its ops the role of an update")
-			case w.at < n.at && n.at < last:
+			case w.at < n.at && n.at <= exchange:
 				return unsupported(n, name, "a parameter after its update and before that of another", "all updates after everything that they wait for", "one step of a distributed job has one round")
 			}
 		}
