@@ -14,9 +14,9 @@ import (
 func init() {
 	ops.Register(ops.Def{
 		Type:      "sum",
-		Doc:       "Adds tensors of one shape in the order of X: Out = X[0] + X[1] + ...",
-		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers of one shape and type", Duplicable: true}},
-		Outputs:   out("Out", "of the shape and type of X"),
+		Doc:       "Adds tensors of one shape in the order of X: Out = X[0] + X[1] + ... Where all are sparse rows, so is Out, with the rows of all.",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers of one shape and type", Duplicable: true, Rows: true}},
+		Outputs:   []ops.Slot{{Name: "Out", Doc: "of the shape and type of X", Rows: true}},
 		Infer:     inferSum,
 		Gradient:  sumGradient,
 		Cost:      sumCost,
@@ -41,6 +41,7 @@ func inferSum(s *ops.Shapes) error {
 			total.Dims[i] = max(total.Dims[i], extent) // a known extent over an open one
 		}
 	}
+	sumKind(&total, all)
 	s.SetAt("Out", 0, total)
 	return infer.Type(s, "X", total.DType != tensor.Bool, "numbers")
 }
@@ -62,6 +63,9 @@ func sumGradient(g *ops.Grad) ([]*program.Op, error) {
 
 func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	to, terms := b.Out("Out"), b.Ins("X")
+	if holdsRows(to) || slices.ContainsFunc(terms, holdsRows) {
+		return bindSumRows[T](b)
+	}
 	// Out may lie in the buffer of the first term. When that term comes again, it must still be whole.
 	var apart *tensor.Tensor
 	if names := b.Op().Inputs["X"]; slices.Contains(names[1:], names[0]) {
