@@ -48,97 +48,110 @@ func describe(d *rpc.Dataset) string {
 	return fmt.Sprintf("%d records in %d chunks of %d files", records, len(d.GetChunks()), len(files))
 }
 
-// finished enters the tasks that a trainer reports. One that has meanwhile been given to another is refused, logged, and does no
-// harm to the others.
-func (s *Server) finished(m *rpc.GetTaskRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q, ok := s.queues[m.Dataset]
-	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Dataset), Got: "a request before the dataset was reported"}
-	}
-	for _, t := range m.Finished {
-		if err := q.Finish(int(m.Id.Rank), t, s.now()); err != nil {
-			s.cfg.Log.Warn("task report refused", "task", t.Id, "trainer", m.Id.Rank, "reason", err.Error())
-		}
-	}
-	if len(m.Finished) > 0 {
-		s.broadcast()
-	}
-	return nil
-}
-
 // GetTask reports finished tasks and returns the next one, waiting while what is left of the pass is pending elsewhere.
 func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
 	if err := s.admit(m.Id); err != nil {
 		return nil, err
 	}
-	if r := s.answered(m); r != nil {
-		return r, nil
+	asked, err := s.hearRequest(m)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.finished(m); err != nil || m.ReportOnly {
-		return s.answer(m, &rpc.GetTaskResponse{}), err
-	}
-	var grant Grant
-	var err error
+	var reply *rpc.GetTaskResponse
 	werr := s.await(ctx, fmt.Sprintf("the tasks of pass %d that others have", m.Pass), func() bool {
-		q, ok := s.queues[m.Dataset]
-		if !ok {
-			err = &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Dataset), Got: "a request before the dataset was reported"}
-			return true
-		}
-		grant, err = q.Get(int(m.Id.Rank), m.Pass, s.now())
-		return err != nil || !grant.Wait || !m.Wait
+		reply, err = s.reply(m, asked)
+		return reply != nil || err != nil
 	})
 	if werr != nil {
 		return nil, werr
 	}
-	if err != nil {
+	return reply, err
+}
+
+// request is the last one of a trainer to GetTask. A trainer that repeats it, because the answer was lost, is answered the same, or it would
+// skip a task; its reports count once, though the call that was cut may still be waiting here.
+type request struct {
+	number   uint64 // id.round
+	response *rpc.GetTaskResponse
+}
+
+// hearRequest enters the tasks that a request reports, unless it is repeated. A task that has meanwhile been given to another is refused, logged, and
+// does no harm to the others.
+func (s *Server) hearRequest(m *rpc.GetTaskRequest) (*request, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, ok := s.queues[m.Dataset]
+	if !ok {
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Dataset), Got: "a request before the dataset was reported"}
+	}
+	last := s.requests[m.Id.Rank]
+	switch {
+	case last != nil && m.Id.Round == last.number:
+		return last, nil
+	case last != nil && m.Id.Round < last.number:
+		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("request %d of trainer %d", m.Id.Round, m.Id.Rank), Want: fmt.Sprintf("request %d or later", last.number)}
+	}
+	for _, t := range m.Finished {
+		if err := q.Finish(int(m.Id.Rank), t, s.now()); err != nil {
+			s.cfg.Log.Warn("task report refused", "task", t.Id, "trainer", m.Id.Rank, "reason", err.Error())
+			continue
+		}
+		s.timers.stop(m.Dataset, t.Id)
+	}
+	if len(m.Finished) > 0 {
+		s.broadcast()
+	}
+	last = &request{number: m.Id.Round}
+	s.requests[m.Id.Rank] = last
+	return last, nil
+}
+
+// reply answers a request, or returns nil when it has to wait. s.mu is held.
+func (s *Server) reply(m *rpc.GetTaskRequest, asked *request) (*rpc.GetTaskResponse, error) {
+	switch {
+	case asked.response != nil:
+		return asked.response, nil
+	case s.requests[m.Id.Rank] != asked:
+		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("request %d of trainer %d, which has made another", m.Id.Round, m.Id.Rank)}
+	case m.ReportOnly:
+		asked.response = &rpc.GetTaskResponse{}
+		return asked.response, nil
+	}
+	grant, err := s.queues[m.Dataset].Get(int(m.Id.Rank), m.Pass, s.now())
+	if err != nil || grant.Wait && m.Wait {
 		return nil, err
 	}
 	if grant.Timeout > 0 {
 		s.watchTask(m.Dataset, grant)
 	}
-	return s.answer(m, &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}), nil
+	asked.response = &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}
+	return asked.response, nil
 }
 
-// lastAnswer is what a trainer was last answered to GetTask. A trainer that repeats a request because the answer was lost is answered the
-// same, or it would skip a task.
-type lastAnswer struct {
-	number   uint64 // of the request: id.round
-	response *rpc.GetTaskResponse
-}
-
-func (s *Server) answered(m *rpc.GetTaskRequest) *rpc.GetTaskResponse {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last := s.answers[m.Id.Rank]; last.response != nil && last.number == m.Id.Round {
-		return last.response
-	}
-	return nil
-}
-
-func (s *Server) answer(m *rpc.GetTaskRequest, r *rpc.GetTaskResponse) *rpc.GetTaskResponse {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answers[m.Id.Rank] = lastAnswer{m.Id.Round, r}
-	return r
-}
-
-// watchTask returns a task to the queue when its trainer takes too long.
+// watchTask returns a task to the queue when its trainer takes too long. s.mu is held.
 func (s *Server) watchTask(dataset string, g Grant) {
-	time.AfterFunc(g.Timeout, func() {
+	s.timers.start(dataset, g.Task.Id, g.Timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.ended {
 			return
 		}
-		late, discarded := s.queues[dataset].Timeout(g.Task.Id, g.Task.Epoch)
-		if late {
-			s.cfg.Log.Warn("task took too long", "dataset", dataset, "task", g.Task.Id, "dispatch", g.Task.Epoch, "timeout", g.Timeout, "discarded", discarded)
-			s.broadcast()
+		q := s.queues[dataset]
+		late, discarded := q.Timeout(g.Task.Id, g.Task.Epoch)
+		if !late {
+			return
 		}
+		s.cfg.Log.Warn("task took too long", "dataset", dataset, "task", g.Task.Id, "dispatch", g.Task.Epoch, "timeout", g.Timeout, "discarded", discarded)
+		if q.Exhausted() {
+			s.finish(exhausted(fault.DeadlineExceeded, dataset, fmt.Sprintf("the last one took longer than %v", g.Timeout)))
+		}
+		s.broadcast()
 	})
+}
+
+// exhausted is why a job ends of whose dataset every task was discarded.
+func exhausted(kind fault.Kind, dataset, last string) error {
+	return &fault.Fault{Kind: kind, Where: "dataset " + fault.Quote(dataset), Got: "no task that any trainer could do; " + last, Hint: "look at the trainers' logs"}
 }
 
 // TaskFailed returns a task that its trainer cannot do.
@@ -148,20 +161,29 @@ func (s *Server) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest) (*rpc.T
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, ok := s.queues[m.Task.GetDataset()]
+	dataset := m.Task.GetDataset()
+	q, ok := s.queues[dataset]
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(m.Task.GetDataset())}
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(dataset), Got: "a task before the dataset was reported"}
 	}
 	discarded, err := q.Failed(int(m.Id.Rank), m.Task)
-	if err == nil {
-		s.cfg.Log.Warn("task failed", "task", m.Task.Id, "trainer", m.Id.Rank, "reason", m.Reason, "discarded", discarded)
-		s.broadcast()
+	if err != nil {
+		return nil, err
 	}
-	return &rpc.TaskFailedResponse{}, err
+	s.timers.stop(dataset, m.Task.Id)
+	s.cfg.Log.Warn("task failed", "task", m.Task.Id, "trainer", m.Id.Rank, "reason", m.Reason, "discarded", discarded)
+	if q.Exhausted() {
+		s.finish(exhausted(fault.Corrupt, dataset, fmt.Sprintf("trainer %d says of the last one: %s", m.Id.Rank, m.Reason)))
+	}
+	s.broadcast()
+	return &rpc.TaskFailedResponse{}, nil
 }
 
 // Queues tells the length of each queue and what is waited for.
-func (s *Server) Queues(context.Context, *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+func (s *Server) Queues(_ context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+	if err := s.checkJob(m.Job); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &rpc.QueuesResponse{}

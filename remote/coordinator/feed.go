@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -82,29 +83,36 @@ func whole(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 
 // feeds holds what is to be fed to each trainer. Server.mu guards it.
 type feeds struct {
-	shares [][]*rpc.FeedShare // by rank, all that were ever given; nil once acknowledged by a request for the next
+	shares [][]*rpc.FeedShare // by rank: those that the rank has not said to have trained
+	first  []uint64           // by rank: number of the first of shares
 	closed bool
 }
 
-// next returns share number n of a rank, nil when it is not there yet.
+func newFeeds(trainers int) feeds {
+	return feeds{shares: make([][]*rpc.FeedShare, trainers), first: make([]uint64, trainers)}
+}
+
+// next returns share number n of a rank, nil when it is not there yet. A request for it says that those before have been trained.
 func (f *feeds) next(rank int, n uint64) (*rpc.FeedShare, error) {
-	given := f.shares[rank]
-	if n > uint64(len(given)) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a request for feed %d of trainer %d", n, rank), Want: fmt.Sprintf("at most %d", len(given))}
-	}
-	if n > 0 {
-		given[n-1] = nil // a request for the next one says that this one has been trained
-	}
+	first, end := f.first[rank], f.first[rank]+uint64(len(f.shares[rank]))
 	switch {
-	case n < uint64(len(given)):
-		return given[n], nil
+	case n < first:
+		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("a request for feed %d of trainer %d", n, rank), Want: fmt.Sprintf("feed %d or later", first)}
+	case n > end:
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a request for feed %d of trainer %d", n, rank), Want: fmt.Sprintf("at most %d", end)}
+	}
+	f.shares[rank], f.first[rank] = slices.Delete(f.shares[rank], 0, int(n-first)), n
+	switch {
+	case n < end:
+		return f.shares[rank][0], nil
 	case f.closed:
 		return &rpc.FeedShare{End: true}, nil
 	}
 	return nil, nil
 }
 
-// Feed runs one fed step and returns what it fetched.
+// feed runs one fed step and returns what it fetched. A step that is repeated is not run again: its caller is given what it fetched, as long as no
+// later step has been answered.
 func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
 	cut := split
 	switch {
@@ -136,6 +144,9 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 		s.steps.expected[run.Step] = ranks
 		s.fed++
 		s.broadcast()
+	case run.Step < s.answered:
+		s.mu.Unlock()
+		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("step %d again", run.Step), Want: fmt.Sprintf("step %d", s.fed)}
 	}
 	s.mu.Unlock()
 	var done *job.Step
@@ -148,10 +159,9 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for step := range s.results {
-		if step < run.Step {
-			delete(s.results, step)
-		}
+	for s.answered < run.Step {
+		delete(s.results, s.answered)
+		s.answered++
 	}
 	return done, nil
 }

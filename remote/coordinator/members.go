@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/edl-go/edl/proto/rpc"
@@ -29,8 +30,11 @@ func (s *Server) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveRespon
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left[m.Id.Rank] = true
-	if err := wire.FaultOf(m.Failure); err != nil {
-		s.finish(err)
+	if m.Failure != nil {
+		if m.Failure.Where == "" {
+			m.Failure.Where = fmt.Sprintf("trainer %d", m.Id.Rank)
+		}
+		s.finish(wire.FaultOf(m.Failure))
 	} else if len(s.left) == s.cfg.Trainers {
 		s.finish(nil)
 	}

@@ -40,8 +40,8 @@ type taskState struct {
 	epoch     uint32
 	failures  int
 	discarded bool
-	holder    int // async: rank that has it
-	finished  int // broadcast: trainers that have finished it
+	holder    int          // async: rank that has it
+	finished  map[int]bool // broadcast: ranks that have finished it, nil for none
 	started   time.Duration
 }
 
@@ -61,7 +61,7 @@ func (q *Queue) fill() {
 	q.todo, q.done = q.todo[:0], 0
 	for i := range q.tasks {
 		t := &q.tasks[i]
-		t.failures, t.finished = 0, 0
+		t.failures, t.finished = 0, nil
 		if !t.discarded {
 			q.todo = append(q.todo, i)
 		}
@@ -145,8 +145,13 @@ func (q *Queue) holds(rank int, m *rpc.Task) (*taskState, error) {
 		return nil, &fault.Fault{Kind: fault.NotFound, Got: fmt.Sprintf("task %d", m.Id), Want: fmt.Sprintf("0 to %d", len(q.tasks)-1)}
 	}
 	t := &q.tasks[m.Id]
-	if !q.pending[int(m.Id)] || t.epoch != m.Epoch || int(m.Pass) != q.pass || !q.policy.Broadcast && t.holder != rank {
-		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("word of task %d, dispatch %d, from trainer %d", m.Id, m.Epoch, rank), Want: fmt.Sprintf("dispatch %d, pending", t.epoch)}
+	holder := t.holder == rank
+	if q.policy.Broadcast {
+		holder = rank >= 0 && rank < len(q.next) && int(m.Id) < q.next[rank] && !t.finished[rank]
+	}
+	if !q.pending[int(m.Id)] || t.epoch != m.Epoch || int(m.Pass) != q.pass || !holder {
+		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("word of task %d, dispatch %d of pass %d, from trainer %d", m.Id, m.Epoch, m.Pass, rank),
+			Want: fmt.Sprintf("a task that it has; the last dispatch is %d, of pass %d", t.epoch, q.pass)}
 	}
 	return t, nil
 }
@@ -157,8 +162,14 @@ func (q *Queue) Finish(rank int, m *rpc.Task, now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if t.finished++; q.policy.Broadcast && t.finished < q.policy.Trainers {
-		return nil
+	if q.policy.Broadcast {
+		if t.finished == nil {
+			t.finished = map[int]bool{}
+		}
+		if t.finished[rank] = true; len(t.finished) < q.policy.Trainers {
+			return nil
+		}
+		t.finished = nil
 	}
 	delete(q.pending, int(m.Id))
 	q.done++
@@ -177,7 +188,7 @@ func (q *Queue) settle() {
 	if q.ended || len(q.todo) > 0 || len(q.pending) > 0 {
 		return
 	}
-	if q.pass+1 >= q.policy.Passes || q.lost == len(q.tasks) {
+	if q.pass+1 >= q.policy.Passes || q.Exhausted() {
 		q.ended = true
 		return
 	}
@@ -185,11 +196,15 @@ func (q *Queue) settle() {
 	q.fill()
 }
 
-// Failed takes a trainer's word that it cannot do a task. It reports whether the task was discarded.
+// Failed takes a trainer's word that it cannot do a task. It reports whether the task was discarded. Where every trainer is given every task, none
+// comes back: the others have it, too.
 func (q *Queue) Failed(rank int, m *rpc.Task) (discarded bool, err error) {
 	t, err := q.holds(rank, m)
 	if err != nil {
 		return false, err
+	}
+	if q.policy.Broadcast {
+		return false, &fault.Fault{Kind: fault.Unsupported, Got: fmt.Sprintf("task %d back from trainer %d in sync mode", m.Id, rank), Want: "a trainer that does its tasks, or fails"}
 	}
 	return q.returned(int(m.Id), t), nil
 }
@@ -223,6 +238,9 @@ func (q *Queue) timeout() time.Duration {
 	}
 	return min(max(TimeoutFactor*q.average, q.policy.MinTimeout), q.policy.MaxTimeout)
 }
+
+// Exhausted reports whether every task was discarded, so that nothing is left to train.
+func (q *Queue) Exhausted() bool { return q.lost == len(q.tasks) }
 
 // Counts is the length of each queue.
 type Counts struct{ Pass, Todo, Pending, Done, Discarded int }

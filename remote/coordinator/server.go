@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -43,22 +44,24 @@ type Server struct {
 	start time.Time
 	log   *history.Log[*job.Event]
 
-	mu      sync.Mutex
-	changed chan struct{}
-	err     error // why the job has failed
-	joined  map[uint32]bool
-	left    map[uint32]bool
-	done    chan struct{} // closed when all trainers have left or the job has failed
-	ended   bool
-	reports map[string]*rpc.Dataset
-	queues  map[string]*Queue
-	answers map[uint32]lastAnswer
-	saver   *uint32
-	steps   collector
-	feeds   feeds
-	fed     uint64               // feeds accepted
-	results map[uint64]*job.Step // of feeds
-	waits   map[*string]time.Time
+	mu       sync.Mutex
+	changed  chan struct{}
+	err      error // why the job has failed
+	joined   map[uint32]bool
+	left     map[uint32]bool
+	done     chan struct{} // closed when all trainers have left or the job has failed
+	ended    bool
+	reports  map[string]*rpc.Dataset
+	queues   map[string]*Queue
+	requests map[uint32]*request // the last of each rank to GetTask
+	timers   taskTimers
+	saver    *uint32
+	steps    collector
+	feeds    feeds
+	fed      uint64               // feeds accepted
+	answered uint64               // feeds before this one have been answered and forgotten
+	results  map[uint64]*job.Step // of feeds
+	waits    map[*string]time.Time
 }
 
 // New returns a coordinator.
@@ -68,10 +71,10 @@ func New(cfg Config) *Server {
 	}
 	return &Server{
 		cfg: cfg, start: time.Now(), log: history.New[*job.Event](maxEvents), changed: make(chan struct{}), done: make(chan struct{}),
-		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{}, answers: map[uint32]lastAnswer{},
+		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{}, requests: map[uint32]*request{}, timers: taskTimers{},
 		steps: collector{trainers: cfg.Trainers, shared: cfg.Sync || cfg.Interactive, expected: map[uint64][]int{}, last: map[uint32]uint64{},
 			merge: cfg.Merge, rounds: map[uint64][]*rpc.TrainerStep{}},
-		feeds: feeds{shares: make([][]*rpc.FeedShare, cfg.Trainers)}, results: map[uint64]*job.Step{}, waits: map[*string]time.Time{},
+		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*string]time.Time{},
 	}
 }
 
@@ -108,6 +111,7 @@ func (s *Server) finish(err error) {
 		return
 	}
 	s.ended, s.err = true, err
+	s.timers.stopAll()
 	close(s.done)
 	s.broadcast()
 }
@@ -164,7 +168,7 @@ func (s *Server) await(ctx context.Context, reason string, ok func() bool) error
 			if s.err != nil {
 				return s.err
 			}
-			return &fault.Fault{Kind: fault.Unavailable, Where: "coordinator", Got: "the end of the job while waiting for " + reason}
+			return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "the end of the job while waiting for " + reason}
 		}
 		changed := s.changed
 		s.mu.Unlock()
@@ -174,8 +178,20 @@ func (s *Server) await(ctx context.Context, reason string, ok func() bool) error
 		}
 		s.mu.Lock()
 		if err := ctx.Err(); err != nil {
-			return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "coordinator", Got: "no end of waiting for " + reason, Err: err}
+			kind := fault.Canceled
+			if errors.Is(err, context.DeadlineExceeded) {
+				kind = fault.DeadlineExceeded
+			}
+			return &fault.Fault{Kind: kind, Where: "coordinator", Got: "no end of waiting for " + reason, Err: err}
 		}
+	}
+	return nil
+}
+
+// checkJob refuses a question about another job.
+func (s *Server) checkJob(id string) error {
+	if id != s.cfg.Identity.Job {
+		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id), Want: "job " + s.cfg.Identity.Job}
 	}
 	return nil
 }

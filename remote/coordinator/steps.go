@@ -31,7 +31,10 @@ func (c *collector) add(m *rpc.TrainerStep) ([]*job.Step, error) {
 		}
 		c.last[m.Id.Rank] = m.Id.Round
 		step, err := c.join([]*rpc.TrainerStep{m}, c.steps)
-		return []*job.Step{step}, err
+		if err != nil {
+			return nil, err
+		}
+		return []*job.Step{step}, nil
 	}
 	round := m.Id.Round
 	if round < c.next {

@@ -49,6 +49,9 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 
 // Watch streams the steps from the first on.
 func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+	if err := s.checkJob(m.Job); err != nil {
+		return err
+	}
 	return s.log.Read(stream.Context(), history.Mode{Follow: true, Strict: true}, stream.Send)
 }
 
