@@ -25,7 +25,7 @@ type Env struct {
 // depend on chance key their generator by it, so that a batch split over trainers draws what the whole batch would have drawn.
 type Step struct {
 	Round     uint64 // step or round number from 0
-	Lane      uint64 // 0 where all trainers share one batch per round; otherwise rank + 1 (async)
+	Lane      uint64 // 0 where all trainers share one batch per round; otherwise the rank, so that one trainer alone draws what one machine draws
 	RowOffset int64  // where this trainer's rows begin in the batch of the round
 	Rows      int64  // rows of this trainer
 }

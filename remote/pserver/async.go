@@ -50,7 +50,7 @@ func (s *Server) startUpdaters(ctx context.Context, group *sync.WaitGroup) {
 		}
 		s.values.Lock()
 		defer s.values.Unlock()
-		return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: step, Lane: uint64(rank) + 1})
+		return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: step, Lane: uint64(rank)})
 	}
 }
 
@@ -175,5 +175,5 @@ func (s *Server) updateWith(ctx context.Context, u *updater, d delivery) error {
 	if u.block == comm.NoBlock {
 		return nil
 	}
-	return s.blocks.RunBlock(ctx, u.block, ops.Step{Round: d.step, Lane: uint64(d.rank) + 1})
+	return s.blocks.RunBlock(ctx, u.block, ops.Step{Round: d.step, Lane: uint64(d.rank)})
 }

@@ -92,7 +92,7 @@ func checkOrder(t *testing.T, entries []string, trainers, steps int) {
 	if len(entries) != trainers*steps {
 		t.Errorf("%d entries, want %d", len(entries), trainers*steps)
 	}
-	for lane := 1; lane <= trainers; lane++ {
+	for lane := range trainers {
 		at := -1
 		for step := range steps {
 			i := slices.Index(entries, fmt.Sprintf("%d of %d", step, lane))

@@ -34,7 +34,7 @@ func (t *Trainer) trainFeeds(ctx context.Context) error {
 		} else {
 			step := ops.Step{Round: round, RowOffset: share.RowOffset, Rows: share.Rows}
 			if !t.cfg.Sync {
-				step.Lane = uint64(t.cfg.Rank) + 1
+				step.Lane = uint64(t.cfg.Rank)
 			}
 			report.Fetched, err = t.trainShare(ctx, step, share)
 			round++

@@ -109,7 +109,7 @@ func (t *tasks) deliver(b *dataset.Batch) *executor.Batch {
 	t.batch = executor.Batch{Tensors: b.Tensors, GlobalRows: int64(b.GlobalRows), Pass: t.pass, Records: b.Records,
 		Step: ops.Step{Round: t.round, RowOffset: int64(b.RowOffset), Rows: int64(b.Rows)}}
 	if !t.shared {
-		t.batch.Step.Lane = uint64(t.rank) + 1
+		t.batch.Step.Lane = uint64(t.rank)
 	}
 	t.round++
 	return &t.batch
