@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -188,4 +189,25 @@ func bindings(spec *job.JobSpec) map[string][]string {
 		data[d.Dataset] = d.Globs
 	}
 	return data
+}
+
+// absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
+func absolutePaths(spec *job.JobSpec) error {
+	paths := []*string{&spec.Save, &spec.Params}
+	for _, d := range spec.Data {
+		for i := range d.Globs {
+			paths = append(paths, &d.Globs[i])
+		}
+	}
+	for _, path := range paths {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return fileFault(*path, err)
+		}
+		*path = absolute
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -44,6 +45,7 @@ func TestScripts(t *testing.T) {
 			"untimed": untimed,
 			"spoil":   spoil,
 			"oneline": oneline,
+			"address": address,
 		},
 	})
 }
@@ -74,6 +76,14 @@ func oneline(ts *testscript.TestScript, _ bool, _ []string) {
 	if strings.Contains(text, "internal error") {
 		ts.Fatalf("a bad input is called a bug of edl:\n%s", text)
 	}
+}
+
+// address puts a free loopback address into a variable: address NAME.
+func address(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Check(l.Close())
 }
 
 var (

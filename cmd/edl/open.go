@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
-	"github.com/edl-go/edl/remote/launch"
 )
 
 // everything is the part of a batch that one machine reads.
@@ -51,12 +46,11 @@ func localOptions(spec *job.JobSpec) []executor.Option {
 
 // openRemote starts an embedded cluster whose roles are processes of this binary, or connects to a listener.
 func openRemote(address string, spec *job.JobSpec) (executor.Executor, error) {
-	binary, err := os.Executable()
+	launcher, err := childProcesses()
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+		return nil, err
 	}
-	template := proto.Clone(spec).(*job.JobSpec)
-	return remote.NewExecutor(address, template, remote.WithLauncher(launch.Processes{Binary: binary, Args: []string{"role"}}))
+	return remote.NewExecutor(address, spec, remote.WithLauncher(launcher))
 }
 
 // closeExecutor ends an executor at the end of a command, whose error it may become.

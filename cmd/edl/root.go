@@ -32,7 +32,7 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SuggestionsMinimumDistance = 2
-	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c))
+	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newListen(c), newVersion(c), newRole(c))
 	return root
 }
 

@@ -71,6 +71,11 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if spec.Params == "" {
 		spec.Params = params
 	}
+	if f.where.remote {
+		if err := absolutePaths(spec); err != nil {
+			return err
+		}
+	}
 	if op := roleOp(p); op != nil {
 		return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Got: "a program of one role of a job", Want: "a whole program", Hint: "run the program that it was transpiled from with --remote"})
 	}

@@ -38,7 +38,7 @@ func showRecords(ctx context.Context, c *console, path, output string) error {
 	if output == "json" {
 		return writeJSON(c.out, report)
 	}
-	fmt.Fprintf(c.out, "%d records in %d chunks\n", report.Records, len(report.Chunks))
+	fmt.Fprintf(c.out, "records %d  chunks %d\n", report.Records, len(report.Chunks))
 	for i, f := range report.Fields {
 		fmt.Fprintf(c.out, "field %d  %s%v\n", i, f.DType, f.Dims)
 	}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// listenFlags are the flags of "edl listen".
+type listenFlags struct {
+	address  string
+	etcd     []string
+	node     string
+	spread   bool
+	insecure bool
+	quiet    bool
+}
+
+func newListen(c *console) *cobra.Command {
+	f := &listenFlags{}
+	cmd := &cobra.Command{
+		Use:   "listen",
+		Short: "Serve jobs: the other end of \"edl run --remote=ADDR\"",
+		Long: `Serve jobs until interrupted: take programs, spread them over trainers and parameter servers, start these as
+processes of this machine, and follow them to their end. With --etcd, listeners form a cluster: --node offers this machine to
+others, and --spread starts the roles of jobs on all machines that are offered.`,
+		Example: "  edl listen --addr 127.0.0.1:7164",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd.Context(), c, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
+	flags.StringSliceVar(&f.etcd, "etcd", nil, "endpoints of an etcd cluster (default: one inside of this process)")
+	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster under this name")
+	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach, although nobody is asked who he is")
+	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
+	return cmd
+}
+
+// serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
+func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
+	if len(f.etcd) == 0 && (f.node != "" || f.spread) {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "no cluster for --node or --spread", Want: "--etcd ENDPOINTS"}
+	}
+	launcher, err := childProcesses()
+	if err != nil {
+		return err
+	}
+	options := []remote.Option{remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(currentVersion().Version)}
+	if len(f.etcd) > 0 {
+		options = append(options, remote.WithEtcd(f.etcd...))
+	}
+	if f.node != "" {
+		options = append(options, remote.WithNode(f.node))
+	}
+	if f.spread {
+		options = append(options, remote.WithNodes())
+	}
+	if f.insecure {
+		options = append(options, remote.WithoutSecurity())
+	}
+	if !f.quiet {
+		options = append(options, remote.WithLogger(slog.New(slog.NewTextHandler(c.err, nil))))
+	}
+	l, err := remote.Listen(ctx, options...)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// childProcesses starts roles as processes of this binary.
+func childProcesses() (launch.Launcher, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+	}
+	return launch.Processes{Binary: binary, Args: []string{"role"}}, nil
+}
