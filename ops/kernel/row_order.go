@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/edl-go/edl/tensor"
 )
@@ -59,19 +60,27 @@ func orderByDigit(out, from []int64, shift, digit int) {
 	}
 }
 
-// MergeRows takes entries of OrderRows from the front of ordered, for as many different rows as merged has room. It writes
-// the numbers of these rows to merged, and to row k of sums the sum of the values at the places of merged[k]. values and sums have
-// rows of width; n is the number of places that were ordered. It returns how many rows it wrote and how many entries it took.
-func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, n int, values []T, width int) (rows, taken int) {
+// OrderedBetween returns the entries of OrderRows, for n places, whose row is in [from, to).
+func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
+	shift := placeBits(n)
+	first, _ := slices.BinarySearch(ordered, from<<shift)
+	last, _ := slices.BinarySearch(ordered, to<<shift)
+	return ordered[first:last]
+}
+
+// MergeRows takes entries of OrderRows, for n places, from the front of ordered, for as many different rows as merged has room. It
+// writes these rows, counted from row first, to merged, and to row k of sums the sum of the values at the places of merged[k].
+// values and sums have rows of width. It returns how many rows it wrote and how many entries it took.
+func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, first int64, n int, values []T, width int) (rows, taken int) {
 	shift := placeBits(n)
 	mask := int64(1)<<shift - 1
 	for taken < len(ordered) && rows < len(merged) {
 		row := ordered[taken] >> shift
-		merged[rows] = row
+		merged[rows] = row - first
 		sum := sums[rows*width:][:width]
-		first := values[int(ordered[taken]&mask)*width:][:width]
+		value := values[int(ordered[taken]&mask)*width:][:width]
 		for i := range sum {
-			sum[i] = 0 + first[i] // as a dense gradient starts from zero: the sum of -0 is 0
+			sum[i] = 0 + value[i] // as a dense gradient starts from zero: the sum of -0 is 0
 		}
 		for taken++; taken < len(ordered) && ordered[taken]>>shift == row; taken++ {
 			Accumulate(sum, values[int(ordered[taken]&mask)*width:][:width])
@@ -81,9 +90,9 @@ func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, n int,
 	return rows, taken
 }
 
-// AddRowsFrom takes entries of OrderRows from the front of ordered as long as their row is one of those that sums stands for:
-// row first and those behind it. It adds the values at their places to sums, and returns how many entries it took. values and
-// sums have rows of width, which is at least 1.
+// AddRowsFrom takes entries of OrderRows, for n places, from the front of ordered as long as their row is one of those that
+// sums stands for: row first and those behind it. It adds the values at their places to sums, and returns how many entries it
+// took. values and sums have rows of width, which is at least 1.
 func AddRowsFrom[T tensor.Float](sums []T, first int64, ordered []int64, n int, values []T, width int) (taken int) {
 	shift := placeBits(n)
 	mask := int64(1)<<shift - 1

@@ -16,6 +16,7 @@ func init() {
 		flops:        7,
 		float32:      adagrad[float32],
 		float64:      adagrad[float64],
+		lazy:         always,
 	})
 	register(rule{
 		opType: "decayed_adagrad",

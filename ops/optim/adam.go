@@ -24,12 +24,13 @@ func init() {
 			fraction("beta1", 0.9, "how much of Moment1 stays"),
 			fraction("beta2", 0.999, "how much of Moment2 stays"),
 			epsilonAttr(1e-8),
-			{Name: "lazy_mode", Default: false, Doc: "Fluid's: concerns sparse gradients only, so it changes nothing here"},
+			{Name: "lazy_mode", Default: false, Doc: "of a sparse gradient, leaves rows alone that it does not hold, moments too"},
 			{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "Fluid's: a matter of speed there, ignored here"},
 		},
 		flops:   12,
 		float32: adam[float32],
 		float64: adam[float64],
+		lazy:    func(b *ops.Binding) bool { return b.Bool("lazy_mode") },
 	})
 	register(rule{
 		opType: "adamax",

@@ -36,7 +36,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		}
 	}
 	grad := b.In(gradSlot)
-	if err := like(gradSlot, grad, param); err != nil {
+	if err := checkGradient(grad, param); err != nil {
 		return nil, err
 	}
 	var numbers []*tensor.Tensor
@@ -50,27 +50,47 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		}
 		numbers = append(numbers, t)
 	}
-	update := prepare(b)
+	update, all := prepare(b), &bound[T]{updated: updated, numbers: numbers, noRate: r.noRate}
+	if grad.Selected() != nil {
+		return bindRows(r, b, all, update)
+	}
 	parts := make([]operands[T], b.Parts())
 	for i := range parts {
-		parts[i] = operands[T]{accumulators: make([][]T, len(r.accumulators)), numbers: make([]T, len(r.numbers))}
+		parts[i] = all.operands()
 	}
 	return b.Loops(ops.Loop{N: param.Len(), Whole: r.numberSlots(), Run: func(part, from, to int) error {
 		o := &parts[part]
-		o.param, o.grad = inPlace[T](updated[0], from, to), tensor.Data[T](grad)[from:to]
-		for i, u := range updated[1:] {
-			o.accumulators[i] = inPlace[T](u, from, to)
-		}
-		given := numbers
-		if !r.noRate {
-			o.rate, given = tensor.Data[T](given[0])[0], given[1:]
-		}
-		for i, t := range given {
-			o.numbers[i] = tensor.Data[T](t)[0]
-		}
+		all.load(o, from, to)
+		o.grad = tensor.Data[T](grad)[from:to]
 		update(o)
 		return nil
 	}})
+}
+
+// bound is what an update is bound to, but for the gradient.
+type bound[T tensor.Float] struct {
+	updated []state // the parameter and then the accumulators
+	numbers []*tensor.Tensor
+	noRate  bool // numbers do not begin with the learning rate
+}
+
+func (a *bound[T]) operands() operands[T] {
+	return operands[T]{accumulators: make([][]T, len(a.updated)-1), numbers: make([]T, len(a.numbers))}
+}
+
+// load points o at elements [from, to) and reads the numbers.
+func (a *bound[T]) load(o *operands[T], from, to int) {
+	o.param = inPlace[T](a.updated[0], from, to)
+	for i, u := range a.updated[1:] {
+		o.accumulators[i] = inPlace[T](u, from, to)
+	}
+	given := a.numbers
+	if !a.noRate {
+		o.rate, given = tensor.Data[T](given[0])[0], given[1:]
+	}
+	for i, t := range given {
+		o.numbers[i] = tensor.Data[T](t)[0]
+	}
 }
 
 // A state is a tensor before and after the update, often one and the same.

@@ -92,6 +92,9 @@ func TestInferFaults(t *testing.T) {
 				"too big":  {fault.ShapeMismatch, func(m *ops.Meta) { m.Dims = []int64{7, 2} }},
 				"one rank": {fault.ShapeMismatch, func(m *ops.Meta) { m.Dims = []int64{12} }},
 			} {
+				if name == "sparse" && slot.Name == gradSlot {
+					continue // that is allowed: TestSparseGradientOfAnotherTable
+				}
 				_, err := u.infer(set(slot.Name, c.change))
 				if !errors.Is(err, c.kind) {
 					t.Errorf("%s with %s %s: %v, want %v", opType, name, slot.Name, err, c.kind)

@@ -18,6 +18,10 @@ type rule struct {
 	flops        int64 // floating-point operations per element
 	float32      prepare[float32]
 	float64      prepare[float64]
+
+	// Of a sparse gradient; see rows.go.
+	lazy     func(*ops.Binding) bool // leaves rows alone that the gradient does not hold; nil: never
+	rowByRow bool                    // is that of sgd, which is linear in the gradient: rows that repeat are applied in turn
 }
 
 // An accumulator is a tensor that the update reads and writes.
@@ -58,7 +62,7 @@ func register(r rule) {
 		Doc:   r.doc,
 		Inputs: []ops.Slot{
 			{Name: paramSlot, Doc: "the parameter, float32 or float64"},
-			{Name: gradSlot, Doc: "its gradient, dense"},
+			{Name: gradSlot, Doc: "its gradient", Rows: true},
 		},
 		Outputs:   []ops.Slot{{Name: paramOutSlot, Doc: "the new parameter, usually the variable of Param"}},
 		Attrs:     r.attrs,

@@ -10,11 +10,12 @@ import (
 
 func init() {
 	register(rule{
-		opType:  "sgd",
-		doc:     "Steps against the gradient. ParamOut = Param - LearningRate*Grad.",
-		flops:   2,
-		float32: sgd[float32],
-		float64: sgd[float64],
+		opType:   "sgd",
+		doc:      "Steps against the gradient. ParamOut = Param - LearningRate*Grad. Of a sparse gradient, rows that repeat are applied in turn.",
+		flops:    2,
+		float32:  sgd[float32],
+		float64:  sgd[float64],
+		rowByRow: true,
 	})
 	register(rule{
 		opType: "momentum",

@@ -1,0 +1,179 @@
+package optim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A sparse gradient is rows of a table, each row any number of times. Unless the rule is row by row, places of one row are first
+// summed, in the order of the batch, to the bits of the dense gradient. Then the rule runs on blocks of rows that fit into the cache:
+// where it touches all rows, on one block of the table after another, with zeros for the rows without a gradient, so that the
+// result is that of the dense gradient; where it is lazy, on blocks gathered from the rows that have one. No memory grows with the table.
+
+// blockElements is about how many elements of each operand a block has: all operands of adam together fit into the L2 cache.
+const blockElements = 4096
+
+// always is the laziness of a rule that a gradient of zero makes change nothing.
+func always(*ops.Binding) bool { return true }
+
+// A rowUpdate applies a rule to a sparse gradient.
+type rowUpdate[T tensor.Float] struct {
+	bound  *bound[T]
+	update func(*operands[T])
+	grad   *tensor.Tensor
+	rows   []int64
+	height int64
+	width  int
+	whole  operands[T] // only of a rule that goes row by row
+
+	order, spare []int64 // of the length of rows
+	ordered      []int64 // one of them, as kernel.OrderRows left it
+	parts        []rowPart[T]
+}
+
+// A rowPart is the memory for one block.
+type rowPart[T tensor.Float] struct {
+	whole, block operands[T]
+	sums         []T     // merged gradients
+	touched      []int64 // rows of the block; only where the rule is lazy, as is gathered
+	gathered     [][]T   // Param and each accumulator
+}
+
+// bindRows binds a rule to a sparse gradient.
+func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update func(*operands[T])) (ops.Kernel, error) {
+	param, grad := b.In(paramSlot), b.In(gradSlot)
+	s := grad.Selected()
+	if param.Len() == 0 {
+		return func(context.Context) error { return nil }, nil
+	}
+	u := &rowUpdate[T]{bound: bound, update: update, grad: grad, rows: s.Rows, height: s.Height, width: param.Len() / int(s.Height)}
+	if r.rowByRow {
+		u.whole = bound.operands()
+		return u.inTurn, nil
+	}
+	n := len(u.rows)
+	if !kernel.OrderableRows(n, u.height) {
+		return nil, &fault.Fault{Kind: fault.TooLarge, Variable: b.Op().In(gradSlot), Got: fmt.Sprintf("%d rows of %d", n, u.height), Want: "a product of both below 2^62"}
+	}
+	u.order, u.spare = b.Scratch(tensor.Int64, n).Int64s(), b.Scratch(tensor.Int64, n).Int64s()
+	lazy := r.lazy != nil && r.lazy(b)
+	block := max(1, blockElements/u.width)
+	u.makeParts(b, lazy, len(r.accumulators), block)
+	run := u.allRows
+	if lazy {
+		run = u.touchedRows
+	}
+	return b.Loops(
+		ops.Loop{N: 1, Reads: []string{gradSlot}, Writes: []string{}, Run: u.sort},
+		ops.Loop{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Run: run})
+}
+
+func (u *rowUpdate[T]) makeParts(b *ops.Binding, lazy bool, accumulators, block int) {
+	most := int(u.height)
+	if lazy {
+		most = max(1, len(u.rows))
+	}
+	block = min(block, most)
+	u.parts = make([]rowPart[T], b.Parts())
+	for i := range u.parts {
+		p := &u.parts[i]
+		p.whole, p.block = u.bound.operands(), u.bound.operands()
+		p.sums = elements[T](b, block*u.width)
+		if !lazy {
+			continue
+		}
+		p.touched = b.Scratch(tensor.Int64, block).Int64s()[:block]
+		for range 1 + accumulators {
+			p.gathered = append(p.gathered, elements[T](b, block*u.width))
+		}
+	}
+}
+
+func elements[T tensor.Float](b *ops.Binding, n int) []T {
+	return tensor.Data[T](b.Scratch(tensor.Of[T](), n))[:n]
+}
+
+// inTurn applies the places of the gradient one after another.
+func (u *rowUpdate[T]) inTurn(context.Context) error {
+	o := &u.whole
+	u.bound.load(o, 0, u.width*int(u.height))
+	kernel.SGDRows(o.param, u.rows, tensor.Data[T](u.grad), u.width, o.rate)
+	return nil
+}
+
+// sort orders the places of the gradient by row.
+func (u *rowUpdate[T]) sort(int, int, int) error {
+	u.ordered = kernel.OrderRows(u.order, u.spare, u.rows, u.height)
+	return nil
+}
+
+// allRows updates rows [from, to) of the table.
+func (u *rowUpdate[T]) allRows(part, from, to int) error {
+	p, n, values := &u.parts[part], len(u.rows), tensor.Data[T](u.grad)
+	o, b := &p.whole, &p.block
+	u.bound.load(o, from*u.width, to*u.width)
+	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
+	b.rate, b.numbers = o.rate, o.numbers
+	for at := 0; at < len(o.param); at += len(p.sums) {
+		end := min(at+len(p.sums), len(o.param))
+		b.grad = p.sums[:end-at]
+		clear(b.grad)
+		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, n, values, u.width):]
+		b.param = o.param[at:end]
+		for i, a := range o.accumulators {
+			if a != nil {
+				b.accumulators[i] = a[at:end]
+			}
+		}
+		u.update(b)
+	}
+	return nil
+}
+
+// touchedRows updates those of rows [from, to) of the table that the gradient holds.
+func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
+	p, n, values := &u.parts[part], len(u.rows), tensor.Data[T](u.grad)
+	o, b := &p.whole, &p.block
+	u.bound.load(o, from*u.width, to*u.width)
+	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
+	b.rate, b.numbers = o.rate, o.numbers
+	for len(ordered) > 0 {
+		rows, taken := kernel.MergeRows(p.sums, p.touched, ordered, int64(from), n, values, u.width)
+		ordered = ordered[taken:]
+		touched, size := p.touched[:rows], rows*u.width
+		b.param, b.grad = p.gathered[0][:size], p.sums[:size]
+		kernel.GatherRows(b.param, o.param, touched, u.width)
+		for i, a := range o.accumulators {
+			if a != nil {
+				b.accumulators[i] = p.gathered[i+1][:size]
+				kernel.GatherRows(b.accumulators[i], a, touched, u.width)
+			}
+		}
+		u.update(b)
+		kernel.ScatterRows(o.param, b.param, touched, u.width)
+		for i, a := range o.accumulators {
+			if a != nil {
+				kernel.ScatterRows(a, b.accumulators[i], touched, u.width)
+			}
+		}
+	}
+	return nil
+}
+
+// checkGradient checks that a gradient is dense and like the parameter, or rows of a tensor like it.
+func checkGradient(grad, param *tensor.Tensor) error {
+	if grad == nil || grad.Selected() == nil {
+		return like(gradSlot, grad, param)
+	}
+	whole := ops.MetaOfValue(grad).Dims
+	if grad.DType() != param.DType() || !slices.Equal(whole, param.Dims()) {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Got: gradSlot + " " + grad.String(), Want: "rows of " + param.String() + " as Param"}
+	}
+	return nil
+}

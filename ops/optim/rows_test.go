@@ -1,0 +1,227 @@
+package optim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// sparse replaces the gradient of u by rows of random values. It returns u with the dense gradient.
+func (u *update) sparse(t testing.TB, rows []int64, seed uint64) (dense *update) {
+	t.Helper()
+	param := u.in[paramSlot]
+	height, width := param.Dims()[0], param.Dims()[1]
+	rng := rand.New(rand.NewPCG(seed, 7))
+	value := filled(t, param.DType(), rng.NormFloat64, int64(len(rows)), width)
+	dense = u.rows(t, 0, height)
+	whole, err := tensor.New(param.DType(), height, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range rows {
+		for j := range width {
+			from, to := i*int(width)+int(j), int(row*width+j)
+			if param.DType() == tensor.Float32 {
+				whole.Float32s()[to] += value.Float32s()[from]
+			} else {
+				whole.Float64s()[to] += value.Float64s()[from]
+			}
+		}
+	}
+	dense.in[gradSlot] = whole
+	grad, err := (&tensor.SelectedRows{Rows: rows, Height: height, Value: value}).Tensor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.in[gradSlot] = grad
+	return dense
+}
+
+// bindParts binds with garbage in scratch memory, for workers goroutines.
+func (u *update) bindParts(t testing.TB, workers int) (*ops.Binding, ops.Kernel) {
+	t.Helper()
+	list := func(ts map[string]*tensor.Tensor) map[string][]*tensor.Tensor {
+		l := map[string][]*tensor.Tensor{}
+		for slot, x := range ts {
+			l[slot] = []*tensor.Tensor{x}
+		}
+		return l
+	}
+	scratch := func(dtype tensor.DType, n int) *tensor.Tensor {
+		x := filled(t, dtype, func() float64 { return 1e30 }, int64(n))
+		for i := range x.Int64s() {
+			x.Int64s()[i] = -1 << 50
+		}
+		return x
+	}
+	b := ops.NewBinding(u.op, u.def, &ops.Env{Step: &ops.Step{}, Workers: workers}, list(u.in), list(u.out), scratch)
+	run, err := u.def.Bind(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, run
+}
+
+func (u *update) runSparse(t testing.TB) {
+	t.Helper()
+	_, run := u.bindParts(t, 1)
+	if err := run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSparseIsDense holds every op with a sparse gradient to the bits of the dense gradient: with rows that repeat for all but sgd,
+// which applies those in turn.
+func TestSparseIsDense(t *testing.T) {
+	for _, f := range formulas {
+		for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64} {
+			t.Run(fmt.Sprintf("%s/%v", f.name, dtype), func(t *testing.T) {
+				rapid.Check(t, func(r *rapid.T) {
+					height, width := rapid.Int64Range(1, 3000).Draw(r, "height"), rapid.Int64Range(1, 20).Draw(r, "width")
+					rows := rapid.SliceOfN(rapid.Int64Range(0, height-1), 0, 60).Draw(r, "rows")
+					if f.opType == "sgd" {
+						rows = slices.Compact(slices.Sorted(slices.Values(rows)))
+						slices.Reverse(rows)
+					}
+					u := newUpdate(t, f.opType, f.attrs, dtype, 3, height, width)
+					dense := u.sparse(t, rows, 4)
+					u.runSparse(t)
+					dense.run(t, 1)
+					for out := range u.def.InPlace {
+						if !slices.Equal(bitsOf(u.out[out]), bitsOf(dense.out[out])) {
+							r.Fatalf("%s differs from the dense one", out)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestSGDAppliesRowsThatRepeatInTurn(t *testing.T) {
+	u := newUpdate(t, "sgd", nil, tensor.Float32, 1, 3, 1)
+	u.sparse(t, []int64{2, 0, 2}, 1)
+	p, g, rate := slices.Clone(u.in[paramSlot].Float32s()), u.in[gradSlot].Float32s(), u.in[rateSlot].Float32s()[0]
+	want := []float32{p[0] - rate*g[1], p[1], p[2] - rate*g[0] - rate*g[2]}
+	u.runSparse(t)
+	if got := u.out[paramOutSlot].Float32s(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestLazyAdam holds rows with a gradient to the bits of the dense update, and all others to what they were.
+func TestLazyAdam(t *testing.T) {
+	const height, width = 5000, 10
+	rows := make([]int64, 1500)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range rows {
+		rows[i] = int64(rng.Float64() * rng.Float64() * height)
+	}
+	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		u := newUpdate(t, "adam", map[string]program.Attr{"lazy_mode": true}, dtype, 2, height, width)
+		before := u.rows(t, 0, height)
+		dense := u.sparse(t, rows, 3)
+		u.runSparse(t)
+		dense.run(t, 1)
+		for out, in := range u.def.InPlace {
+			got, updated, untouched := bitsOf(u.out[out]), bitsOf(dense.out[out]), bitsOf(before.in[in])
+			for row := range height {
+				want := untouched
+				if slices.Contains(rows, int64(row)) {
+					want = updated
+				}
+				if a, b := row*width, (row+1)*width; !slices.Equal(got[a:b], want[a:b]) {
+					t.Fatalf("%v: row %d of %s is %v, want %v", dtype, row, out, got[a:b], want[a:b])
+				}
+			}
+		}
+	}
+}
+
+// TestSparseLoopsCanBeCut runs the ranges of the loops out of order and in parts of their own.
+func TestSparseLoopsCanBeCut(t *testing.T) {
+	rows := []int64{7, 0, 99, 7, 50, 49, 51, 7, 98}
+	for _, f := range formulas {
+		whole := newUpdate(t, f.opType, f.attrs, tensor.Float32, 2, 100, 3)
+		whole.sparse(t, rows, 5)
+		whole.runSparse(t)
+		cut := newUpdate(t, f.opType, f.attrs, tensor.Float32, 2, 100, 3)
+		cut.sparse(t, rows, 5)
+		b, run := cut.bindParts(t, 3)
+		if b.Bound() == nil {
+			if err := run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, loop := range b.Bound() {
+			ends := []int{loop.N, loop.N * 2 / 3, loop.N / 2, 0}
+			for i, to := range ends[:len(ends)-1] {
+				if from := ends[i+1]; from < to {
+					if err := loop.Run(i, from, to); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		for out := range whole.def.InPlace {
+			if !slices.Equal(bitsOf(cut.out[out]), bitsOf(whole.out[out])) {
+				t.Errorf("%s: %s differs when the loop is cut", f.name, out)
+			}
+		}
+	}
+}
+
+func TestSparseKernelsAllocateNothing(t *testing.T) {
+	for _, f := range formulas {
+		u := newUpdate(t, f.opType, f.attrs, tensor.Float32, 5, 100, 8)
+		u.sparse(t, []int64{3, 99, 3}, 1)
+		_, run := u.bindParts(t, 1)
+		if n := testing.AllocsPerRun(20, func() { _ = run(context.Background()) }); n != 0 {
+			t.Errorf("%s allocates %v times a run", f.name, n)
+		}
+	}
+}
+
+func TestSparseWithoutElements(t *testing.T) {
+	for _, f := range formulas {
+		for _, dims := range [][]int64{{0, 4}, {5, 0}, {5, 4}} {
+			u := newUpdate(t, f.opType, f.attrs, tensor.Float64, 5, dims...)
+			dense := u.sparse(t, nil, 1)
+			u.runSparse(t)
+			dense.run(t, 1)
+			if !slices.Equal(bitsOf(u.out[paramOutSlot]), bitsOf(dense.out[paramOutSlot])) {
+				t.Errorf("%s of %v without rows differs from a gradient of zeros", f.name, dims)
+			}
+		}
+	}
+}
+
+func TestSparseGradientOfAnotherTable(t *testing.T) {
+	for _, opType := range all {
+		u := newUpdate(t, opType, nil, tensor.Float32, 1, 6, 2)
+		for _, dims := range [][]int64{{7, 2}, {6, 3}, {6, 2, 1}} {
+			_, err := u.infer(func(m map[string]ops.Meta) {
+				m[gradSlot] = ops.Meta{Kind: program.SelectedRows, DType: tensor.Float32, Dims: dims, Rows: 3}
+			})
+			if !errors.Is(err, fault.ShapeMismatch) {
+				t.Errorf("%s with rows of %v: %v", opType, dims, err)
+			}
+		}
+		u.sparse(t, []int64{1}, 1)
+		s := u.in[gradSlot].Selected()
+		s.Height = 7
+		if _, err := u.bind(&ops.Env{}); !errors.Is(err, fault.ShapeMismatch) {
+			t.Errorf("%s bound to rows of a taller table: %v", opType, err)
+		}
+	}
+}
