@@ -31,6 +31,7 @@ type Executor struct {
 	mu      sync.Mutex
 	session *session
 	local   *executor.Local // runs programs that train nothing
+	closed  bool
 }
 
 // session is an interactive job.
@@ -136,6 +137,9 @@ func (e *Executor) open(ctx context.Context, p *program.Program) error {
 func (e *Executor) step(ctx context.Context, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
 	run := &rpc.StepRun{Job: e.session.id, Fetch: fetch, Step: e.session.steps}
 	for _, name := range sortedNames(feed) {
+		if feed[name] == nil {
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that is nil", Want: "a tensor"}
+		}
 		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}
 	step, err := e.client.runStep(ctx, run)
@@ -240,10 +244,14 @@ func (e *Executor) Client() *Client { return e.client }
 // finishTime bounds the orderly end of an interactive job in Close.
 const finishTime = time.Minute
 
-// Close ends the interactive job, saving its model if the JobSpec says so, and the embedded cluster.
+// Close ends the interactive job, saving its model if the JobSpec says so, and the embedded cluster. A second call does nothing.
 func (e *Executor) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
 	var err error
 	if e.session != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), finishTime)
@@ -258,7 +266,6 @@ func (e *Executor) Close() error {
 	err = errors.Join(err, e.client.Close())
 	if e.embedded != nil {
 		err = errors.Join(err, e.embedded.Close())
-		e.embedded = nil
 	}
 	return err
 }

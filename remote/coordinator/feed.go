@@ -13,29 +13,33 @@ import (
 )
 
 // split cuts a fed batch into one share per trainer: rows [rows*t/N, rows*(t+1)/N) of every variable whose first dim the program leaves open,
-// and all of the others. It returns the number of rows.
+// and all of the others.
 func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare, error) {
 	shares := make([]*rpc.FeedShare, trainers)
 	for t := range shares {
 		shares[t] = &rpc.FeedShare{Step: run.Step, Fetch: run.Fetch}
 	}
+	feed := map[string]*tensor.Tensor{}
+	for _, value := range run.Feed {
+		var err error
+		if feed[value.Name], err = decode(value); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkStep(p, run, feed); err != nil {
+		return nil, err
+	}
 	rows := int64(-1)
 	for _, value := range run.Feed {
-		v, ok := p.Global().Var(value.Name)
-		if !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Variable: value.Name, Got: "a feed that the program does not declare"}
-		}
+		v, _ := p.Global().Var(value.Name)
 		if len(v.Dims) == 0 || v.Dims[0] != program.Unknown {
 			for _, s := range shares {
 				s.Feed = append(s.Feed, value)
 			}
 			continue
 		}
-		whole, err := decode(value)
-		if err != nil {
-			return nil, err
-		}
-		if len(whole.Dims()) == 0 || rows >= 0 && whole.Dims()[0] != rows {
+		whole := feed[value.Name]
+		if rows >= 0 && whole.Dims()[0] != rows {
 			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: value.Name, Got: whole.String(), Want: fmt.Sprintf("%d rows, as the other feeds have", rows)}
 		}
 		rows = whole.Dims()[0]

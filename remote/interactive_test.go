@@ -1,0 +1,154 @@
+package remote_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
+)
+
+// normed is a model with moving statistics, which a test form reads. It is fed "x" and "y".
+func normed(t testing.TB) (m testkit.Model, prediction string) {
+	t.Helper()
+	model := layers.NewModel().Seed(5)
+	x := layers.Data(model, "x", layers.Dims(testkit.Width))
+	y := layers.Data(model, "y", layers.Dims(1))
+	out := layers.FC(layers.BatchNorm(layers.FC(x, 4)), 1, layers.Name("prediction"))
+	loss := layers.Mean(layers.SquareErrorCost(out, y), layers.Name("loss"))
+	optimizer.Momentum(0.05, 0.9).Minimize(loss)
+	return testkit.Built(t, model, loss), "prediction"
+}
+
+// What is fetched by rows comes back in the order of rows, also where some trainers have none.
+func TestFetchByRows(t *testing.T) {
+	m, prediction := normed(t)
+	fetch := []string{m.Loss, prediction, "fc_0.w_0", "batch_norm_0.w_1"}
+	want, err := reference.New(m.Program, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	got := executorOf(t, listener(t), &remote.JobSpec{Trainers: 4, Pservers: 2, MinBlockSize: 4})
+	for step, rows := range []int64{1, 9, 2, 3, 4, 1} {
+		feed := testkit.Batch(t, m.Program, uint64(step), rows)
+		a, err := want.Run(bounded(t), m.Program, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := got.Run(bounded(t), m.Program, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dims := b[1].Dims(); len(dims) != 2 || dims[0] != rows {
+			t.Errorf("step %d: predictions %v of %d rows", step, dims, rows)
+		}
+		if err := testkit.Difference(named(fetch, b), named(fetch, a)); err != nil {
+			t.Errorf("step %d of %d rows: %v", step, rows, err)
+		}
+	}
+}
+
+// A program that trains nothing runs on the values that the job has at that moment.
+func TestEvaluateBetweenSteps(t *testing.T) {
+	m, prediction := normed(t)
+	test := m.Program.CloneForTest()
+	want := executor.New()
+	defer want.Close()
+	got := executorOf(t, listener(t), &remote.JobSpec{Trainers: 1, Pservers: 3, MinBlockSize: 2})
+	all := testkit.Batch(t, m.Program, 99, 10)
+	for step := range uint64(4) {
+		feed := testkit.Batch(t, m.Program, step, 8)
+		for _, e := range []executor.Executor{want, got} {
+			if _, err := e.Run(bounded(t), m.Program, feed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, err := want.Run(bounded(t), test, all, prediction, m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := got.Run(bounded(t), test, all, prediction, m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := testkit.Difference(named([]string{prediction, m.Loss}, b), named([]string{prediction, m.Loss}, a)); err != nil {
+			t.Errorf("after step %d: %v", step, err)
+		}
+	}
+}
+
+// A mistake in a feed is told with the name of the variable, and the job goes on as if the step had not been asked for.
+func TestWrongFeedsChangeNothing(t *testing.T) {
+	m, _ := normed(t)
+	random := func(dtype tensor.DType, dims ...int64) *tensor.Tensor { return testkit.Random(t, dtype, 1, dims...) }
+	x, y := random(tensor.Float32, 8, testkit.Width), random(tensor.Float32, 8, 1)
+	cases := map[string]struct {
+		feed     executor.Feed
+		fetch    string
+		kind     fault.Kind
+		variable string
+	}{
+		"missing":          {executor.Feed{"x": x}, m.Loss, fault.NotFound, "y"},
+		"unknown":          {executor.Feed{"x": x, "y": y, "z": y}, m.Loss, fault.NotFound, "z"},
+		"too narrow":       {executor.Feed{"x": random(tensor.Float32, 8, 5), "y": y}, m.Loss, fault.ShapeMismatch, "x"},
+		"other rank":       {executor.Feed{"x": random(tensor.Float32, 8), "y": y}, m.Loss, fault.ShapeMismatch, "x"},
+		"other type":       {executor.Feed{"x": random(tensor.Float64, 8, testkit.Width), "y": y}, m.Loss, fault.TypeMismatch, "x"},
+		"rows that differ": {executor.Feed{"x": x, "y": random(tensor.Float32, 7, 1)}, m.Loss, fault.ShapeMismatch, "y"},
+		"no rows":          {executor.Feed{"x": random(tensor.Float32, 0, testkit.Width), "y": random(tensor.Float32, 0, 1)}, m.Loss, fault.ShapeMismatch, "x"},
+		"nil":              {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "y"},
+		"unknown fetch":    {executor.Feed{"x": x, "y": y}, "nothing", fault.NotFound, "nothing"},
+	}
+	want, err := reference.New(m.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	got := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 1})
+	for step, name := range sortedKeys(cases) {
+		c := cases[name]
+		_, err := got.Run(bounded(t), m.Program, c.feed, c.fetch)
+		var f *fault.Fault
+		if !errors.As(err, &f) || f.Kind != c.kind || f.Variable != c.variable {
+			t.Errorf("%s: %v, want kind %v of variable %s", name, err, c.kind, c.variable)
+		}
+		feed := testkit.Batch(t, m.Program, uint64(step), 4)
+		a, err := want.Run(bounded(t), m.Program, feed, m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := got.Run(bounded(t), m.Program, feed, m.Loss)
+		if err != nil {
+			t.Fatalf("after %s: %v", name, err)
+		}
+		if !testkit.Same(a[0], b[0]) {
+			t.Fatalf("after %s: loss %v, want %v", name, b[0].Float32s(), a[0].Float32s())
+		}
+	}
+}
+
+// A session trains one model.
+func TestSecondTrainingProgramIsRefused(t *testing.T) {
+	m, _ := normed(t)
+	e := executorOf(t, listener(t), &remote.JobSpec{})
+	feed := testkit.Batch(t, m.Program, 1, 4)
+	if _, err := e.Run(bounded(t), m.Program, nil, m.Loss); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("a step without a feed: %v", err)
+	}
+	if _, err := e.Run(bounded(t), m.Program, feed, m.Loss); err != nil {
+		t.Fatal(err)
+	}
+	other := testkit.Fed(t, optimizer.SGD(0.1))
+	if _, err := e.Run(bounded(t), other.Program, feed, other.Loss); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("another program: %v", err)
+	}
+	if _, err := e.Run(bounded(t), m.Program.Clone(), feed, m.Loss); err != nil {
+		t.Errorf("an equal program: %v", err)
+	}
+}
