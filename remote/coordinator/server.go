@@ -157,17 +157,20 @@ func (s *Server) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// await blocks until ok, which is called with s.mu held, is true, the job has ended, or ctx has.
+// await blocks until ok, which is called with s.mu held, is true, the job has ended, or ctx has. Once the job has failed it returns why: nobody
+// goes on then.
 func (s *Server) await(ctx context.Context, reason string, ok func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waits[&reason] = time.Now()
 	defer delete(s.waits, &reason)
-	for !ok() {
-		if s.ended {
-			if s.err != nil {
-				return s.err
-			}
+	for {
+		switch {
+		case s.err != nil:
+			return s.err
+		case ok():
+			return nil
+		case s.ended:
 			return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "the end of the job while waiting for " + reason}
 		}
 		changed := s.changed
@@ -185,7 +188,6 @@ func (s *Server) await(ctx context.Context, reason string, ok func() bool) error
 			return &fault.Fault{Kind: kind, Where: "coordinator", Got: "no end of waiting for " + reason, Err: err}
 		}
 	}
-	return nil
 }
 
 // checkJob refuses a question about another job.
