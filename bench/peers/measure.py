@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+"""Measures one workload in PyTorch and prints a line of JSON, as bench/cmd/measure does for EDL.
+
+    measure.py WORKLOAD THREADS SECONDS
+
+WORKLOAD is MODEL/OPTIMIZER or sgemm:MxKxN, as package bench names them. A step clears the gradients, computes the
+loss of the next of 16 ready-made batches and its gradients, and updates. Settings are those that were fastest for
+PyTorch 1.13 on a CPU; the caller adds those that are environment variables (see bench/cmd/peers).
+"""
+import json
+import sys
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+BATCHES = 16
+WINDOW = 0.020  # seconds that a window lasts at least
+FEWEST = 3  # repetitions to warm up, and windows, at least
+
+
+def peak_memory():
+    """Most bytes that this process has had resident."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+    raise RuntimeError("no VmHWM in /proc/self/status")
+
+
+def linear(inputs, outputs):
+    layer = nn.Linear(inputs, outputs)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def classify(net, images, classes):
+    """Ready-made batches of images, and what computes the loss of the i-th."""
+    labels = [torch.randint(0, classes, (x.shape[0],)) for x in images]
+    return net, lambda i: F.cross_entropy(net(images[i]), labels[i])
+
+
+def fit_a_line(threads, optimizer, arguments):
+    net = nn.Linear(13, 1)
+    xs = [torch.rand(20, 13) for _ in range(BATCHES)]
+    ys = [torch.rand(20, 1) for _ in range(BATCHES)]
+    return net, lambda i: F.mse_loss(net(xs[i]), ys[i])
+
+
+def fully_connected(threads, optimizer, arguments):
+    batch, sizes = arguments.split(":")
+    widths = [int(w) for w in sizes.split("-")]
+    layers = []
+    for i, width in enumerate(widths[1:]):
+        layers += [linear(widths[i], width), nn.ReLU()]
+    images = [torch.rand(int(batch), widths[0]) for _ in range(BATCHES)]
+    return classify(nn.Sequential(*layers[:-1]), images, widths[-1])
+
+
+def mlp(threads, optimizer, arguments):
+    return fully_connected(threads, optimizer, "64:784-200-200-10")
+
+
+def conv(threads, optimizer, arguments):
+    net = nn.Sequential(
+        nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2, 2),
+        nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2, 2),
+        nn.Flatten(), nn.Linear(800, 10))
+    last = torch.channels_last
+    images = [torch.rand(64, 1, 28, 28).to(memory_format=last) for _ in range(BATCHES)]
+    return classify(net.to(memory_format=last), images, 10)
+
+
+def word2vec(threads, optimizer, arguments):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            # Sparse gradients are the faster choice at two threads, dense ones at one.
+            self.table = nn.Embedding(2073, 32, sparse=threads > 1)
+            self.hidden = nn.Linear(4 * 32, 256)
+            self.out = nn.Linear(256, 2073)
+
+        def forward(self, words):
+            return self.out(torch.sigmoid(self.hidden(self.table(words).flatten(1))))
+
+    words = [torch.randint(0, 2073, (100, 4)) for _ in range(BATCHES)]
+    return classify(Net(), words, 2073)
+
+
+MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "word2vec": word2vec, "fc": fully_connected}
+
+
+def training(model, optimizer, threads):
+    """Returns a function that runs the step that is i-th in turn."""
+    name, _, arguments = model.partition(":")
+    net, loss = MODELS[name](threads, optimizer, arguments)
+    parameters = list(net.parameters())
+    if optimizer == "adam":
+        update = torch.optim.Adam(parameters, lr=1e-3, foreach=True)
+    elif optimizer == "sgd":
+        update = torch.optim.SGD(parameters, lr=1e-3)
+    else:
+        raise SystemExit(f"unknown optimizer {optimizer}")
+
+    def step(i):
+        update.zero_grad(set_to_none=True)
+        loss(i % BATCHES).backward()
+        update.step()
+    return step
+
+
+def product(arguments):
+    """Returns a function that multiplies two matrices into a third."""
+    m, k, n = (int(side) for side in arguments.split("x"))
+    left, right, out = torch.rand(m, k), torch.rand(k, n), torch.empty(m, n)
+    return lambda i: torch.mm(left, right, out=out)
+
+
+def repeat(seconds, work):
+    """The windows of measure.Repeat: sorted microseconds of one repetition."""
+    i, start = 0, time.perf_counter()
+    while i < FEWEST or time.perf_counter() - start < seconds / 4:
+        work(i)
+        i += 1
+    repetitions = 1 + int(WINDOW * i / (time.perf_counter() - start))
+    windows, start = [], time.perf_counter()
+    while len(windows) < FEWEST or time.perf_counter() - start < seconds:
+        begin = time.perf_counter()
+        for _ in range(repetitions):
+            work(i)
+            i += 1
+        windows.append((time.perf_counter() - begin) * 1e6 / repetitions)
+    return sorted(windows)
+
+
+def main():
+    if len(sys.argv) != 4:
+        raise SystemExit("usage: measure.py WORKLOAD THREADS SECONDS")
+    workload, threads, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    start_memory = peak_memory()
+    model, _, optimizer = workload.partition("/")
+    if model.startswith("sgemm:"):
+        work = product(model.partition(":")[2])
+    else:
+        work = training(model, optimizer, threads)
+    windows = repeat(seconds, work)
+    n = len(windows)
+    print(json.dumps({
+        "median_us": (windows[(n - 1) // 2] + windows[n // 2]) / 2,
+        "fastest_us": windows[0],
+        "windows": n,
+        "peak_bytes": peak_memory(),
+        "start_bytes": start_memory,
+    }))
+
+
+if __name__ == "__main__":
+    main()
