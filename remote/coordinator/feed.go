@@ -21,6 +21,9 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 	}
 	feed := map[string]*tensor.Tensor{}
 	for _, value := range run.Feed {
+		if feed[value.Name] != nil {
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: value.Name, Got: "two feeds of one variable", Want: "one"}
+		}
 		var err error
 		if feed[value.Name], err = decode(value); err != nil {
 			return nil, err

@@ -23,11 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// config is a job with deadlines that no test reaches. Its program declares x, which is batched, and rate, which is not; what trainers
-// fetch merges to the concatenation of their bytes.
+// config is a job with deadlines that no test reaches. Its program declares x, label and y, which are batched, and rate, which is not; what
+// trainers fetch merges to the concatenation of their bytes.
 func config(trainers int) coordinator.Config {
 	p := program.New()
 	p.Global().EnsureVar(program.Var{Name: "x", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 2}})
+	for _, name := range []string{"label", "y"} {
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 2}})
+	}
 	p.Global().EnsureVar(program.Var{Name: "rate", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}})
 	return coordinator.Config{Identity: rig.Identity, Program: p, Trainers: trainers, Sync: true, Passes: 1, RecordsPerTask: 10, MaxFailures: 1,
 		StartDeadline: time.Hour, TaskTimeout: [2]time.Duration{time.Minute, time.Hour},

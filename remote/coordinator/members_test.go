@@ -121,13 +121,7 @@ func inWait(t *testing.T, s running) (told map[string]chan error) {
 		told[name] = make(chan error, 1)
 		go func() { told[name] <- call() }()
 	}
-	for n := 0; n < len(told); {
-		r, err := s.client.Queues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = len(r.Waiting)
-	}
+	waiting(t, s, len(told))
 	return told
 }
 
@@ -214,13 +208,7 @@ func TestRequestSaveModel(t *testing.T) {
 		first <- r
 		granted <- err
 	}()
-	for n := 0; n == 0; {
-		r, err := s.client.Queues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = len(r.Waiting)
-	}
+	waiting(t, s, 1)
 	for _, rank := range []uint32{0, 1} {
 		r, err := s.client.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: id(rank, 0)})
 		if err != nil || r.Granted {

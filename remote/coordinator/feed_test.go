@@ -1,0 +1,257 @@
+package coordinator_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// trainShares is a trainer that reports of every share who it is and which rows it was given, until the session is closed.
+func trainShares(t *testing.T, s running, rank uint32) error {
+	for n := uint64(0); ; n++ {
+		share, err := s.nextFeed(t.Context(), rank, n)
+		if err != nil {
+			return err
+		}
+		if again, err := s.nextFeed(t.Context(), rank, n); err != nil || !proto.Equal(share, again) {
+			return fmt.Errorf("share %d is %v, and then %v: %v", n, share, again, err)
+		}
+		if share.End {
+			return nil
+		}
+		rows, err := rowsOf(share)
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("trainer %d of step %d, %d feeds, offset %d: %s;", rank, share.Step, len(share.Feed), share.RowOffset, rows)
+		m := &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows, Fetched: []*job.Value{{Name: "y", Stream: []byte(text)}}}
+		if share.Rows == 0 && len(share.Feed) > 0 {
+			m.Fetched = nil
+		}
+		for range 2 {
+			if err := s.report(t.Context(), m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// session runs f as the user of an interactive job.
+func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
+	t.Helper()
+	cfg := config(trainers)
+	cfg.Sync, cfg.Interactive = sync, true
+	s := start(t, cfg)
+	err := rig.Each(trainers+1, func(i int) error {
+		if i < trainers {
+			err := trainShares(t, s, uint32(i))
+			return errors.Join(err, s.leave(t.Context(), uint32(i)))
+		}
+		err := f(s)
+		_, cerr := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)})
+		return errors.Join(err, cerr)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func constant(name string) *job.Value {
+	return &job.Value{Name: name, Stream: tensor.AppendStream(nil, rig.Filled(1, 3))}
+}
+
+// A fed batch is split by rows over the trainers, as a round of a dataset is; what is not batched goes to all. The answers are put together in
+// rank order, and a step that is asked for again is not trained again.
+func TestFeed(t *testing.T) {
+	for trainers, want := range map[int]string{
+		1: "trainer 0 of step 0, 2 feeds, offset 0: 0 1 2 3 4 ;",
+		2: "trainer 0 of step 0, 2 feeds, offset 0: 0 1 ;trainer 1 of step 0, 2 feeds, offset 2: 2 3 4 ;",
+		3: "trainer 0 of step 0, 2 feeds, offset 0: 0 ;trainer 1 of step 0, 2 feeds, offset 1: 1 2 ;trainer 2 of step 0, 2 feeds, offset 3: 3 4 ;",
+		4: "trainer 0 of step 0, 2 feeds, offset 0: 0 ;trainer 1 of step 0, 2 feeds, offset 1: 1 ;trainer 2 of step 0, 2 feeds, offset 2: 2 ;trainer 3 of step 0, 2 feeds, offset 3: 3 4 ;",
+	} {
+		session(t, trainers, true, func(s running) error {
+			run := &rpc.StepRun{Feed: []*job.Value{batch(5), constant("rate")}, Fetch: []string{"y"}}
+			for range 3 {
+				step, err := s.feed(t.Context(), run)
+				if err != nil {
+					return err
+				}
+				if got := string(step.Fetched[0].Stream); got != want || step.Rows != 5 || step.Step != 0 {
+					t.Errorf("%d trainers: %d rows of step %d: %s", trainers, step.Rows, step.Step, got)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// With fewer rows than trainers some train nothing; without a feed one trainer reads; a step of which nothing is batched is trained by one.
+func TestFeedOfFewRows(t *testing.T) {
+	session(t, 3, true, func(s running) error {
+		for i, c := range []struct {
+			feed []*job.Value
+			want string
+			rows int64
+		}{
+			{[]*job.Value{batch(2)}, "trainer 1 of step 0, 1 feeds, offset 0: 0 ;trainer 2 of step 0, 1 feeds, offset 1: 1 ;", 2},
+			{nil, "trainer 0 of step 1, 0 feeds, offset 0: ;", 0},
+			{[]*job.Value{constant("rate")}, "trainer 0 of step 2, 1 feeds, offset 0: ;", 1},
+			{nil, "trainer 0 of step 3, 0 feeds, offset 0: ;", 0},
+			{[]*job.Value{batch(1)}, "trainer 2 of step 4, 1 feeds, offset 0: 0 ;", 1},
+		} {
+			step, err := s.feed(t.Context(), &rpc.StepRun{Step: uint64(i), Feed: c.feed, Fetch: []string{"y"}})
+			if err != nil {
+				return err
+			}
+			if got := string(step.Fetched[0].Stream); got != c.want || step.Rows != c.rows {
+				t.Errorf("step %d: %d rows: %s", i, step.Rows, got)
+			}
+		}
+		return nil
+	})
+}
+
+// In async mode trainers take whole batches in turn.
+func TestFeedAsync(t *testing.T) {
+	session(t, 2, false, func(s running) error {
+		for i := range uint64(4) {
+			step, err := s.feed(t.Context(), &rpc.StepRun{Step: i, Feed: []*job.Value{batch(2)}})
+			if err != nil {
+				return err
+			}
+			if want := fmt.Sprintf("trainer %d of step %d, 1 feeds, offset 0: 0 1 ;", i%2, i); string(step.Fetched[0].Stream) != want {
+				t.Errorf("step %d: %s", i, step.Fetched[0].Stream)
+			}
+		}
+		return nil
+	})
+}
+
+func TestFeedRefuses(t *testing.T) {
+	session(t, 1, true, func(s running) error {
+		for i := range uint64(3) {
+			if _, err := s.feed(t.Context(), &rpc.StepRun{Step: i, Feed: []*job.Value{batch(2)}}); err != nil {
+				return err
+			}
+		}
+		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 2, Feed: []*job.Value{batch(2)}}); err != nil {
+			t.Errorf("the last step again: %v", err)
+		}
+		for name, c := range map[string]struct {
+			run  *rpc.StepRun
+			kind fault.Kind
+		}{
+			"a step to come":      {&rpc.StepRun{Step: 4, Feed: []*job.Value{batch(2)}}, fault.InvalidArgument},
+			"a step long past":    {&rpc.StepRun{Step: 0, Feed: []*job.Value{batch(2)}}, fault.Stale},
+			"an unknown variable": {&rpc.StepRun{Step: 3, Feed: []*job.Value{constant("z")}}, fault.NotFound},
+			"half a tensor":       {&rpc.StepRun{Step: 3, Feed: []*job.Value{{Name: "x", Stream: []byte{1}}}}, fault.Corrupt},
+			"bytes behind":        {&rpc.StepRun{Step: 3, Feed: []*job.Value{{Name: "x", Stream: append(batch(1).Stream, 0)}}}, fault.Corrupt},
+			"a variable twice":    {&rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2), batch(2)}}, fault.InvalidArgument},
+			"other rows":          {&rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2), {Name: "label", Stream: batch(3).Stream}}}, fault.ShapeMismatch},
+		} {
+			if _, err := s.feed(t.Context(), c.run); fault.KindOf(err) != c.kind {
+				t.Errorf("%s: got %v, want %v", name, err, c.kind)
+			}
+		}
+		for n, kind := range map[uint64]fault.Kind{9: fault.InvalidArgument, 0: fault.Stale} {
+			if _, err := s.nextFeed(t.Context(), 0, n); !errors.Is(err, kind) {
+				t.Errorf("share %d: got %v, want %v", n, err, kind)
+			}
+		}
+		if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)}); err != nil {
+			return err
+		}
+		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) && !errors.Is(err, fault.Stale) {
+			t.Errorf("a feed after the end: %v", err)
+		}
+		return nil
+	})
+}
+
+// Steps come to every watcher from the first on, in order, whenever it comes, and reports that are repeated count once.
+func TestWatch(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		cfg := config(2)
+		cfg.Sync = sync
+		s := start(t, cfg)
+		const steps = 5
+		type seen struct {
+			steps []*job.Step
+			last  *job.JobStatus
+			err   error
+		}
+		early := make(chan seen, 1)
+		go func() {
+			var w seen
+			w.steps, w.last, w.err = s.watch(t.Context())
+			early <- w
+		}()
+		if err := rig.Each(2, func(rank int) error {
+			for round := range uint64(steps) {
+				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
+				for range 2 {
+					if err := s.report(t.Context(), m); err != nil {
+						return err
+					}
+				}
+			}
+			return s.leave(t.Context(), uint32(rank))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-s.ended; err != nil {
+			t.Fatal(err)
+		}
+		var late seen
+		late.steps, late.last, late.err = s.watch(t.Context())
+		for when, w := range map[string]seen{"early": <-early, "late": late} {
+			want := steps
+			if !sync {
+				want = 2 * steps
+			}
+			if w.err != nil || len(w.steps) != want || w.last.GetState() != job.State_SUCCEEDED {
+				t.Errorf("sync %v, %s: %d steps, %v, %v", sync, when, len(w.steps), w.last, w.err)
+			}
+			for i, step := range w.steps {
+				if step.Step != uint64(i) || step.Pass != 1 {
+					t.Errorf("sync %v, %s: step %d is number %d of pass %d", sync, when, i, step.Step, step.Pass)
+				}
+				if want := fmt.Sprintf("0.%d 1.%d ", i, i); sync && (string(step.Fetched[0].Stream) != want || step.Rows != 3) {
+					t.Errorf("%s: step %d of %d rows is %s, want %s", when, i, step.Rows, step.Fetched[0].Stream, want)
+				}
+			}
+		}
+	}
+}
+
+// What cannot be merged fails the trainer whose report was the last, and is no step.
+func TestReportThatCannotBeMerged(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		cfg := config(1)
+		cfg.Sync = sync
+		s := start(t, cfg)
+		err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
+		if err == nil || !strings.Contains(err.Error(), "cannot be merged") {
+			t.Error(err)
+		}
+		if _, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(0, 0), Failure: wire.FailureOf(err)}); err != nil {
+			t.Error(err)
+		}
+		if steps, last, err := s.watch(t.Context()); err != nil || len(steps) != 0 || last.GetState() != job.State_FAILED {
+			t.Error(steps, last, err)
+		}
+	}
+}
