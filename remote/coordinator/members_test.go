@@ -118,8 +118,9 @@ func (s running) waiters(ctx context.Context) map[string]func() error {
 func inWait(t *testing.T, s running) (told map[string]chan error) {
 	told = map[string]chan error{}
 	for name, call := range s.waiters(t.Context()) {
-		told[name] = make(chan error, 1)
-		go func() { told[name] <- call() }()
+		answer := make(chan error, 1)
+		told[name] = answer
+		go func() { answer <- call() }()
 	}
 	waiting(t, s, len(told))
 	return told
