@@ -90,7 +90,7 @@ func differences(t *trace) error {
 			return fmt.Errorf("no op of the gradient writes that of %s", name)
 		}
 		x := t.Vars[name].Float64s()
-		for i, analytic := range gradient.Clone().Float64s() {
+		for i, analytic := range dense(gradient.Clone()).Float64s() {
 			at := x[i]
 			x[i] = at + h
 			above, err := loss()

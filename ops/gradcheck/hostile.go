@@ -34,8 +34,7 @@ func hostile(t *testing.T, cases []Case) {
 		for _, op := range append(trace.backward, trace.forward) {
 			metas := map[string]ops.Meta{}
 			for _, name := range op.InputNames() {
-				v := trace.Vars[name]
-				metas[name] = ops.Meta{Kind: program.LoDTensor, DType: v.DType(), Dims: v.Dims()}
+				metas[name] = ops.MetaOfValue(trace.Vars[name])
 			}
 			seeds = append(seeds, seed{op, metas})
 		}
@@ -85,6 +84,10 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 
 func small(m ops.Meta) bool {
 	n, ok := tensor.Count(m.Dims)
+	if m.Kind == program.SelectedRows {
+		stored, fits := tensor.Count(m.Stored())
+		n, ok = max(n, stored), ok && fits && m.Rows <= 512 && (m.Rows == 0 || n > 0)
+	}
 	return ok && n <= 512 && len(m.Dims) <= tensor.MaxRank && m.DType.Computable()
 }
 
@@ -129,7 +132,14 @@ func (m mutator) mutate(op *program.Op, metas map[string]ops.Meta) {
 	case kind == 3 && len(names) > 0:
 		name := pick(m, names...)
 		meta := metas[name]
-		meta.DType = m.dtype()
+		switch m.IntN(3) {
+		case 0:
+			meta.Kind, meta.Rows = program.SelectedRows, m.extent()
+		case 1:
+			meta.Kind, meta.Rows = pick(m, program.LoDTensor, program.SelectedRows, program.Reader, program.VarKind(99)), 3
+		default:
+			meta.DType = m.dtype()
+		}
 		metas[name] = meta
 	case kind == 4:
 		m.mutateSlot(op.Inputs)
@@ -188,7 +198,7 @@ func (m mutator) attr() program.Attr {
 
 // values makes a tensor of small numbers.
 func (m mutator) values(meta ops.Meta) *tensor.Tensor {
-	t := must(tensor.New(meta.DType, meta.Dims...))
+	t := must(tensor.New(meta.DType, meta.Stored()...))
 	for i := range t.Len() {
 		v := m.IntN(7) - 2
 		switch meta.DType {
@@ -204,5 +214,12 @@ func (m mutator) values(meta ops.Meta) *tensor.Tensor {
 			t.Float64s()[i] = float64(v)
 		}
 	}
-	return t
+	if meta.Kind != program.SelectedRows {
+		return t
+	}
+	rows := make([]int64, meta.Rows) // legal ones, as the only ops that make them see to
+	for i := range rows {
+		rows[i] = m.Int64N(max(1, meta.Dims[0]))
+	}
+	return must((&tensor.SelectedRows{Rows: rows, Height: meta.Dims[0], Value: t}).Tensor())
 }

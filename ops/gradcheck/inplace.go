@@ -28,7 +28,7 @@ func inPlace(t *trace, op *program.Op) error {
 		if err != nil {
 			return err
 		}
-		shared.Vars[op.Out(to)] = buffer
+		shared.Vars[op.Out(to)] = withRows(buffer, out)
 		if err := shared.Run(context.Background(), op); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (t *trace) copyFor(op *program.Op) *Interpreter {
 func rowSliced(t *trace, op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
 	first := t.Vars[op.Out(def.Outputs[0].Name)]
-	if !def.RowSliced || first == nil || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
+	if !def.RowSliced || first == nil || first.Selected() != nil || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
 		return nil
 	}
 	whole, sliced := t.copyFor(op), t.copyFor(op)
@@ -65,6 +65,8 @@ func rowSliced(t *trace, op *program.Op) error {
 	rows := first.Dims()[0]
 	for name, v := range maps.Clone(sliced.Vars) {
 		switch {
+		case v.Selected() != nil:
+			return nil // rows are not cut
 		case slices.Equal(v.Dims(), first.Dims()):
 			sliced.Vars[name] = must(v.Rows(1, rows))
 		case v.Len() != 1:
@@ -83,7 +85,7 @@ func rowSliced(t *trace, op *program.Op) error {
 }
 
 func sameBits(got, want *tensor.Tensor) error {
-	if !slices.Equal(got.Dims(), want.Dims()) {
+	if !slices.Equal(got.Dims(), want.Dims()) || !sameRows(got, want) {
 		return fmt.Errorf("dims %v, want %v", got.Dims(), want.Dims())
 	}
 	g, w := numbers(got), numbers(want)

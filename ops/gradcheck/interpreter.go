@@ -28,7 +28,7 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 		if !ok {
 			return ops.Meta{}, false
 		}
-		return ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, true
+		return ops.MetaOfValue(t), true
 	})
 }
 
@@ -56,11 +56,10 @@ func (m *Interpreter) bind(op *program.Op) (ops.Kernel, []ops.Loop, error) {
 				continue
 			}
 			meta := shapes.Outs(slot)[i]
-			if t := m.Vars[name]; t == nil || t.DType() != meta.DType || !slices.Equal(t.Dims(), meta.Dims) {
-				if m.Vars[name], err = tensor.New(meta.DType, meta.Dims...); err != nil {
+			if t := m.Vars[name]; t == nil || t.DType() != meta.DType || !slices.Equal(t.Dims(), meta.Stored()) || (t.Selected() != nil) != (meta.Kind == program.SelectedRows) {
+				if m.Vars[name], err = allocate(meta); err != nil {
 					return nil, nil, err
 				}
-				garble(m.Vars[name])
 			}
 			out[slot] = append(out[slot], m.Vars[name])
 		}

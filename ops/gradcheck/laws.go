@@ -67,7 +67,7 @@ func matchesWant(c Case, t *trace) error {
 			if got == nil || got.DType() != w.DType() || !slices.Equal(got.Dims(), w.Dims()) {
 				return fmt.Errorf("%s is %v, want %v", variable(slot, i), got, w)
 			}
-			if k := firstFar(got, w, 1e-12); k >= 0 {
+			if k := firstFar(got, w, 1e-12); k >= 0 || !sameRows(got, w) {
 				return fmt.Errorf("%s is %v, want %v", variable(slot, i), numbers(got), numbers(w))
 			}
 		}

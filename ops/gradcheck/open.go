@@ -26,13 +26,18 @@ func openExtents(t *trace, op *program.Op) error {
 			if !ok {
 				return ops.Meta{}, false
 			}
-			dims := slices.Clone(v.Dims())
+			meta := ops.MetaOfValue(v)
+			dims := slices.Clone(meta.Dims)
 			for axis := range dims {
 				if open(axis) && dims[axis] > 0 {
 					dims[axis] = program.Unknown
 				}
 			}
-			return ops.Meta{Kind: program.LoDTensor, DType: v.DType(), Dims: dims}, true
+			meta.Dims = dims
+			if meta.Kind == program.SelectedRows {
+				meta.Rows = program.Unknown
+			}
+			return meta, true
 		})
 		if err != nil {
 			return fmt.Errorf("with %s open: %w", what, err)
@@ -42,7 +47,7 @@ func openExtents(t *trace, op *program.Op) error {
 		}
 		for slot := range op.Outputs {
 			for i, m := range s.Outs(slot) {
-				if want := known.Outs(slot)[i]; m.DType != want.DType || !ops.Compatible(m.Dims, want.Dims) {
+				if want := known.Outs(slot)[i]; m.Kind != want.Kind || m.DType != want.DType || !ops.Compatible(m.Dims, want.Dims) {
 					return fmt.Errorf("with %s open %s is %v, want %v", what, slot, m, want)
 				}
 			}

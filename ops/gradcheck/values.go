@@ -78,7 +78,7 @@ func convert(t *tensor.Tensor, float tensor.DType) *tensor.Tensor {
 	for i, v := range t.Float64s() {
 		c.Float32s()[i] = float32(v)
 	}
-	return c
+	return withRows(c, t)
 }
 
 // numbers returns the elements of any tensor as float64.
