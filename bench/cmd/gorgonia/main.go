@@ -1,0 +1,98 @@
+// Gorgonia measures a workload of package bench as gorgonia (gorgonia.org/gorgonia) runs it, and prints what bench/cmd/measure prints. It knows
+// mlp and conv, with sgd or adam.
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/edl-go/edl/bench/internal/measure"
+	"github.com/edl-go/edl/fault"
+	_ "go4.org/unsafe/assume-no-moving-gc" // the version that knows this Go release; without it gorgonia ends the process
+	G "gorgonia.org/gorgonia"
+	T "gorgonia.org/tensor"
+)
+
+// Sizes that all models share.
+const (
+	batches = 16
+	batch   = 64
+	classes = 10
+	rate    = 1e-3
+)
+
+var models = map[string]func(*network){"mlp": mlp, "conv": conv}
+
+// solvers maps the name of an optimizer to its rule.
+var solvers = map[string]func() G.Solver{
+	"sgd":  func() G.Solver { return G.NewVanillaSolver(G.WithLearnRate(rate)) },
+	"adam": func() G.Solver { return G.NewAdamSolver(G.WithLearnRate(rate)) },
+}
+
+func main() { measure.Main(setup) }
+
+func setup(_ context.Context, workload string, _ int) (measure.Work, error) {
+	model, update, _ := strings.Cut(workload, "/")
+	build, solver := models[model], solvers[update]
+	if build == nil || solver == nil {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + workload, Want: "mlp or conv, / and sgd or adam"}
+	}
+	n := &network{graph: G.NewGraph()}
+	build(n)
+	if n.err != nil {
+		return nil, n.err
+	}
+	return n.training(solver())
+}
+
+// training returns the step: gorgonia's tape machine runs forward and backward, and its solver updates.
+func (n *network) training(solver G.Solver) (measure.Work, error) {
+	labels := G.NewMatrix(n.graph, T.Float32, G.WithShape(batch, classes), G.WithName("labels"))
+	// The mean over rows of -log of the probability of the label.
+	picked := n.next(G.HadamardProd(n.next(G.Log(n.next(G.SoftMax(n.out)))), labels))
+	loss := n.next(G.Neg(n.next(G.Mean(n.next(G.Sum(picked, 1))))))
+	if n.err != nil {
+		return nil, n.err
+	}
+	if _, err := G.Grad(loss, n.learned...); err != nil {
+		return nil, err
+	}
+	machine := G.NewTapeMachine(n.graph, G.BindDualValues(n.learned...))
+	parameters := G.NodesToValueGrads(n.learned)
+	var xs, ys []T.Tensor
+	for range batches {
+		xs = append(xs, random(n.in.Shape()))
+		ys = append(ys, oneHot())
+	}
+	return func(i int) error {
+		if err := G.Let(n.in, xs[i%batches]); err != nil {
+			return err
+		}
+		if err := G.Let(labels, ys[i%batches]); err != nil {
+			return err
+		}
+		defer machine.Reset()
+		if err := machine.RunAll(); err != nil {
+			return err
+		}
+		return solver.Step(parameters)
+	}, nil
+}
+
+func random(shape T.Shape) T.Tensor {
+	data := make([]float32, shape.TotalSize())
+	for i := range data {
+		data[i] = rand.Float32()
+	}
+	return T.New(T.WithShape(shape...), T.WithBacking(data))
+}
+
+// oneHot returns labels drawn at random, each a row with a single 1.
+func oneHot() T.Tensor {
+	data := make([]float32, batch*classes)
+	for row := range batch {
+		data[row*classes+rand.IntN(classes)] = 1
+	}
+	return T.New(T.WithShape(batch, classes), T.WithBacking(data))
+}
