@@ -40,11 +40,11 @@ func train() (*program.Program, error) {
 	m := layers.NewModel().Seed(3)
 	points := layers.OpenDataset(m, "train", layers.Field("point", layers.Dims(2)), layers.Field("inside", layers.Dims(1), layers.DType(tensor.Int64)))
 	batch := layers.Read(layers.Batch(layers.Shuffle(points, 1000, 1), 50))
-	hidden := layers.FC(batch[0], 32, layers.Act("tanh"))
+	hidden := layers.FC(batch[0], 64, layers.Act("relu"))
 	cost, probabilities := layers.SoftmaxWithCrossEntropy(layers.FC(hidden, 2), batch[1])
 	loss := layers.Mean(cost, layers.Name("loss"))
 	layers.Accuracy(probabilities, batch[1], layers.Name("accuracy"))
-	optimizer.Custom(0.01, lion(0.9, 0.99, 0.001)).Minimize(loss)
+	optimizer.Custom(0.003, lion(0.9, 0.99, 0.001)).Minimize(loss)
 	return m.Program()
 }
 
@@ -57,7 +57,7 @@ func write(out string) error {
 	if err := page.Dataset(out, "train", scatter); err != nil {
 		return err
 	}
-	page.Commands(out, "--passes 10 --fetch accuracy")
+	page.Commands(out, "--passes 20 --fetch accuracy")
 	return nil
 }
 

@@ -31,7 +31,6 @@ func perceptron(image layers.Variable) layers.Variable {
 
 func convolutions(image layers.Variable) layers.Variable {
 	h := layers.SimpleImgConvPool(image, 20, 5, 2, 2, layers.Act("relu"))
-	h = layers.BatchNorm(h)
 	h = layers.SimpleImgConvPool(h, 50, 5, 2, 2, layers.Act("relu"))
 	return layers.FC(h, 10)
 }
@@ -39,7 +38,7 @@ func convolutions(image layers.Variable) layers.Variable {
 // evaluate reads a dataset and returns the loss and the share of digits that are told right.
 func evaluate(m *layers.Model, data string, net network) (loss, accuracy layers.Variable) {
 	pictures := layers.OpenDataset(m, data, layers.Field("image", layers.Dims(1, 28, 28)), layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
-	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 2000, 1), 64)))
+	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 10000, 1), 64)))
 	image, label := batch[0], batch[1]
 	ink := layers.Scale(image, 0.5, 0.5) // pixels come as -1 to 1; with 0 for paper most inputs are silent, which is easier to learn from
 	cost, probabilities := layers.SoftmaxWithCrossEntropy(net(ink), label)
@@ -49,7 +48,7 @@ func evaluate(m *layers.Model, data string, net network) (loss, accuracy layers.
 func train(net network) (*program.Program, error) {
 	m := layers.NewModel().Seed(1)
 	loss, _ := evaluate(m, "train", net)
-	optimizer.Adam(0.001).Minimize(loss)
+	optimizer.Adam(0.002).Minimize(loss)
 	return m.Program()
 }
 
