@@ -8,7 +8,15 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require golang.org/x/tools v0.51.0 // indirect
+require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.2.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
+	git.sr.ht/~sbinet/gg v0.7.0 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	golang.org/x/tools v0.51.0 // indirect
+	gonum.org/v1/plot v0.17.0 // indirect
+)
 
 require (
 	github.com/awalterschulze/gographviz v2.0.3+incompatible // indirect

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/bench"
+	"github.com/edl-go/edl/bench/internal/measure"
+)
+
+// report writes a table for every section of which something was measured.
+func report(out io.Writer, s settings, m machine, sections []section, measured map[key][]sample) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d cores, %s. %d rounds of %g s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds)
+	for _, n := range s.threads {
+		fmt.Fprintf(&b, "Limits at %d threads: %.0f GFLOP/s (float32 %s multiply-adds), %.1f GB/s read from memory.\n", n, m.peak[n]*1e-9, m.instructions, m.bandwidth[n]*1e-9)
+	}
+	var others []float64
+	for _, samples := range measured {
+		for _, one := range samples {
+			others = append(others, one.others)
+		}
+	}
+	slices.Sort(others)
+	if len(others) > 0 {
+		fmt.Fprintf(&b, "Other processes used %.2f cores in the median measurement, %.2f at most.\n", measure.Median(others), others[len(others)-1])
+	}
+	for _, part := range sections {
+		if err := part.write(&b, s, m, measured); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// write appends the table of a section.
+func (part section) write(b *strings.Builder, s settings, m machine, measured map[key][]sample) error {
+	var lines []string
+	for _, r := range part.rows {
+		w, err := bench.New(r.workload)
+		if err != nil {
+			return err
+		}
+		for _, threads := range s.threads {
+			ours := figuresOf(measured[key{edl, r.workload, threads}])
+			if ours.n == 0 {
+				continue
+			}
+			cells := []string{r.label, fmt.Sprint(threads), part.figure(ours, w.Flops)}
+			memory := fmt.Sprintf("%.0f MB", ours.memory)
+			for i, name := range part.contenders[1:] {
+				theirs := figuresOf(measured[key{name, r.workload, threads}])
+				if theirs.n == 0 {
+					cells = append(cells, "", "")
+					continue
+				}
+				cells = append(cells, part.figure(theirs, w.Flops), fmt.Sprintf("%.2f", theirs.median/ours.median))
+				if i == 0 {
+					memory += fmt.Sprintf(" / %.0f MB", theirs.memory)
+				}
+			}
+			share := ""
+			if least := m.least(w.Flops, w.Bytes, threads); least > 0 {
+				share = fmt.Sprintf("%.1f %%", 100*least/ours.median)
+			}
+			lines = append(lines, "| "+strings.Join(append(cells, share, memory), " | ")+" |\n")
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	heading := []string{part.column, "threads", edl}
+	for _, name := range part.contenders[1:] {
+		heading = append(heading, name, name+" / "+edl)
+	}
+	heading = append(heading, "of the limit", "peak memory, "+edl+" / "+part.contenders[1])
+	fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n%s", part.title, strings.Join(heading, " | "), strings.Repeat("---|", len(heading)), strings.Join(lines, ""))
+	return nil
+}
+
+// figure is a cell: the median, and the lowest and highest of the rounds.
+func (part section) figure(f figures, flops int64) string {
+	if part.rate {
+		rate := func(microseconds float64) float64 { return float64(flops) / microseconds * 1e-3 }
+		return fmt.Sprintf("%.1f GFLOP/s (%.1f-%.1f)", rate(f.median), rate(f.highest), rate(f.lowest))
+	}
+	return fmt.Sprintf("%s (%s-%s)", duration(f.median), duration(f.lowest), duration(f.highest))
+}
+
+// duration writes microseconds with three digits.
+func duration(microseconds float64) string {
+	unit := "us"
+	if microseconds >= 1000 {
+		microseconds, unit = microseconds/1000, "ms"
+	}
+	digits := 2
+	for limit := 10.0; digits > 0 && microseconds >= limit; limit *= 10 {
+		digits--
+	}
+	return fmt.Sprintf("%.*f %s", digits, microseconds, unit)
+}
+
+// figures sums samples up: microseconds over the rounds, and megabytes.
+type figures struct {
+	n                       int
+	median, lowest, highest float64
+	memory                  float64
+}
+
+func figuresOf(samples []sample) figures {
+	if len(samples) == 0 {
+		return figures{}
+	}
+	var times, memory []float64
+	for _, one := range samples {
+		times = append(times, one.Median)
+		memory = append(memory, float64(one.PeakMemory)/1e6)
+	}
+	slices.Sort(times)
+	slices.Sort(memory)
+	return figures{len(samples), measure.Median(times), times[0], times[len(times)-1], measure.Median(memory)}
+}
