@@ -6,11 +6,11 @@ BENCH    ?= .
 COUNT    ?= 1
 EXAMPLE  ?= *
 
-.PHONY: help build test race lint generate check fuzz bench compare demo ci
+.PHONY: help build test race lint generate check fuzz bench bench-peers compare demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the edl command into bin/
 	go build -o bin/ ./cmd/...
@@ -39,6 +39,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 
 bench: ## Run benchmarks that match BENCH (all), COUNT times (1)
 	@go test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
+
+bench-peers: ## Measure beside PyTorch, gorgonia and OpenBLAS: PEERS='-rounds 3 -run mlp', '-growth'
+	@go run ./bench/cmd/peers $(PEERS)
 
 compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
 	@go tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
