@@ -13,9 +13,12 @@ import (
 type Meta struct {
 	Kind     program.VarKind
 	DType    tensor.DType
-	Dims     []int64 // program.Unknown where open
-	LoDLevel int
+	Dims     []int64       // program.Unknown where open
+	LoDLevel int           // levels of sequences that the rows are cut into
 	Fields   []program.Var // of a reader: what one read yields
+
+	Sequences []int64 // how many sequences each LoD level has, from the outermost; nil where open
+	LoDOf     string  // the variable with which the LoD came in, itself or another; "" where nothing is known of it
 
 	// Rows is how many rows a program.SelectedRows holds, program.Unknown where open. Dims are those of the whole, as if it held every row
 	// once.
@@ -53,11 +56,11 @@ func MetaOf(v *program.Var) Meta {
 
 // MetaOfValue returns what a value says of itself.
 func MetaOfValue(t *tensor.Tensor) Meta {
-	s := t.Selected()
-	if s == nil {
-		return Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD())}
+	if !t.IsSelected() {
+		return Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD()), Sequences: countSequences(t.LoD())}
 	}
-	return Meta{Kind: program.SelectedRows, DType: t.DType(), Dims: append([]int64{s.Height}, t.Dims()[1:]...), Rows: int64(len(s.Rows))}
+	_, height := t.Selected()
+	return Meta{Kind: program.SelectedRows, DType: t.DType(), Dims: append([]int64{height}, t.Dims()[1:]...), Rows: t.Dims()[0]}
 }
 
 // Shapes is what Infer and Cost see of an op: attributes with defaults, what is known of the inputs, and the outputs
@@ -164,7 +167,7 @@ func (s *Shapes) SetAt(slot string, i int, m Meta) {
 	}
 }
 
-// Like gives an output slot the dtype, dims and LoD level of an input slot, variable by variable.
+// Like gives an output slot the dtype, dims and LoD of an input slot, variable by variable.
 func (s *Shapes) Like(outSlot, inSlot string) {
 	for i := range s.out[outSlot] {
 		if i < len(s.in[inSlot]) {

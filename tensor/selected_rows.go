@@ -14,16 +14,29 @@ type SelectedRows struct {
 	Value  *Tensor // dims [len(Rows), width...]
 }
 
-// Tensor returns a tensor over the elements of Value that knows which rows they are; see Tensor.Selected. The row numbers
-// are not looked at: a kernel may fill them in later.
+// Tensor is Select of what s holds.
 func (s *SelectedRows) Tensor() (*Tensor, error) {
-	if s.Height < 0 || len(s.Value.Dims()) == 0 || s.Value.Dims()[0] != int64(len(s.Rows)) {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("%d rows of %d in %v", len(s.Rows), s.Height, s.Value), Want: "a value with as many rows"}
+	rows, err := FromSlice(s.Rows)
+	if err != nil {
+		return nil, err
 	}
-	t := *s.Value
-	t.selected = &SelectedRows{Rows: s.Rows, Height: s.Height, Value: s.Value}
-	return &t, nil
+	return s.Value.Select(rows, s.Height)
 }
 
-// Selected returns which rows of a taller tensor t holds, nil for an ordinary tensor. Its Value shares the elements of t.
-func (t *Tensor) Selected() *SelectedRows { return t.selected }
+// Select returns a tensor over the elements of t that knows itself to be rows of a tensor of height rows: row i is row rows[i],
+// where rows is an int64 vector. The row numbers are not looked at, because a kernel may fill them in later.
+func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
+	if height < 0 || len(t.dims) == 0 || rows.dtype != Int64 || len(rows.dims) != 1 || rows.dims[0] != t.dims[0] {
+		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("row numbers %v of %d rows for %v", rows, height, t), Want: "one int64 for each row"}
+	}
+	selected := *t
+	selected.rows, selected.height = rows, height
+	return &selected, nil
+}
+
+// Selected returns the numbers of the rows of which t is the value, an int64 vector that t shares, and how many
+// rows the whole has. An ordinary tensor returns nil.
+func (t *Tensor) Selected() (rows *Tensor, height int64) { return t.rows, t.height }
+
+// IsSelected reports whether t is some rows of a tall tensor and not a whole one.
+func (t *Tensor) IsSelected() bool { return t.rows != nil }

@@ -13,25 +13,27 @@ func TestTensorOfSelectedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := &SelectedRows{Rows: []int64{5, 7}, Height: 10, Value: value}
-	x, err := rows.Tensor()
+	s := &SelectedRows{Rows: []int64{5, 7}, Height: 10, Value: value}
+	x, err := s.Tensor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value.Selected() != nil || x.Selected().Height != 10 || x.String() != "float32[2 2] of 10 rows" {
-		t.Errorf("%v holds %+v, its value %+v", x, x.Selected(), value.Selected())
+	rows, height := x.Selected()
+	if value.IsSelected() || !x.IsSelected() || height != 10 || x.String() != "float32[2 2] of 10 rows" {
+		t.Errorf("%v holds rows of %d; its value %v", x, height, value)
 	}
 	c := x.Clone()
-	value.Float32s()[3], rows.Rows[0] = -4, 6
-	if x.Float32s()[3] != -4 || x.Selected().Rows[0] != 6 {
+	value.Float32s()[3], s.Rows[0] = -4, 6
+	if x.Float32s()[3] != -4 || rows.Int64s()[0] != 6 {
 		t.Error("the tensor is apart from what it was made of")
 	}
-	if !slices.Equal(c.Selected().Rows, []int64{5, 7}) || c.Selected().Value.Float32s()[3] != 4 || c.Float32s()[3] != 4 {
-		t.Errorf("the clone is not apart: rows %v, value %v", c.Selected().Rows, c.Float32s())
+	copied, height := c.Selected()
+	if !slices.Equal(copied.Int64s(), []int64{5, 7}) || height != 10 || c.Float32s()[3] != 4 {
+		t.Errorf("the clone is not apart: rows %v of %d, value %v", copied.Int64s(), height, c.Float32s())
 	}
-	c.Float32s()[0] = 9
-	if c.Selected().Value.Float32s()[0] != 9 {
-		t.Error("the value of a clone is apart from the clone")
+	other, _ := FromSlice([]float32{9, 9, 9, 9}, 2, 2)
+	if err := x.Share(other); err != nil || !x.IsSelected() || x.Float32s()[0] != 9 {
+		t.Errorf("after sharing other elements %v is %v, %v", x, x.Float32s(), err)
 	}
 }
 
@@ -48,5 +50,9 @@ func TestRowsThatDisagreeWithTheirValue(t *testing.T) {
 		if x, err := s.Tensor(); !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("%d rows of %d and %v: %v, %v", len(s.Rows), s.Height, s.Value, x, err)
 		}
+	}
+	floats, _ := New(Float32, 2)
+	if x, err := value.Select(floats, 4); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("row numbers that are no integers: %v, %v", x, err)
 	}
 }

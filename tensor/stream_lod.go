@@ -48,24 +48,12 @@ func (s *Stream) addLevel(b []byte) {
 // checkLoD refuses offsets that do not start at 0, fall, or do not end at the number of entries of the level below; for
 // the last level that is dims[0]. at is the offset behind the stream.
 func (s *Stream) checkLoD(at int64) error {
-	for i, level := range s.LoD {
-		if level[0] != 0 {
-			return corrupt(at, fmt.Sprintf("LoD level %d that starts at %d", i, level[0]), "0")
-		}
-		for j := 1; j < len(level); j++ {
-			if level[j] < level[j-1] {
-				return corrupt(at, fmt.Sprintf("LoD level %d that falls from %d to %d", i, level[j-1], level[j]), "ascending offsets")
-			}
-		}
-		below := int64(0)
-		if i+1 < len(s.LoD) {
-			below = int64(len(s.LoD[i+1])) - 1
-		} else if len(s.Dims) > 0 {
-			below = s.Dims[0]
-		}
-		if last := level[len(level)-1]; last != below {
-			return corrupt(at, fmt.Sprintf("LoD level %d that ends at %d", i, last), fmt.Sprint(below))
-		}
+	rows := int64(0)
+	if len(s.Dims) > 0 {
+		rows = s.Dims[0]
+	}
+	if got, want := lodMistake(s.LoD, rows); got != "" {
+		return corrupt(at, got, want)
 	}
 	return nil
 }

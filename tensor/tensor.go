@@ -21,7 +21,8 @@ type Tensor struct {
 	data  any // []bool, []int32, []int64, []float32 or []float64, of length exactly Count(dims)
 	lod   [][]int64
 
-	selected *SelectedRows // of which t is the value; nil for an ordinary tensor
+	rows   *Tensor // which rows of a tensor of height rows t holds; nil for an ordinary tensor
+	height int64
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.
@@ -162,9 +163,8 @@ func (t *Tensor) Clone() *Tensor {
 	for _, level := range t.lod {
 		c.lod = append(c.lod, append([]int64(nil), level...))
 	}
-	if s := t.selected; s != nil {
-		value := *c
-		c.selected = &SelectedRows{Rows: append([]int64(nil), s.Rows...), Height: s.Height, Value: &value}
+	if t.rows != nil {
+		c.rows, c.height = t.rows.Clone(), t.height
 	}
 	return c
 }
@@ -195,7 +195,7 @@ func (t *Tensor) Share(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
 	}
-	t.data, t.lod, t.selected = src.data, src.lod, src.selected
+	t.data, t.lod = src.data, src.lod
 	return nil
 }
 
@@ -239,8 +239,8 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 
 // String names type and dims, such as "float32[64 784]", and how tall the tensor is that t holds rows of.
 func (t *Tensor) String() string {
-	if t.selected != nil {
-		return fmt.Sprintf("%v%v of %d rows", t.dtype, t.dims, t.selected.Height)
+	if t.rows != nil {
+		return fmt.Sprintf("%v%v of %d rows", t.dtype, t.dims, t.height)
 	}
 	return fmt.Sprintf("%v%v", t.dtype, t.dims)
 }

@@ -55,7 +55,7 @@ func (t *trace) copyFor(op *program.Op) *Interpreter {
 func rowSliced(t *trace, op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
 	first := t.Vars[op.Out(def.Outputs[0].Name)]
-	if !def.RowSliced || first == nil || first.Selected() != nil || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
+	if !def.RowSliced || first == nil || first.IsSelected() || len(first.Dims()) == 0 || first.Dims()[0] < 2 {
 		return nil
 	}
 	whole, sliced := t.copyFor(op), t.copyFor(op)
@@ -65,7 +65,7 @@ func rowSliced(t *trace, op *program.Op) error {
 	rows := first.Dims()[0]
 	for name, v := range maps.Clone(sliced.Vars) {
 		switch {
-		case v.Selected() != nil:
+		case v.IsSelected():
 			return nil // rows are not cut
 		case slices.Equal(v.Dims(), first.Dims()):
 			sliced.Vars[name] = must(v.Rows(1, rows))

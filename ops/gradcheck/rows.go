@@ -27,27 +27,27 @@ func allocate(meta ops.Meta) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&tensor.SelectedRows{Rows: garble(rows).Int64s(), Height: meta.Dims[0], Value: t}).Tensor()
+	return t.Select(garble(rows), meta.Dims[0])
 }
 
 // withRows returns t with the row numbers of like, when like is sparse.
 func withRows(t, like *tensor.Tensor) *tensor.Tensor {
-	s := like.Selected()
-	if s == nil {
+	if !like.IsSelected() {
 		return t
 	}
-	return must((&tensor.SelectedRows{Rows: slices.Clone(s.Rows), Height: s.Height, Value: t}).Tensor())
+	rows, height := like.Selected()
+	return must(t.Select(rows.Clone(), height))
 }
 
 // dense returns t as a whole, when it is sparse float64: rows that repeat are summed.
 func dense(t *tensor.Tensor) *tensor.Tensor {
-	s := t.Selected()
-	if s == nil {
+	if !t.IsSelected() {
 		return t
 	}
+	rows, _ := t.Selected()
 	whole := must(tensor.New(tensor.Float64, ops.MetaOfValue(t).Dims...))
-	width := t.Len() / max(1, len(s.Rows))
-	for i, row := range s.Rows {
+	width := t.Len() / max(1, rows.Len())
+	for i, row := range rows.Int64s() {
 		for j := range width {
 			whole.Float64s()[int(row)*width+j] += t.Float64s()[i*width+j]
 		}
@@ -57,9 +57,10 @@ func dense(t *tensor.Tensor) *tensor.Tensor {
 
 // sameRows reports whether two tensors are both dense or hold the same rows of equally tall tensors.
 func sameRows(a, b *tensor.Tensor) bool {
-	x, y := a.Selected(), b.Selected()
-	if x == nil || y == nil {
-		return x == y
+	if !a.IsSelected() || !b.IsSelected() {
+		return a.IsSelected() == b.IsSelected()
 	}
-	return x.Height == y.Height && slices.Equal(x.Rows, y.Rows)
+	x, tall := a.Selected()
+	y, height := b.Selected()
+	return tall == height && slices.Equal(x.Int64s(), y.Int64s())
 }

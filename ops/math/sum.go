@@ -63,7 +63,7 @@ func sumGradient(g *ops.Grad) ([]*program.Op, error) {
 
 func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	to, terms := b.Out("Out"), b.Ins("X")
-	if holdsRows(to) || slices.ContainsFunc(terms, holdsRows) {
+	if to.IsSelected() || slices.ContainsFunc(terms, (*tensor.Tensor).IsSelected) {
 		return bindSumRows[T](b)
 	}
 	// Out may lie in the buffer of the first term. When that term comes again, it must still be whole.

@@ -26,16 +26,14 @@ func sumKind(total *ops.Meta, terms []ops.Meta) {
 	}
 }
 
-func holdsRows(t *tensor.Tensor) bool { return t.Selected() != nil }
-
 // bindSumRows sums terms of which some are rows.
 func bindSumRows[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	to, terms := b.Out("Out"), b.Ins("X")
-	if holdsRows(to) {
+	if to.IsSelected() {
 		return concatRows[T](to, terms), nil
 	}
 	width := to.Len() / max(1, int(to.Dims()[0]))
-	if !holdsRows(terms[0]) && !slices.Contains(terms[1:], terms[0]) {
+	if !terms[0].IsSelected() && !slices.Contains(terms[1:], terms[0]) {
 		return func(context.Context) error {
 			copy(tensor.Data[T](to), tensor.Data[T](terms[0]))
 			addTerms(tensor.Data[T](to), terms[1:], width)
@@ -55,13 +53,13 @@ func bindSumRows[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 // addTerms adds each term to total, rows where they belong.
 func addTerms[T kernel.Number](total []T, terms []*tensor.Tensor, width int) {
 	for _, t := range terms {
-		s := t.Selected()
-		if s == nil {
+		rows, _ := t.Selected()
+		if rows == nil {
 			kernel.Accumulate(total, tensor.Data[T](t))
 			continue
 		}
 		values := tensor.Data[T](t)
-		for i, row := range s.Rows {
+		for i, row := range rows.Int64s() {
 			kernel.Accumulate(total[int(row)*width:][:width], values[i*width:][:width])
 		}
 	}
@@ -69,11 +67,12 @@ func addTerms[T kernel.Number](total []T, terms []*tensor.Tensor, width int) {
 
 // concatRows puts the rows of all terms one after another.
 func concatRows[T kernel.Number](to *tensor.Tensor, terms []*tensor.Tensor) ops.Kernel {
-	all := to.Selected().Rows
+	all, _ := to.Selected()
 	return func(context.Context) error {
-		rows, values := all, tensor.Data[T](to)
+		rows, values := all.Int64s(), tensor.Data[T](to)
 		for _, t := range terms {
-			rows = rows[copy(rows, t.Selected().Rows):]
+			numbers, _ := t.Selected()
+			rows = rows[copy(rows, numbers.Int64s()):]
 			values = values[copy(values, tensor.Data[T](t)):]
 		}
 		return nil

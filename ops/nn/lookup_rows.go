@@ -22,11 +22,12 @@ func sparseGradient(s *ops.Shapes) {
 func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
 	height, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
-	rows := dtable.Selected().Rows
+	numbers, _ := dtable.Selected()
 	return func(context.Context) error {
 		if err := checkIDs(op, ids.Int64s(), 0, height); err != nil {
 			return err
 		}
+		rows := numbers.Int64s()
 		copy(rows, ids.Int64s())
 		values := tensor.Data[T](dtable)
 		copy(values, tensor.Data[T](dout)) // nothing when the plan gave both the same memory
@@ -37,11 +38,10 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
-// standIn returns memory for a copy of in when it shares its memory with out, else nil.
-func standIn[T tensor.Float](b *ops.Binding, in, out *tensor.Tensor) []T {
-	x, y := tensor.Data[T](in), tensor.Data[T](out)
-	if len(x) == 0 || len(y) == 0 || &x[0] != &y[0] {
+// standIn returns memory for a copy of in when it may share its memory with out, which is as long, else nil.
+func standIn(b *ops.Binding, in, out *tensor.Tensor) *tensor.Tensor {
+	if in.Len() != out.Len() {
 		return nil
 	}
-	return tensor.Data[T](b.Scratch(in.DType(), in.Len()))[:len(x)]
+	return b.Scratch(in.DType(), in.Len())
 }

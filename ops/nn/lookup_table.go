@@ -74,7 +74,8 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	if err != nil {
 		return err
 	}
-	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: s.In("W").DType, Dims: slices.Concat(dims, table[1:]), LoDLevel: s.In("Ids").LoDLevel})
+	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: s.In("W").DType, Dims: slices.Concat(dims, table[1:])})
+	s.ShareLoD("Out", "Ids")
 	return nil
 }
 
@@ -104,19 +105,19 @@ func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
-	if dtable.Selected() != nil {
+	if dtable.IsSelected() {
 		return bindLookupRows[T](b)
 	}
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
-	apart := standIn[T](b, dout, dtable)
+	apart := standIn(b, dout, dtable)
 	return func(context.Context) error {
 		if err := checkIDs(op, ids.Int64s(), 0, rows); err != nil {
 			return err
 		}
 		values := tensor.Data[T](dout)
 		if apart != nil {
-			copy(apart, values)
-			values = apart
+			values = tensor.Data[T](apart)
+			copy(values, tensor.Data[T](dout))
 		}
 		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), values, width, padding)
 		return nil

@@ -51,7 +51,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 		numbers = append(numbers, t)
 	}
 	update, all := prepare(b), &bound[T]{updated: updated, numbers: numbers, noRate: r.noRate}
-	if grad.Selected() != nil {
+	if grad.IsSelected() {
 		return bindRows(r, b, all, update)
 	}
 	parts := make([]operands[T], b.Parts())

@@ -27,41 +27,41 @@ type rowUpdate[T tensor.Float] struct {
 	bound  *bound[T]
 	update func(*operands[T])
 	grad   *tensor.Tensor
-	rows   []int64
+	rows   *tensor.Tensor
 	height int64
 	width  int
 	whole  operands[T] // only of a rule that goes row by row
 
-	order, spare []int64 // of the length of rows
-	ordered      []int64 // one of them, as kernel.OrderRows left it
+	order, spare *tensor.Tensor // of the length of rows
+	ordered      []int64        // one of them, as kernel.OrderRows left it
 	parts        []rowPart[T]
 }
 
 // A rowPart is the memory for one block.
 type rowPart[T tensor.Float] struct {
 	whole, block operands[T]
-	sums         []T     // merged gradients
-	touched      []int64 // rows of the block; only where the rule is lazy, as is gathered
-	gathered     [][]T   // Param and each accumulator
+	sums         *tensor.Tensor   // merged gradients
+	touched      *tensor.Tensor   // rows of the block; only where the rule is lazy, as is gathered
+	gathered     []*tensor.Tensor // Param and each accumulator
 }
 
 // bindRows binds a rule to a sparse gradient.
 func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update func(*operands[T])) (ops.Kernel, error) {
 	param, grad := b.In(paramSlot), b.In(gradSlot)
-	s := grad.Selected()
+	rows, height := grad.Selected()
 	if param.Len() == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	u := &rowUpdate[T]{bound: bound, update: update, grad: grad, rows: s.Rows, height: s.Height, width: param.Len() / int(s.Height)}
+	u := &rowUpdate[T]{bound: bound, update: update, grad: grad, rows: rows, height: height, width: param.Len() / int(height)}
 	if r.rowByRow {
 		u.whole = bound.operands()
 		return u.inTurn, nil
 	}
-	n := len(u.rows)
+	n := rows.Len()
 	if !kernel.OrderableRows(n, u.height) {
 		return nil, &fault.Fault{Kind: fault.TooLarge, Variable: b.Op().In(gradSlot), Got: fmt.Sprintf("%d rows of %d", n, u.height), Want: "a product of both below 2^62"}
 	}
-	u.order, u.spare = b.Scratch(tensor.Int64, n).Int64s(), b.Scratch(tensor.Int64, n).Int64s()
+	u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
 	lazy := r.lazy != nil && r.lazy(b)
 	block := max(1, blockElements/u.width)
 	u.makeParts(b, lazy, len(r.accumulators), block)
@@ -77,52 +77,49 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 func (u *rowUpdate[T]) makeParts(b *ops.Binding, lazy bool, accumulators, block int) {
 	most := int(u.height)
 	if lazy {
-		most = max(1, len(u.rows))
+		most = max(1, u.rows.Len())
 	}
 	block = min(block, most)
 	u.parts = make([]rowPart[T], b.Parts())
 	for i := range u.parts {
 		p := &u.parts[i]
 		p.whole, p.block = u.bound.operands(), u.bound.operands()
-		p.sums = elements[T](b, block*u.width)
+		p.sums = b.Scratch(tensor.Of[T](), block*u.width)
 		if !lazy {
 			continue
 		}
-		p.touched = b.Scratch(tensor.Int64, block).Int64s()[:block]
+		p.touched = b.Scratch(tensor.Int64, block)
 		for range 1 + accumulators {
-			p.gathered = append(p.gathered, elements[T](b, block*u.width))
+			p.gathered = append(p.gathered, b.Scratch(tensor.Of[T](), block*u.width))
 		}
 	}
-}
-
-func elements[T tensor.Float](b *ops.Binding, n int) []T {
-	return tensor.Data[T](b.Scratch(tensor.Of[T](), n))[:n]
 }
 
 // inTurn applies the places of the gradient one after another.
 func (u *rowUpdate[T]) inTurn(context.Context) error {
 	o := &u.whole
 	u.bound.load(o, 0, u.width*int(u.height))
-	kernel.SGDRows(o.param, u.rows, tensor.Data[T](u.grad), u.width, o.rate)
+	kernel.SGDRows(o.param, u.rows.Int64s(), tensor.Data[T](u.grad), u.width, o.rate)
 	return nil
 }
 
 // sort orders the places of the gradient by row.
 func (u *rowUpdate[T]) sort(int, int, int) error {
-	u.ordered = kernel.OrderRows(u.order, u.spare, u.rows, u.height)
+	u.ordered = kernel.OrderRows(u.order.Int64s(), u.spare.Int64s(), u.rows.Int64s(), u.height)
 	return nil
 }
 
 // allRows updates rows [from, to) of the table.
 func (u *rowUpdate[T]) allRows(part, from, to int) error {
-	p, n, values := &u.parts[part], len(u.rows), tensor.Data[T](u.grad)
+	p, n, values := &u.parts[part], u.rows.Len(), tensor.Data[T](u.grad)
 	o, b := &p.whole, &p.block
 	u.bound.load(o, from*u.width, to*u.width)
 	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
 	b.rate, b.numbers = o.rate, o.numbers
-	for at := 0; at < len(o.param); at += len(p.sums) {
-		end := min(at+len(p.sums), len(o.param))
-		b.grad = p.sums[:end-at]
+	sums := tensor.Data[T](p.sums)
+	for at := 0; at < len(o.param); at += len(sums) {
+		end := min(at+len(sums), len(o.param))
+		b.grad = sums[:end-at]
 		clear(b.grad)
 		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, n, values, u.width):]
 		b.param = o.param[at:end]
@@ -138,20 +135,21 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 
 // touchedRows updates those of rows [from, to) of the table that the gradient holds.
 func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
-	p, n, values := &u.parts[part], len(u.rows), tensor.Data[T](u.grad)
+	p, n, values := &u.parts[part], u.rows.Len(), tensor.Data[T](u.grad)
 	o, b := &p.whole, &p.block
 	u.bound.load(o, from*u.width, to*u.width)
 	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
 	b.rate, b.numbers = o.rate, o.numbers
+	sums, all := tensor.Data[T](p.sums), p.touched.Int64s()
 	for len(ordered) > 0 {
-		rows, taken := kernel.MergeRows(p.sums, p.touched, ordered, int64(from), n, values, u.width)
+		rows, taken := kernel.MergeRows(sums, all, ordered, int64(from), n, values, u.width)
 		ordered = ordered[taken:]
-		touched, size := p.touched[:rows], rows*u.width
-		b.param, b.grad = p.gathered[0][:size], p.sums[:size]
+		touched, size := all[:rows], rows*u.width
+		b.param, b.grad = tensor.Data[T](p.gathered[0])[:size], sums[:size]
 		kernel.GatherRows(b.param, o.param, touched, u.width)
 		for i, a := range o.accumulators {
 			if a != nil {
-				b.accumulators[i] = p.gathered[i+1][:size]
+				b.accumulators[i] = tensor.Data[T](p.gathered[i+1])[:size]
 				kernel.GatherRows(b.accumulators[i], a, touched, u.width)
 			}
 		}
@@ -168,7 +166,7 @@ func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
 
 // checkGradient checks that a gradient is dense and like the parameter, or rows of a tensor like it.
 func checkGradient(grad, param *tensor.Tensor) error {
-	if grad == nil || grad.Selected() == nil {
+	if grad == nil || !grad.IsSelected() {
 		return like(gradSlot, grad, param)
 	}
 	whole := ops.MetaOfValue(grad).Dims

@@ -218,8 +218,12 @@ func TestSparseGradientOfAnotherTable(t *testing.T) {
 			}
 		}
 		u.sparse(t, []int64{1}, 1)
-		s := u.in[gradSlot].Selected()
-		s.Height = 7
+		rows, _ := u.in[gradSlot].Selected()
+		taller, err := u.in[gradSlot].Select(rows, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.in[gradSlot] = taller
 		if _, err := u.bind(&ops.Env{}); !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("%s bound to rows of a taller table: %v", opType, err)
 		}
