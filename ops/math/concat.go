@@ -60,6 +60,9 @@ func inferConcat(s *ops.Shapes) error {
 	}
 	m := parts[0]
 	m.Dims = joined
+	if axis == 0 {
+		m = m.WithoutLoD()
+	}
 	s.SetAt("Out", 0, m)
 	return nil
 }

@@ -69,6 +69,9 @@ func inferMatmul(s *ops.Shapes) error {
 		return s.Errorf("Y", "rank 2, or as many matrices as X %v", x)
 	}
 	s.Set("Out", s.In("X").DType, slices.Concat(batch, []int64{m, n})...)
+	if len(x) == 2 && len(y) == 2 && !s.Bool("transpose_X") {
+		s.ShareLoD("Out", "X")
+	}
 	return nil
 }
 

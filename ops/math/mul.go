@@ -47,6 +47,7 @@ func inferMul(s *ops.Shapes) error {
 		return s.Errorf("Y", "%d rows, as many as the matrix X %v has columns", columns, x)
 	}
 	s.Set("Out", s.In("X").DType, slices.Concat(x[:xAxes], y[yAxes:])...)
+	s.ShareLoD("Out", "X")
 	if err := s.IsFloat("X"); err != nil {
 		return err
 	}

@@ -84,6 +84,9 @@ func inferReduction(s *ops.Shapes) error {
 		dims = []int64{1}
 	}
 	s.Set("Out", x.DType, dims...)
+	if len(reduced) > 0 && !reduced[0] {
+		s.ShareLoD("Out", "X")
+	}
 	return s.IsFloat("X")
 }
 

@@ -69,6 +69,9 @@ func inferReshape(s *ops.Shapes) error {
 		return err
 	}
 	s.Set("Out", x.DType, dims...)
+	if len(dims) > 0 && len(x.Dims) > 0 && dims[0] == x.Dims[0] {
+		s.ShareLoD("Out", "X")
+	}
 	setXShape(s)
 	return nil
 }

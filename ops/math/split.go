@@ -40,6 +40,9 @@ func inferSplit(s *ops.Shapes) error {
 		m := x
 		m.Dims = slices.Clone(x.Dims)
 		m.Dims[axis] = extent
+		if axis == 0 {
+			m = m.WithoutLoD()
+		}
 		s.SetAt("Out", i, m)
 	}
 	return nil

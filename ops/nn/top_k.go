@@ -43,6 +43,10 @@ func inferTopK(s *ops.Shapes) error {
 	dims := slices.Concat(x.Dims[:last], []int64{k})
 	s.Set("Out", x.DType, dims...)
 	s.Set("Indices", tensor.Int64, dims...)
+	if last > 0 {
+		s.ShareLoD("Out", "X")
+		s.ShareLoD("Indices", "X")
+	}
 	return nil
 }
 
