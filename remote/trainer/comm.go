@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,21 +14,33 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Sends run on goroutines of their
-// own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time.
+// Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Calls that move tensors run on goroutines of
+// their own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time, whose
+// ops may run at the same time.
 type Comm struct {
 	Identity wire.Identity
 	Rank     uint32
 	Sync     bool
-	Deadline time.Duration // of a round: every wait ends after it
+	Deadline time.Duration // of a round: every wait ends soon after it
 	Servers  []rpc.ParameterServerClient
 
-	step  ops.Step
-	want  version
-	round round
-	slots chan struct{}
-	once  sync.Once
+	step    ops.Step
+	want    version
+	records []*rpc.RecordRange // of the step
+	sends   calls
+	recvs   calls
+	slots   chan struct{}
+	once    sync.Once
+
+	mu   sync.Mutex
+	sent []int32 // variables sent in this round, by server
 }
+
+// maxCalls bounds the tensor calls that one trainer has under way.
+const maxCalls = 16
+
+// slack is how much longer than a server a trainer waits for a round, so that it is the server which gives up first, and says who is missing.
+const slack = 2 * time.Second
 
 // version says which value of a variable Recv asks for.
 type version int
@@ -41,81 +52,37 @@ const (
 	saved                   // after every other trainer has completed
 )
 
+var _ ops.Comm = (*Comm)(nil)
+
 // Begin says which step the following calls belong to, and which records it trains.
 func (c *Comm) Begin(step ops.Step, records []dataset.Range) {
 	c.step, c.want = step, afterOwn
-	c.round.records = make([]*rpc.RecordRange, len(records))
+	c.records = make([]*rpc.RecordRange, len(records))
 	for i, r := range records {
-		c.round.records[i] = &rpc.RecordRange{From: r.From, To: r.To}
+		c.records[i] = &rpc.RecordRange{From: r.From, To: r.To}
 	}
 }
 
 // Want makes the following Recv calls ask for another version, until the next Begin.
 func (c *Comm) Want(v version) { c.want = v }
 
-// maxCalls bounds the tensor calls that one trainer has under way.
-const maxCalls = 16
-
-// round collects what is under way in one step.
-type round struct {
-	sends, recvs group
-	sent         []int32 // variables sent, by server
-	records      []*rpc.RecordRange
-}
-
-// group waits for calls and keeps their first error.
-type group struct {
-	wait sync.WaitGroup
-	mu   sync.Mutex
-	err  error
-}
-
-func (g *group) start(slots chan struct{}, f func() error) {
-	g.wait.Add(1)
-	go func() {
-		defer g.wait.Done()
-		slots <- struct{}{}
-		defer func() { <-slots }()
-		if err := f(); err != nil {
-			g.mu.Lock()
-			g.err = worse(g.err, err)
-			g.mu.Unlock()
-		}
-	}()
-}
-
-func (g *group) end() error {
-	g.wait.Wait()
-	err := g.err
-	g.err = nil
-	return err
-}
-
-// worse keeps the error that tells more: a call that was merely given up because another failed tells least.
-func worse(a, b error) error {
-	if a == nil || errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
-		return b
-	}
-	return a
-}
-
-var _ ops.Comm = (*Comm)(nil)
-
 func (c *Comm) init() {
 	c.once.Do(func() {
 		c.slots = make(chan struct{}, maxCalls)
-		c.round.sent = make([]int32, len(c.Servers))
+		c.sent = make([]int32, len(c.Servers))
 	})
 }
 
 // client returns the connection to a server that a program names.
 func (c *Comm) client(server int) (rpc.ParameterServerClient, string, error) {
-	where := fmt.Sprintf("pserver %d", server)
+	where := serverName(server)
 	if server < 0 || server >= len(c.Servers) {
 		return nil, where, &fault.Fault{Kind: fault.InvalidProgram, Where: where, Got: fmt.Sprintf("server %d", server), Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
 	}
 	return c.Servers[server], where, nil
 }
+
+func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
 
 // Send starts sending a contribution.
 func (c *Comm) Send(ctx context.Context, m ops.Message) error {
@@ -124,19 +91,19 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	if err != nil {
 		return err
 	}
-	c.round.sent[m.Server]++
-	number := c.step.Round
-	c.round.sends.start(c.slots, func() error {
-		ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-		defer cancel()
+	c.mu.Lock()
+	c.sent[m.Server]++
+	c.mu.Unlock()
+	round := c.step.Round
+	c.sends.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
 		return wire.Retry(ctx, func(attempt uint32) error {
-			return wire.FromStatus(where, send(ctx, client, &rpc.VariableChunk{Id: c.Identity.Of(c.Rank, number, attempt), Name: m.Name}, m.Value))
+			return wire.FromStatus(where, send(ctx, client, &rpc.VariableChunk{Id: c.Identity.Of(c.Rank, round, attempt), Name: m.Name}, m.Value))
 		})
 	})
 	return nil
 }
 
-// send makes one attempt. It returns only when the call has ended, so that m.Value may be written afterwards.
+// send makes one attempt. It returns only when the call has ended, so that t may be written afterwards.
 func send(ctx context.Context, client rpc.ParameterServerClient, header *rpc.VariableChunk, t *tensor.Tensor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -157,33 +124,35 @@ func send(ctx context.Context, client rpc.ParameterServerClient, header *rpc.Var
 // SendBarrier waits for all sends of the round and then declares the contribution complete at every server.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
-	if err := c.round.sends.end(); err != nil {
+	sent, err := c.endSends()
+	if err != nil || !c.Sync {
 		return err
 	}
-	return c.barrier(ctx, c.step.Rows)
+	return c.everyServer(ctx, func(ctx context.Context, server int, attempt uint32) error {
+		_, err := c.Servers[server].SendBarrier(ctx, &rpc.BarrierRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt), Rows: c.step.Rows, Variables: sent[server], Records: c.records})
+		return err
+	})
 }
 
-func (c *Comm) barrier(ctx context.Context, rows int64) error {
-	if !c.Sync {
-		clear(c.round.sent)
-		return nil
-	}
-	var calls group
-	for i, client := range c.Servers {
-		m := &rpc.BarrierRequest{Rows: rows, Variables: c.round.sent[i], Records: c.round.records}
-		calls.start(c.slots, func() error {
-			ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-			defer cancel()
-			return wire.Retry(ctx, func(attempt uint32) error {
-				m.Id = c.Identity.Of(c.Rank, c.step.Round, attempt)
-				_, err := client.SendBarrier(ctx, m)
-				return err
-			})
+// endSends waits for all sends and returns how many went to each server since the last call.
+func (c *Comm) endSends() ([]int32, error) {
+	err := c.sends.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sent := c.sent
+	c.sent = make([]int32, len(c.Servers))
+	return sent, err
+}
+
+// everyServer makes one call to each server, at the same time.
+func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int, attempt uint32) error) error {
+	var group calls
+	for server := range c.Servers {
+		group.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
+			return wire.Retry(ctx, func(attempt uint32) error { return wire.FromStatus(serverName(server), call(ctx, server, attempt)) })
 		})
 	}
-	err := calls.end()
-	clear(c.round.sent)
-	return err
+	return group.end()
 }
 
 // Recv starts receiving a variable.
@@ -191,62 +160,54 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	c.init()
 	if !c.Sync {
 		// A trainer reads what it has written: its contributions are in the queues before it asks.
-		if err := c.round.sends.end(); err != nil {
+		if _, err := c.endSends(); err != nil {
 			return err
 		}
-		clear(c.round.sent)
 	}
 	client, where, err := c.client(m.Server)
 	if err != nil {
 		return err
 	}
-	request := rpc.GetRequest{Name: m.Name, Final: c.want == saved, AnyVersion: c.want == latest || c.want == initial && !c.Sync}
 	round := c.step.Round + 1
 	if c.want == initial {
 		round = 0
 	}
-	c.round.recvs.start(c.slots, func() error {
-		ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-		defer cancel()
+	final, anyVersion := c.want == saved, c.want == latest || c.want == initial && !c.Sync
+	c.recvs.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
 		return wire.Retry(ctx, func(attempt uint32) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			stream, err := client.GetVariable(ctx, &rpc.GetRequest{Id: c.Identity.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion})
-			if err != nil {
-				return wire.FromStatus(where, err)
-			}
-			_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return m.Value, nil })
-			return wire.FromStatus(where, err)
+			request := &rpc.GetRequest{Id: c.Identity.Of(c.Rank, round, attempt), Name: m.Name, Final: final, AnyVersion: anyVersion}
+			return wire.FromStatus(where, receive(ctx, client, request, m.Value))
 		})
 	})
 	return nil
 }
 
-// FetchBarrier waits until everything is received.
-func (c *Comm) FetchBarrier(context.Context) error {
-	c.init()
-	return c.round.recvs.end()
+// receive makes one attempt. t is complete only if it succeeds.
+func receive(ctx context.Context, client rpc.ParameterServerClient, request *rpc.GetRequest, t *tensor.Tensor) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.GetVariable(ctx, request)
+	if err != nil {
+		return err
+	}
+	_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return t, nil })
+	return err
 }
+
+// FetchBarrier waits until everything is received.
+func (c *Comm) FetchBarrier(context.Context) error { return c.recvs.end() }
 
 // Complete tells every server that this trainer contributes to no later round.
 func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
-	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-	defer cancel()
-	var calls group
-	for _, client := range c.Servers {
-		calls.start(c.slots, func() error {
-			return wire.Retry(ctx, func(attempt uint32) error {
-				_, err := client.Complete(ctx, &rpc.CompleteRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt)})
-				return err
-			})
-		})
-	}
-	return calls.end()
+	return c.everyServer(ctx, func(ctx context.Context, server int, attempt uint32) error {
+		_, err := c.Servers[server].Complete(ctx, &rpc.CompleteRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt)})
+		return err
+	})
 }
 
-// Drain waits for calls that a failed step left behind, so that their tensors may be used again.
+// Drain ends the calls that a failed step left behind, so that their tensors may be used again.
 func (c *Comm) Drain() {
-	_ = c.round.sends.end()
-	_ = c.round.recvs.end()
+	c.sends.abort()
+	c.recvs.abort()
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -52,10 +54,10 @@ func (t *Trainer) trainFeeds(ctx context.Context) error {
 // coordinator ends the wait when the session or the job does.
 func (t *Trainer) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) {
 	share := &rpc.FeedShare{}
-	err := wire.Retry(ctx, func(attempt uint32) error {
+	err := wire.RetryWithin(ctx, t.cfg.RoundDeadline, func(attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := t.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: t.id(n, attempt)})
+		stream, err := t.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: t.id(n, attempt)}, grpc.WaitForReady(false))
 		if err != nil {
 			return wire.FromStatus("coordinator", err)
 		}

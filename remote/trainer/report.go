@@ -26,7 +26,7 @@ func newReporter(ctx context.Context, cfg Config) *reporter {
 	go func() {
 		defer close(r.done)
 		for m := range r.queue {
-			if r.err = sendReport(ctx, cfg.Coordinator, m); r.err != nil {
+			if r.err = sendReport(ctx, cfg, m); r.err != nil {
 				return
 			}
 		}
@@ -52,12 +52,14 @@ func (r *reporter) close() error {
 	return r.err
 }
 
-func sendReport(ctx context.Context, client rpc.CoordinatorClient, m *rpc.TrainerStep) error {
+func sendReport(ctx context.Context, cfg Config, m *rpc.TrainerStep) error {
+	ctx, cancel := context.WithTimeout(ctx, cfg.RoundDeadline)
+	defer cancel()
 	return wire.Retry(ctx, func(attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		m.Id.Attempt = attempt
-		stream, err := client.ReportStep(ctx)
+		stream, err := cfg.Coordinator.ReportStep(ctx)
 		if err != nil {
 			return wire.FromStatus("coordinator", err)
 		}

@@ -2,12 +2,18 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
+	"slices"
 	"sync"
+	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -22,7 +28,8 @@ type tasks struct {
 	coordinator rpc.CoordinatorClient
 	identity    wire.Identity
 	rank        uint32
-	shared      bool // sync mode: every trainer is given every task, and takes its rows of each batch
+	patience    time.Duration // for a coordinator that does not answer
+	shared      bool          // sync mode: every trainer is given every task, and takes its rows of each batch
 
 	dataset string
 	data    *dataset.Dataset
@@ -70,6 +77,8 @@ func openTasks(ctx context.Context, t *tasks) error {
 	for i, c := range t.data.Chunks() {
 		m.Chunks = append(m.Chunks, &rpc.Chunk{Path: c.Path, Index: uint32(i), Offset: c.Offset, FirstRecord: c.FirstRecord, Records: int64(c.Records)})
 	}
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
 	return wire.Retry(ctx, func(attempt uint32) error {
 		_, err := t.coordinator.ReportDataset(ctx, &rpc.ReportDatasetRequest{Id: t.identity.Of(t.rank, 0, attempt), Dataset: m})
 		return err
@@ -165,13 +174,39 @@ func (t *tasks) tasksOf(ctx context.Context, order func(iter.Seq2[dataset.Record
 			if r.Task == nil {
 				return
 			}
+			given := int64(0)
 			for record, err := range order(t.data.Records(ctx, r.Task.Records.GetFrom(), r.Task.Records.GetTo())) {
+				if errors.Is(err, fault.Corrupt) && !t.shared {
+					if err = t.giveBack(ctx, r.Task, given, err); err == nil {
+						break
+					}
+				}
 				if !yield(record, err) || err != nil {
 					return
 				}
+				given++
 			}
 		}
 	}
+}
+
+// giveBack tells the coordinator that a task of an async job has records that cannot be read. The given ones before them are trained all the same;
+// the task goes to another trainer, and is discarded when none can read it.
+func (t *tasks) giveBack(ctx context.Context, task *rpc.Task, given int64, reason error) error {
+	limited, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	err := wire.Retry(limited, func(attempt uint32) error {
+		_, err := t.coordinator.TaskFailed(limited, &rpc.TaskFailedRequest{Id: t.identity.Of(t.rank, 0, attempt), Task: task, Reason: reason.Error()})
+		return wire.FromStatus("coordinator", err)
+	})
+	if err != nil && !errors.Is(err, fault.Stale) { // stale: it has taken too long and is another's already
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = slices.DeleteFunc(t.open, func(s segment) bool { return s.task == task })
+	t.read -= task.Records.GetTo() - task.Records.GetFrom() - given
+	return nil
 }
 
 // ask reports the tasks that are finished and, unless m is a mere report, takes in what it is answered.
@@ -187,11 +222,11 @@ func (t *tasks) ask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskRes
 	t.mu.Unlock()
 
 	var r *rpc.GetTaskResponse
-	err := wire.Retry(ctx, func(attempt uint32) error {
+	err := wire.RetryWithin(ctx, t.patience, func(attempt uint32) error {
 		m.Id = t.identity.Of(t.rank, number, attempt)
 		var err error
-		r, err = t.coordinator.GetTask(ctx, m)
-		return err
+		r, err = t.coordinator.GetTask(ctx, m, grpc.WaitForReady(false))
+		return wire.FromStatus("coordinator", err)
 	})
 	if err != nil || m.ReportOnly {
 		return r, err

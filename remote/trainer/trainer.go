@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -56,15 +58,16 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	local := executor.New(training...)
 	saving := append(options, executor.WithStage(program.StageSave), executor.WithScope(local.Scope()))
+	t := &Trainer{cfg: cfg, comm: comm, local: local}
 	if cfg.Spec.Save != "" {
 		storage, err := executor.NewStorage(cfg.Spec.Save)
 		if err != nil {
-			return err
+			return t.leave(ctx, errors.Join(err, local.Close()))
 		}
 		defer storage.Close()
 		saving = append(saving, executor.WithStorage(storage))
 	}
-	t := &Trainer{cfg: cfg, comm: comm, local: local, saver: executor.New(saving...)}
+	t.saver = executor.New(saving...)
 	err := t.run(ctx)
 	comm.Drain()
 	err = errors.Join(err, t.saver.Close(), t.local.Close())
@@ -101,9 +104,9 @@ func (t *Trainer) run(ctx context.Context) error {
 
 // join announces the trainer and waits for the others.
 func (t *Trainer) join(ctx context.Context) error {
-	return wire.Retry(ctx, func(attempt uint32) error {
-		_, err := t.cfg.Coordinator.Join(ctx, &rpc.JoinRequest{Id: t.id(0, attempt)})
-		return err
+	return wire.RetryWithin(ctx, t.cfg.RoundDeadline, func(attempt uint32) error {
+		_, err := t.cfg.Coordinator.Join(ctx, &rpc.JoinRequest{Id: t.id(0, attempt)}, grpc.WaitForReady(false))
+		return wire.FromStatus("coordinator", err)
 	})
 }
 
@@ -125,7 +128,7 @@ func (t *Trainer) trainData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source := &tasks{reader: reader, coordinator: t.cfg.Coordinator, identity: t.cfg.Identity, rank: t.cfg.Rank, shared: t.cfg.Sync}
+	source := &tasks{reader: reader, coordinator: t.cfg.Coordinator, identity: t.cfg.Identity, rank: t.cfg.Rank, patience: t.cfg.RoundDeadline, shared: t.cfg.Sync}
 	if err := openTasks(ctx, source); err != nil {
 		return err
 	}
@@ -134,7 +137,7 @@ func (t *Trainer) trainData(ctx context.Context) error {
 	_, err = t.local.TrainFrom(ctx, t.cfg.Program, begin, executor.TrainOptions{Fetch: t.cfg.Spec.Fetch}, func(r executor.StepResult) error {
 		b := begin.batch
 		return t.reporter.report(&rpc.TrainerStep{Id: t.id(b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
-			Fetched: encode(t.cfg.Spec.Fetch, r.Fetched), Records: t.comm.round.records})
+			Fetched: encode(t.cfg.Spec.Fetch, r.Fetched), Records: t.comm.records})
 	})
 	return err
 }
@@ -161,10 +164,10 @@ func (t *Trainer) finish(ctx context.Context) error {
 		return t.comm.Complete(ctx)
 	}
 	var granted bool
-	err := wire.Retry(ctx, func(attempt uint32) error {
-		r, err := t.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: t.id(0, attempt)})
+	err := wire.RetryWithin(ctx, t.cfg.RoundDeadline, func(attempt uint32) error {
+		r, err := t.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: t.id(0, attempt)}, grpc.WaitForReady(false))
 		granted = r.GetGranted()
-		return err
+		return wire.FromStatus("coordinator", err)
 	})
 	if err == nil && granted {
 		t.comm.Want(saved)

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,10 +24,11 @@ func Config(trainers int) pserver.Config {
 // A Server is a parameter server that runs.
 type Server struct {
 	*pserver.Server
-	Client rpc.ParameterServerClient
-	stop   context.CancelFunc
-	err    error
-	done   chan struct{}
+	Client  rpc.ParameterServerClient
+	Address string
+	stop    context.CancelFunc
+	err     error
+	done    chan struct{}
 }
 
 // Start serves p over loopback until the test ends.
@@ -41,7 +43,8 @@ func New(t testing.TB, cfg pserver.Config) *Server {
 	s := &Server{Server: pserver.New(cfg)}
 	service := wire.NewServer()
 	rpc.RegisterParameterServerServer(service, s.Server)
-	s.Client = rpc.NewParameterServerClient(Serve(t, service))
+	conn := Serve(t, service)
+	s.Client, s.Address = rpc.NewParameterServerClient(conn), strings.TrimPrefix(conn.Target(), "passthrough:///")
 	t.Cleanup(s.Stop)
 	return s
 }
