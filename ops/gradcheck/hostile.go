@@ -215,6 +215,7 @@ func (m mutator) values(meta ops.Meta) *tensor.Tensor {
 		}
 	}
 	if meta.Kind != program.SelectedRows {
+		t.SetLoD(m.lod(meta))
 		return t
 	}
 	rows := make([]int64, meta.Rows) // legal ones, as the only ops that make them see to

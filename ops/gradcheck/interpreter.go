@@ -28,7 +28,11 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 		if !ok {
 			return ops.Meta{}, false
 		}
-		return ops.MetaOfValue(t), true
+		meta := ops.MetaOfValue(t)
+		if meta.LoDLevel > 0 {
+			meta.LoDOf = name
+		}
+		return meta, true
 	})
 }
 
@@ -61,6 +65,7 @@ func (m *Interpreter) bind(op *program.Op) (ops.Kernel, []ops.Loop, error) {
 					return nil, nil, err
 				}
 			}
+			m.Vars[name].SetLoD(m.lodOf(meta))
 			out[slot] = append(out[slot], m.Vars[name])
 		}
 	}

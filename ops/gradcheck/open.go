@@ -33,7 +33,7 @@ func openExtents(t *trace, op *program.Op) error {
 					dims[axis] = program.Unknown
 				}
 			}
-			meta.Dims = dims
+			meta.Dims, meta.Sequences = dims, nil
 			if meta.Kind == program.SelectedRows {
 				meta.Rows = program.Unknown
 			}

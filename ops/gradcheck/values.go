@@ -78,6 +78,7 @@ func convert(t *tensor.Tensor, float tensor.DType) *tensor.Tensor {
 	for i, v := range t.Float64s() {
 		c.Float32s()[i] = float32(v)
 	}
+	c.SetLoD(t.LoD())
 	return withRows(c, t)
 }
 
