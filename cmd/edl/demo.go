@@ -111,7 +111,7 @@ func (d *demo) command(ctx context.Context, args ...string) (*runResult, error) 
 	fmt.Fprintf(d.console.out, "\n%s\n", strings.Join(words, " "))
 	var result *runResult
 	root := newRoot(&console{in: strings.NewReader(""), out: d.console.out, err: d.console.err,
-		env: func(string) (string, bool) { return "", false }, ran: func(r *runResult) { result = r }})
+		env: func(string) (string, bool) { return "", false }, binary: d.console.binary, ran: func(r *runResult) { result = r }})
 	root.SetArgs(args)
 	return result, root.ExecuteContext(ctx)
 }

@@ -50,7 +50,7 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	if len(f.etcd) == 0 && (f.node != "" || f.spread) {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "no cluster for --node or --spread", Want: "--etcd ENDPOINTS"}
 	}
-	launcher, err := childProcesses()
+	launcher, err := childProcesses("")
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,13 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	return context.Cause(ctx)
 }
 
-// childProcesses starts roles as processes of this binary.
-func childProcesses() (launch.Launcher, error) {
-	binary, err := os.Executable()
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs.
+func childProcesses(binary string) (launch.Launcher, error) {
+	if binary == "" {
+		var err error
+		if binary, err = os.Executable(); err != nil {
+			return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+		}
 	}
 	return launch.Processes{Binary: binary, Args: []string{"role"}}, nil
 }

@@ -26,6 +26,7 @@ type console struct {
 	err io.Writer // diagnostics
 	env func(name string) (value string, ok bool)
 
+	binary string           // of edl for child processes; empty: the one that runs
 	ran    func(*runResult) // told of every run to the end; may be nil
 	parsed bool             // the arguments were understood: an error from now on is not about usage
 }

@@ -18,13 +18,14 @@ var everything = dataset.Part{}
 type place struct {
 	remote  bool
 	address string // of a listener; empty: an embedded cluster of processes on this machine
+	binary  string // of these processes; empty: this one
 }
 
 // openExecutor returns what runs p as spec describes it, with the parameters that spec names. It is the one place where a run
 // becomes local or remote.
 func openExecutor(where place, spec *job.JobSpec, p *program.Program) (executor.Executor, error) {
 	if where.remote {
-		return openRemote(where.address, spec)
+		return openRemote(where, spec)
 	}
 	local := executor.New(localOptions(spec)...)
 	if spec.Params == "" {
@@ -44,13 +45,13 @@ func localOptions(spec *job.JobSpec) []executor.Option {
 	return options
 }
 
-// openRemote starts an embedded cluster whose roles are processes of this binary, or connects to a listener.
-func openRemote(address string, spec *job.JobSpec) (executor.Executor, error) {
-	launcher, err := childProcesses()
+// openRemote starts an embedded cluster whose roles are processes, or connects to a listener.
+func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
+	launcher, err := childProcesses(where.binary)
 	if err != nil {
 		return nil, err
 	}
-	return remote.NewExecutor(address, spec, remote.WithLauncher(launcher))
+	return remote.NewExecutor(where.address, spec, remote.WithLauncher(launcher))
 }
 
 // closeExecutor ends an executor at the end of a command, whose error it may become.

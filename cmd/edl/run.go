@@ -53,7 +53,7 @@ the fetched variables depend on is computed, as it is after training.`,
 const onThisMachine = "processes"
 
 func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
-	f.where.remote = f.where.address != ""
+	f.where.remote, f.where.binary = f.where.address != "", c.binary
 	if f.where.address == onThisMachine {
 		f.where.address = ""
 	}

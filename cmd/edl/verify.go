@@ -66,7 +66,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 			return err
 		}
 	}
-	differences, summary, err := trainTwice(cmd.Context(), spec, p, run, dir)
+	differences, summary, err := trainTwice(cmd.Context(), place{remote: true, binary: c.binary}, spec, p, run, dir)
 	if err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 }
 
 // trainTwice trains p by the reference and by a cluster, and compares what both saved.
-func trainTwice(ctx context.Context, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, dir string) ([]difference, executor.Summary, error) {
+func trainTwice(ctx context.Context, cluster place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, dir string) ([]difference, executor.Summary, error) {
 	expected, actual := filepath.Join(dir, "reference"), filepath.Join(dir, "cluster")
 	run.Save = expected
 	if _, err := trainReference(ctx, spec, p, run); err != nil {
 		return nil, executor.Summary{}, err
 	}
 	run.Save = actual
-	summary, err := runTrain(ctx, place{remote: true}, spec, p, run, nil)
+	summary, err := runTrain(ctx, cluster, spec, p, run, nil)
 	if err != nil {
 		return nil, summary, err
 	}
