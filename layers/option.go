@@ -30,6 +30,7 @@ type settings struct {
 
 	flatten   int // FC
 	padID     int64
+	sparse    bool
 	epsilon   float64
 	momentum  float64 // of moving statistics
 	beginNorm int

@@ -47,6 +47,9 @@ func (v Variable) DType() tensor.DType {
 	return v.v.DType
 }
 
+// IsSparse reports whether the variable holds some rows of a table, as the gradient of a table with Sparse does.
+func (v Variable) IsSparse() bool { return v.v != nil && v.v.Kind == program.SelectedRows }
+
 // StopGradient keeps gradients from flowing through the variable, and returns it. A parameter that stops its gradient is not trained.
 func (v Variable) StopGradient() Variable {
 	if v.v != nil {

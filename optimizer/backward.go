@@ -118,14 +118,10 @@ func (b *backward) any(names []string, in map[string]bool) bool {
 	return false
 }
 
-// append declares the gradients with the types of their forward variables and appends the steps to the program.
+// append declares the gradients, with the types of their forward variables unless they are sparse, and appends the steps to the program.
 func (b *backward) append() bool {
 	for i, op := range b.steps {
-		for _, name := range op.OutputNames() {
-			if forward, ok := forwardName(name); ok {
-				b.declare(name, forward)
-			}
-		}
+		b.declareOutputs(op)
 		role := program.RoleBackward
 		if i == 0 {
 			role |= program.RoleLoss
@@ -139,6 +135,25 @@ func (b *backward) append() bool {
 	last := b.path[len(b.path)-1]
 	last.SetRole(last.Role() | program.RoleLoss)
 	return true
+}
+
+// declareOutputs declares the gradients that op writes, but for sparse ones, whose kind follows from the op.
+func (b *backward) declareOutputs(op *program.Op) {
+	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
+		v, ok := b.block.Var(name)
+		if !ok {
+			return ops.Meta{}, false
+		}
+		return ops.MetaOf(v), true
+	})
+	for _, slot := range slots(op.Outputs) {
+		for i, name := range op.Outputs[slot] {
+			forward, ok := forwardName(name)
+			if sparse := err == nil && shapes.Outs(slot)[i].Kind == program.SelectedRows; ok && !sparse {
+				b.declare(name, forward)
+			}
+		}
+	}
 }
 
 func (b *backward) declare(name, forward string) {

@@ -96,6 +96,11 @@ func (o *Optimizer) regularize(p Pair) Pair {
 	if penalty == nil {
 		penalty = o.penalty
 	}
+	if penalty != nil && p.Grad.IsSparse() {
+		p.Param.Model().Report(&fault.Fault{Kind: fault.Unsupported, Variable: p.Param.Name(), Got: "a penalty on a parameter with a sparse gradient",
+			Want: "a dense gradient", Hint: "give the penalty to the other parameters alone, or look the table up without layers.Sparse", Site: site()})
+		return p
+	}
 	if penalty != nil {
 		p.Build(func() { p.Grad = layers.Sums([]layers.Variable{p.Grad, penalty(p.Param)}) })
 	}

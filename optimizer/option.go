@@ -18,6 +18,7 @@ type settings struct {
 	momentum float64
 	nesterov bool
 	centered bool
+	lazy     bool
 	l1, l2   float64
 	power    float64
 }
@@ -64,6 +65,10 @@ func WithMomentum(momentum float64) Option {
 
 // Nesterov looks ahead along the velocity.
 func Nesterov() Option { return Option{"Nesterov", func(s *settings) { s.nesterov = true }} }
+
+// Lazy leaves those rows of a table alone, moments too, that a batch does not look up. It concerns tables that are looked up with
+// layers.Sparse, whose rows otherwise go on moving along their moments.
+func Lazy() Option { return Option{"Lazy", func(s *settings) { s.lazy = true }} }
 
 // Centered divides by the variance of the gradients in place of their mean square.
 func Centered() Option { return Option{"Centered", func(s *settings) { s.centered = true }} }

@@ -45,15 +45,19 @@ func DecayedAdagrad[R Rate](rate R, opts ...Option) *Optimizer {
 // Adam scales each step by estimates of the first two moments of the gradient: m₁ = β₁m₁ + (1-β₁)g; m₂ = β₂m₂ + (1-β₂)g²;
 // p -= rate √(1-β₂ᵗ)/(1-β₁ᵗ) m₁/(√m₂ + ε). ε is 1e-8. (Kingma and Ba 2014.)
 //
-// Options: Betas, Epsilon and those of every optimizer.
+// Options: Betas, Epsilon, Lazy and those of every optimizer.
 func Adam[R Rate](rate R, opts ...Option) *Optimizer {
-	return build(rate, "Adam", opts, []string{"Betas", "Epsilon"}, func(s settings) Rule {
+	return build(rate, "Adam", opts, []string{"Betas", "Epsilon", "Lazy"}, func(s settings) Rule {
 		return func(u *Update) {
 			moment1, moment2 := u.State("moment1", 0), u.State("moment2", 0)
 			power1, next1 := u.power("beta1_pow_acc", s.beta1)
 			power2, next2 := u.power("beta2_pow_acc", s.beta2)
 			power1.in, power2.in = "Beta1Pow", "Beta2Pow"
-			u.step("adam", layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-8)},
+			attrs := layers.Attrs{"beta1": s.beta1, "beta2": s.beta2, "epsilon": s.epsilonOr(1e-8)}
+			if s.lazy {
+				attrs["lazy_mode"] = true
+			}
+			u.step("adam", attrs,
 				state{"Moment1", "Moment1Out", moment1}, state{"Moment2", "Moment2Out", moment2}, power1, power2)
 			next1()
 			next2()

@@ -48,8 +48,12 @@ func checkKinds(s *state) error {
 		}
 		for _, names := range [][]string{n.reads, n.writes} {
 			for _, name := range names {
-				if v := s.variable(name); v.Kind != program.LoDTensor {
-					return unsupported(n, name, ops.MetaOf(v).String(), "a dense tensor in an update", "")
+				v, hint := s.variable(name), ""
+				if v.Kind == program.SelectedRows {
+					hint = "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"
+				}
+				if v.Kind != program.LoDTensor {
+					return unsupported(n, name, ops.MetaOf(v).String(), "a dense tensor in an update", hint)
 				}
 			}
 		}
