@@ -15,7 +15,7 @@ const batches = 16
 type builder struct {
 	*layers.Model
 	random *rand.Rand
-	feeds  []executor.Feed
+	feeds  []executor.Feed // as many as there are batches
 	flops  int64
 	err    error // the first mistake in arguments
 }
@@ -34,19 +34,22 @@ func (b *builder) choices(name string, n, batch int64, dims ...int64) layers.Var
 
 func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, draw func() T) {
 	dims = append([]int64{batch}, dims...)
-	for len(b.feeds) < batches {
-		b.feeds = append(b.feeds, executor.Feed{})
+	if b.feeds == nil {
+		b.feeds = make([]executor.Feed, batches)
 	}
-	for _, f := range b.feeds {
+	for i := range b.feeds {
+		if b.feeds[i] == nil {
+			b.feeds[i] = executor.Feed{}
+		}
 		data := make([]T, elements(dims))
-		for i := range data {
-			data[i] = draw()
+		for j := range data {
+			data[j] = draw()
 		}
 		t, err := tensor.FromSlice(data, dims...)
 		if err != nil && b.err == nil {
 			b.err = err
 		}
-		f[name] = t
+		b.feeds[i][name] = t
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
 )
 
@@ -12,8 +13,8 @@ func sgemm(b *builder, arguments string) layers.Variable {
 		return layers.Variable{}
 	}
 	m, k, n := sides[0], sides[1], sides[2]
+	b.feeds = make([]executor.Feed, 1)
 	left, right := b.numbers("left", m, k), b.numbers("right", k, n)
-	b.feeds = b.feeds[:1]
 	b.flops = 2 * m * k * n
 	return layers.MatMul(left, right, layers.Name("product"))
 }

@@ -1,10 +1,11 @@
 // Peers measures EDL beside PyTorch, gorgonia and OpenBLAS on this machine and prints the result as Markdown.
 //
-//	peers [-rounds N] [-seconds S] [-threads 1,2] [-run REGEXP]          every workload
+//	peers [-rounds N] [-seconds S] [-threads 1,2] [-run REGEXP] [-best]  every workload
 //	peers -growth [-plot FILE.svg] ...                                   how the cost of a step grows
 //
 // Each measurement is a process of its own, and the contenders take turns, so that all see the same weather. A measurement during which other
-// processes used the machine is taken again, -retries times at most. PyTorch comes from Debian: apt-get install python3-torch
+// processes used the machine is taken again, -retries times at most. On a machine that never becomes quiet, -best compares the fastest windows
+// of 20 ms instead of the median ones. PyTorch comes from Debian: apt-get install python3-torch
 // libopenblas0-openmp.
 package main
 
@@ -30,6 +31,7 @@ type settings struct {
 	calm    float64
 	threads []int
 	run     *regexp.Regexp
+	best    bool
 	growth  bool
 	plot    string
 }
@@ -57,6 +59,7 @@ func parse(arguments []string) (settings, error) {
 	flags.Float64Var(&s.calm, "calm", 0.1, "cores that other processes may use before a measurement counts as disturbed")
 	flags.StringVar(&threads, "threads", "1,2", "numbers of threads")
 	flags.StringVar(&run, "run", "", "only workloads that match this regular expression")
+	flags.BoolVar(&s.best, "best", false, "compare the fastest window of each measurement, not the median one")
 	flags.BoolVar(&s.growth, "growth", false, "measure step time against batch, layers and parameters")
 	flags.StringVar(&s.plot, "plot", "", "with -growth, draw the result into this SVG file")
 	if err := flags.Parse(arguments); err != nil {
@@ -90,6 +93,8 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	limits := newMachine()
+	limits.measure(s.threads)
 	sections := tables
 	if s.growth {
 		sections = growth
@@ -98,12 +103,12 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	machine := measureMachine(s.threads)
-	if err := report(out, s, machine, sections, measured); err != nil {
+	limits.measure(s.threads)
+	if err := report(out, s, limits, sections, measured); err != nil {
 		return err
 	}
 	if s.growth && s.plot != "" {
-		return plotGrowth(s, machine, measured)
+		return plotGrowth(s, limits, measured)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/edl-go/edl/bench"
@@ -77,7 +76,7 @@ func (part section) plot(s settings, m machine, measured map[key][]sample) (*plo
 		for i, name := range part.contenders {
 			var points plotter.XYs
 			for _, r := range part.rows {
-				f := figuresOf(measured[key{name, r.workload, threads}])
+				f := s.figures(measured[key{name, r.workload, threads}])
 				if f.n == 0 {
 					continue
 				}
@@ -90,12 +89,12 @@ func (part section) plot(s settings, m machine, measured map[key][]sample) (*plo
 					least = append(least, plotter.XY{X: r.x, Y: t})
 				}
 			}
-			if err := add(fmt.Sprintf("%s, %d threads", name, threads), points, i > 0); err != nil {
+			if err := add(name+", "+threadsText(threads), points, i > 0); err != nil {
 				return nil, err
 			}
 		}
 		if threads == s.threads[0] {
-			if err := add(fmt.Sprintf("limit, %d threads", threads), least, true); err != nil {
+			if err := add("limit, "+threadsText(threads), least, true); err != nil {
 				return nil, err
 			}
 		}

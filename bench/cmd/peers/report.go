@@ -14,9 +14,9 @@ import (
 // report writes a table for every section of which something was measured.
 func report(out io.Writer, s settings, m machine, sections []section, measured map[key][]sample) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, %s. %d rounds of %g s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds)
+	fmt.Fprintf(&b, "%s, %d cores, %s. %d x %g s each, %s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds, s.statistic())
 	for _, n := range s.threads {
-		fmt.Fprintf(&b, "Limits at %d threads: %.0f GFLOP/s (float32 %s multiply-adds), %.1f GB/s read from memory.\n", n, m.peak[n]*1e-9, m.instructions, m.bandwidth[n]*1e-9)
+		fmt.Fprintf(&b, "Limits with %s: %.0f GFLOP/s (float32 %s multiply-adds), %.1f GB/s read from memory.\n", threadsText(n), m.peak[n]*1e-9, m.instructions, m.bandwidth[n]*1e-9)
 	}
 	var others []float64
 	for _, samples := range measured {
@@ -46,14 +46,14 @@ func (part section) write(b *strings.Builder, s settings, m machine, measured ma
 			return err
 		}
 		for _, threads := range s.threads {
-			ours := figuresOf(measured[key{edl, r.workload, threads}])
+			ours := s.figures(measured[key{edl, r.workload, threads}])
 			if ours.n == 0 {
 				continue
 			}
 			cells := []string{r.label, fmt.Sprint(threads), part.figure(ours, w.Flops)}
 			memory := fmt.Sprintf("%.0f MB", ours.memory)
 			for i, name := range part.contenders[1:] {
-				theirs := figuresOf(measured[key{name, r.workload, threads}])
+				theirs := s.figures(measured[key{name, r.workload, threads}])
 				if theirs.n == 0 {
 					cells = append(cells, "", "")
 					continue
@@ -86,9 +86,24 @@ func (part section) write(b *strings.Builder, s settings, m machine, measured ma
 func (part section) figure(f figures, flops int64) string {
 	if part.rate {
 		rate := func(microseconds float64) float64 { return float64(flops) / microseconds * 1e-3 }
-		return fmt.Sprintf("%.1f GFLOP/s (%.1f-%.1f)", rate(f.median), rate(f.highest), rate(f.lowest))
+		return fmt.Sprintf("%.1f GFLOP/s (%.1f to %.1f)", rate(f.median), rate(f.highest), rate(f.lowest))
 	}
-	return fmt.Sprintf("%s (%s-%s)", duration(f.median), duration(f.lowest), duration(f.highest))
+	return fmt.Sprintf("%s (%s to %s)", duration(f.median), duration(f.lowest), duration(f.highest))
+}
+
+// statistic says what the figures are.
+func (s settings) statistic() string {
+	if s.best {
+		return "medians (lowest to highest) of the fastest windows"
+	}
+	return "medians (lowest to highest) of the median windows"
+}
+
+func threadsText(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
 }
 
 // duration writes microseconds with three digits.
@@ -111,13 +126,17 @@ type figures struct {
 	memory                  float64
 }
 
-func figuresOf(samples []sample) figures {
+func (s settings) figures(samples []sample) figures {
 	if len(samples) == 0 {
 		return figures{}
 	}
 	var times, memory []float64
 	for _, one := range samples {
-		times = append(times, one.Median)
+		if s.best {
+			times = append(times, one.Fastest)
+		} else {
+			times = append(times, one.Median)
+		}
 		memory = append(memory, float64(one.PeakMemory)/1e6)
 	}
 	slices.Sort(times)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"slices"
@@ -78,39 +79,43 @@ type key struct {
 	threads             int
 }
 
-// measureAll takes s.rounds samples of all rows that s.run matches. In every round each row is measured by all contenders, one after the
-// other, in an order that turns around from round to round. A contender that does not know a workload has no samples of it.
+// measureAll takes s.rounds samples of all rows that s.run matches. A contender that does not know a workload has no samples of it.
 func measureAll(ctx context.Context, s settings, sections []section, all map[string]contender) (map[key][]sample, error) {
 	samples := map[key][]sample{}
 	for round := range s.rounds {
+		for k := range turns(s, sections, round) {
+			one, err := calm(ctx, s, func(ctx context.Context) *exec.Cmd { return all[k.contender](ctx, k.workload, k.threads, s.seconds) })
+			if err != nil {
+				return nil, err
+			}
+			samples[k] = append(samples[k], one)
+			fmt.Fprintf(os.Stderr, "round %d, %-8s %s, %s: %s, others used %.2f cores\n",
+				round+1, k.contender, k.workload, threadsText(k.threads), duration(one.Median), one.others)
+		}
+	}
+	return samples, nil
+}
+
+// turns returns who measures what in a round, in order. Each row is measured by all contenders one after the other; who comes first changes
+// from round to round.
+func turns(s settings, sections []section, round int) iter.Seq[key] {
+	return func(yield func(key) bool) {
 		for _, part := range sections {
+			turn := slices.Clone(part.contenders)
+			if round%2 == 1 {
+				slices.Reverse(turn)
+			}
 			for _, r := range part.rows {
-				if !s.run.MatchString(r.workload) {
-					continue
-				}
 				for _, threads := range s.threads {
-					turn := slices.Clone(part.contenders)
-					if round%2 == 1 {
-						slices.Reverse(turn)
-					}
 					for _, name := range turn {
-						if !knows(name, r.workload) {
-							continue
+						if s.run.MatchString(r.workload) && knows(name, r.workload) && !yield(key{name, r.workload, threads}) {
+							return
 						}
-						one, err := calm(ctx, s, func(ctx context.Context) *exec.Cmd { return all[name](ctx, r.workload, threads, s.seconds) })
-						if err != nil {
-							return nil, err
-						}
-						k := key{name, r.workload, threads}
-						samples[k] = append(samples[k], one)
-						fmt.Fprintf(os.Stderr, "round %d, %-8s %s, %d threads: %s, others used %.2f cores\n",
-							round+1, name, r.workload, threads, duration(one.Median), one.others)
 					}
 				}
 			}
 		}
 	}
-	return samples, nil
 }
 
 // knows reports whether a contender has a workload.
