@@ -5,9 +5,13 @@ import "github.com/edl-go/edl/tensor"
 // Adagrad computes moment += grad^2; param -= lr*grad/(sqrt(moment)+epsilon).
 func Adagrad[T tensor.Float](param, moment, grad []T, lr, epsilon T) {
 	moment, grad = moment[:len(param)], grad[:len(param)]
+	if v := vectorsFor[T](len(param)); v != nil {
+		v.Adagrad(singles(param), singles(moment), singles(grad), float32(lr), float32(epsilon))
+		return
+	}
 	for i := range param {
 		g := grad[i]
-		m := moment[i] + g*g
+		m := moment[i] + T(g*g)
 		moment[i] = m
 		param[i] -= lr * g / (sqrt(m) + epsilon)
 	}

@@ -7,13 +7,19 @@ import "github.com/edl-go/edl/tensor"
 // beta2 to the number of this step, counted from 1; the caller multiplies them afterwards.
 func Adam[T tensor.Float](param, moment1, moment2, grad []T, lr, beta1, beta2, beta1Pow, beta2Pow, epsilon T) {
 	rate := lr * sqrt(1-beta2Pow) / (1 - beta1Pow)
+	rest1, rest2 := 1-beta1, 1-beta2
 	moment1, moment2, grad = moment1[:len(param)], moment2[:len(param)], grad[:len(param)]
+	if v := vectorsFor[T](len(param)); v != nil {
+		v.Adam(singles(param), singles(moment1), singles(moment2), singles(grad),
+			float32(rate), float32(beta1), float32(rest1), float32(beta2), float32(rest2), float32(epsilon))
+		return
+	}
 	for i := range param {
 		g := grad[i]
-		m1 := beta1*moment1[i] + (1-beta1)*g
-		m2 := beta2*moment2[i] + (1-beta2)*g*g
+		m1 := T(beta1*moment1[i]) + T(rest1*g)
+		m2 := T(beta2*moment2[i]) + T(rest2*g*g)
 		moment1[i], moment2[i] = m1, m2
-		param[i] -= rate * (m1 / (sqrt(m2) + epsilon))
+		param[i] -= T(rate * (m1 / (sqrt(m2) + epsilon)))
 	}
 }
 

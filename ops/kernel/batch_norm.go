@@ -49,8 +49,12 @@ func normaliseChannel[T tensor.Float](out, x []T, ch, n, c, hw int, mean, invers
 	for i := range n {
 		from := x[(i*c+ch)*hw:][:hw]
 		to := out[(i*c+ch)*hw:][:hw]
+		if v := vectorsFor[T](hw); v != nil {
+			v.Normalise(singles(to), singles(from), float32(center), float32(factor), float32(bias))
+			continue
+		}
 		for j := range to {
-			to[j] = (from[j]-center)*factor + bias
+			to[j] = T((from[j]-center)*factor) + bias
 		}
 	}
 }

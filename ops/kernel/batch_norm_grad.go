@@ -63,11 +63,15 @@ func channelGradients[T tensor.Float](dscale, dbias, x, dout []T, ch, n, c, hw i
 	return gradBias, gradScale
 }
 
-// sumCentredProduct adds g[i]*(x[i]-center) in float64 in ascending order.
-func sumCentredProduct[T tensor.Float](g, x []T, center float64) (total float64) {
+// sumCentredProduct adds g[i]*(x[i]-center) in four interleaved lanes of float64.
+func sumCentredProduct[T tensor.Float](g, x []T, center float64) float64 {
 	x = x[:len(g)]
-	for i := range g {
-		total += float64(g[i]) * (float64(x[i]) - center)
+	if v := vectorsFor[T](len(g)); v != nil {
+		return v.SumCentredProduct(singles(g), singles(x), center)
 	}
-	return total
+	var lanes [4]float64
+	for i := range g {
+		lanes[i%4] += float64(float64(g[i]) * (float64(x[i]) - center))
+	}
+	return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 }

@@ -46,8 +46,11 @@ func Pow[T tensor.Float](out, x, y []T, pre, n, post int) {
 	broadcast(out, x, y, pre, n, post, powVectors[T], powScalar[T])
 }
 
-// broadcast runs vectors over rows of n when post is 1, else scalar over runs of post.
+// broadcast runs vectors over rows of n when post is 1, else scalar over runs of post. One number for all is one run.
 func broadcast[T Number](out, x, y []T, pre, n, post int, vectors func(out, x, y []T), scalar func(out, x []T, y T)) {
+	if n == 1 {
+		pre, post = 1, pre*post
+	}
 	for p := range pre {
 		if post == 1 {
 			vectors(out[p*n:][:n], x[p*n:][:n], y[:n])

@@ -88,6 +88,12 @@ func chooseGrad[T tensor.Float](dx, dy, x, y, dout []T, pre, n, post int, chosen
 // sumOverBroadcast computes dy[i] = sum over p and q of g[p,i,q].
 func sumOverBroadcast[T tensor.Float](dy, g []T, pre, n, post int) {
 	clear(dy[:n])
+	if n == 1 && post == 1 {
+		for _, v := range g[:pre] {
+			dy[0] += v
+		}
+		return
+	}
 	for p := range pre {
 		if post == 1 {
 			Accumulate(dy[:n], g[p*n:][:n])
@@ -105,10 +111,7 @@ func sumProductOverBroadcast[T tensor.Float](dy, g, x []T, pre, n, post int) {
 	clear(dy)
 	for p := range pre {
 		if post == 1 {
-			a, b := g[p*n:][:n], x[p*n:][:n]
-			for i := range dy {
-				dy[i] += a[i] * b[i]
-			}
+			mulAdd(dy, g[p*n:][:n], x[p*n:][:n])
 			continue
 		}
 		for i := range n {

@@ -1,10 +1,16 @@
 package kernel
 
+import "github.com/edl-go/edl/tensor"
+
 // The inner loops of the elementwise functions: a vector with a vector, and a vector with one number. x and y are at least
 // as long as out.
 
 func addVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Add(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] + y[i]
 	}
@@ -12,6 +18,10 @@ func addVectors[T Number](out, x, y []T) {
 
 func addScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.AddScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] + y
 	}
@@ -19,6 +29,10 @@ func addScalar[T Number](out, x []T, y T) {
 
 func subVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Sub(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] - y[i]
 	}
@@ -26,6 +40,10 @@ func subVectors[T Number](out, x, y []T) {
 
 func subScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.SubScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] - y
 	}
@@ -33,6 +51,10 @@ func subScalar[T Number](out, x []T, y T) {
 
 func mulVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Mul(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] * y[i]
 	}
@@ -40,6 +62,10 @@ func mulVectors[T Number](out, x, y []T) {
 
 func mulScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.MulScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = x[i] * y
 	}
@@ -47,6 +73,10 @@ func mulScalar[T Number](out, x []T, y T) {
 
 func divVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Div(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = quotient(x[i], y[i])
 	}
@@ -54,6 +84,10 @@ func divVectors[T Number](out, x, y []T) {
 
 func divScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.DivScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = quotient(x[i], y)
 	}
@@ -61,6 +95,10 @@ func divScalar[T Number](out, x []T, y T) {
 
 func maxVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Max(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = max(x[i], y[i])
 	}
@@ -68,6 +106,10 @@ func maxVectors[T Number](out, x, y []T) {
 
 func maxScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.MaxScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = max(x[i], y)
 	}
@@ -75,6 +117,10 @@ func maxScalar[T Number](out, x []T, y T) {
 
 func minVectors[T Number](out, x, y []T) {
 	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Min(singles(out), singles(x), singles(y))
+		return
+	}
 	for i := range out {
 		out[i] = min(x[i], y[i])
 	}
@@ -82,6 +128,10 @@ func minVectors[T Number](out, x, y []T) {
 
 func minScalar[T Number](out, x []T, y T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.MinScalar(singles(out), singles(x), float32(y))
+		return
+	}
 	for i := range out {
 		out[i] = min(x[i], y)
 	}
@@ -95,4 +145,16 @@ func quotient[T Number](x, y T) T {
 		return 0
 	}
 	return x / y
+}
+
+// mulAdd computes out += x*y, not fused.
+func mulAdd[T tensor.Float](out, x, y []T) {
+	x, y = x[:len(out)], y[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.MulAdd(singles(out), singles(x), singles(y))
+		return
+	}
+	for i := range out {
+		out[i] += T(x[i] * y[i])
+	}
 }

@@ -57,7 +57,8 @@ func sameBits[T tensor.Float](t reporter, got, want []T) {
 		t.Fatalf("%d elements, want %d", len(got), len(want))
 	}
 	for i := range got {
-		if math.Float64bits(float64(got[i])) != math.Float64bits(float64(want[i])) {
+		g, w := float64(got[i]), float64(want[i])
+		if math.Float64bits(g) != math.Float64bits(w) && !(math.IsNaN(g) && math.IsNaN(w)) {
 			t.Fatalf("element %d is %v, want %v", i, got[i], want[i])
 		}
 	}

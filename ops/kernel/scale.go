@@ -6,9 +6,17 @@ import "github.com/edl-go/edl/tensor"
 // Scale of dout with bias 0. The slices are of one length; out may be x.
 func Scale[T Number](out, x []T, scale, bias T, biasAfterScale bool) {
 	x = x[:len(out)]
-	if biasAfterScale {
+	v := vectorsFor[T](len(out))
+	switch {
+	case v != nil && biasAfterScale:
+		v.ScaleBias(singles(out), singles(x), float32(scale), float32(bias))
+		return
+	case v != nil:
+		v.BiasScale(singles(out), singles(x), float32(scale), float32(bias))
+		return
+	case biasAfterScale:
 		for i := range out {
-			out[i] = scale*x[i] + bias
+			out[i] = T(scale*x[i]) + bias
 		}
 		return
 	}

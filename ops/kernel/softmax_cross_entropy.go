@@ -28,9 +28,7 @@ func SoftmaxCrossEntropyGrad[T tensor.Float](dlogits, softmax []T, labels []int6
 			continue
 		}
 		atLabel := (y[l] - 1) * g
-		for c := range to {
-			to[c] = y[c] * g
-		}
+		mulScalar(to, y, g)
 		to[l] = atLabel
 	}
 }

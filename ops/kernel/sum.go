@@ -4,6 +4,9 @@ import "github.com/edl-go/edl/tensor"
 
 // sum adds x in four interleaved lanes of float64.
 func sum[T tensor.Float](x []T) float64 {
+	if v := vectorsFor[T](len(x)); v != nil {
+		return v.Sum(singles(x), 0)
+	}
 	var s0, s1, s2, s3 float64
 	for len(x) >= 4 {
 		s0 += float64(x[0])
@@ -27,23 +30,26 @@ func sum[T tensor.Float](x []T) float64 {
 
 // sumProduct adds x[i]*y[i] in four interleaved lanes of float64. y is at least as long as x.
 func sumProduct[T tensor.Float](x, y []T) float64 {
+	if v := vectorsFor[T](len(x)); v != nil {
+		return v.SumProduct(singles(x), singles(y), 0)
+	}
 	var s0, s1, s2, s3 float64
 	for len(x) >= 4 && len(y) >= 4 {
-		s0 += float64(x[0]) * float64(y[0])
-		s1 += float64(x[1]) * float64(y[1])
-		s2 += float64(x[2]) * float64(y[2])
-		s3 += float64(x[3]) * float64(y[3])
+		s0 += float64(float64(x[0]) * float64(y[0]))
+		s1 += float64(float64(x[1]) * float64(y[1]))
+		s2 += float64(float64(x[2]) * float64(y[2]))
+		s3 += float64(float64(x[3]) * float64(y[3]))
 		x, y = x[4:], y[4:]
 	}
 	switch y = y[:len(x)]; len(x) {
 	case 3:
-		s2 += float64(x[2]) * float64(y[2])
+		s2 += float64(float64(x[2]) * float64(y[2]))
 		fallthrough
 	case 2:
-		s1 += float64(x[1]) * float64(y[1])
+		s1 += float64(float64(x[1]) * float64(y[1]))
 		fallthrough
 	case 1:
-		s0 += float64(x[0]) * float64(y[0])
+		s0 += float64(float64(x[0]) * float64(y[0]))
 	}
 	return (s0 + s1) + (s2 + s3)
 }
@@ -63,17 +69,18 @@ func Sum[T Number](out []T, xs [][]T) {
 
 // Accumulate computes out[i] += x[i]. Both slices are of one length.
 func Accumulate[T Number](out, x []T) {
-	x = x[:len(out)]
-	for i := range out {
-		out[i] += x[i]
-	}
+	addVectors(out, out, x)
 }
 
 // Axpy computes out[i] += weight*x[i]: it adds a contribution with its weight to an average. Both slices are of one length.
 func Axpy[T tensor.Float](out, x []T, weight T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Axpy(singles(out), singles(x), float32(weight))
+		return
+	}
 	for i := range out {
-		out[i] += weight * x[i]
+		out[i] += T(weight * x[i])
 	}
 }
 
@@ -90,24 +97,27 @@ func MeanGrad[T tensor.Float](dx []T, dout T) {
 
 // sumSquaredDeviation adds (x[i]-center)^2 in four interleaved lanes of float64.
 func sumSquaredDeviation[T tensor.Float](x []T, center float64) float64 {
+	if v := vectorsFor[T](len(x)); v != nil {
+		return v.SumSquaredDeviation(singles(x), center)
+	}
 	var s0, s1, s2, s3 float64
 	for len(x) >= 4 {
 		d0, d1, d2, d3 := float64(x[0])-center, float64(x[1])-center, float64(x[2])-center, float64(x[3])-center
-		s0 += d0 * d0
-		s1 += d1 * d1
-		s2 += d2 * d2
-		s3 += d3 * d3
+		s0 += float64(d0 * d0)
+		s1 += float64(d1 * d1)
+		s2 += float64(d2 * d2)
+		s3 += float64(d3 * d3)
 		x = x[4:]
 	}
 	for i, v := range x {
 		d := float64(v) - center
 		switch i {
 		case 0:
-			s0 += d * d
+			s0 += float64(d * d)
 		case 1:
-			s1 += d * d
+			s1 += float64(d * d)
 		case 2:
-			s2 += d * d
+			s2 += float64(d * d)
 		}
 	}
 	return (s0 + s1) + (s2 + s3)

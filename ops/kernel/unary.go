@@ -7,11 +7,16 @@ import (
 )
 
 // The unary functions write f(x[i]) to out[i]. Both slices are of one length, and out may be x. The functions of
-// package math are evaluated in float64 and rounded to T; NaN gives NaN unless said.
+// package math are evaluated in float64 and rounded to T, but where vector instructions compute Sigmoid, Tanh and Exp of
+// float32, within 2 units in the last place. NaN gives NaN unless said.
 
 // Relu computes max(x, 0).
 func Relu[T tensor.Float](out, x []T) {
 	x = x[:len(out)]
+	if v := vectorsFor[T](len(out)); v != nil {
+		v.Relu(singles(out), singles(x))
+		return
+	}
 	for i := range out {
 		out[i] = max(x[i], 0)
 	}
@@ -21,6 +26,10 @@ func Relu[T tensor.Float](out, x []T) {
 // formula serves every x.
 func Sigmoid[T tensor.Float](out, x []T) {
 	x = x[:len(out)]
+	if v := vectorsOf[T](); v != nil {
+		v.Sigmoid(singles(out), singles(x))
+		return
+	}
 	for i := range out {
 		out[i] = T(1 / (1 + math.Exp(-float64(x[i]))))
 	}
@@ -29,6 +38,10 @@ func Sigmoid[T tensor.Float](out, x []T) {
 // Tanh computes the hyperbolic tangent.
 func Tanh[T tensor.Float](out, x []T) {
 	x = x[:len(out)]
+	if v := vectorsOf[T](); v != nil {
+		v.Tanh(singles(out), singles(x))
+		return
+	}
 	for i := range out {
 		out[i] = T(math.Tanh(float64(x[i])))
 	}
@@ -37,6 +50,10 @@ func Tanh[T tensor.Float](out, x []T) {
 // Exp computes e**x.
 func Exp[T tensor.Float](out, x []T) {
 	x = x[:len(out)]
+	if v := vectorsOf[T](); v != nil {
+		v.Exp(singles(out), singles(x), 0)
+		return
+	}
 	for i := range out {
 		out[i] = T(math.Exp(float64(x[i])))
 	}
@@ -63,10 +80,7 @@ func sqrt[T tensor.Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 // Square computes x*x.
 func Square[T tensor.Float](out, x []T) {
-	x = x[:len(out)]
-	for i := range out {
-		out[i] = x[i] * x[i]
-	}
+	mulVectors(out, x, x)
 }
 
 // Abs computes the absolute value.

@@ -13,6 +13,10 @@ import (
 // ReluGrad reads out: dx = dout where out > 0, else 0.
 func ReluGrad[T tensor.Float](dx, x, out, dout []T) {
 	out, dout = out[:len(dx)], dout[:len(dx)]
+	if v := vectorsFor[T](len(dx)); v != nil {
+		v.ReluGrad(singles(dx), singles(out), singles(dout))
+		return
+	}
 	for i := range dx {
 		g := dout[i]
 		if !(out[i] > 0) {
@@ -25,6 +29,10 @@ func ReluGrad[T tensor.Float](dx, x, out, dout []T) {
 // SigmoidGrad reads out: dx = dout*out*(1-out).
 func SigmoidGrad[T tensor.Float](dx, x, out, dout []T) {
 	out, dout = out[:len(dx)], dout[:len(dx)]
+	if v := vectorsFor[T](len(dx)); v != nil {
+		v.SigmoidGrad(singles(dx), singles(out), singles(dout))
+		return
+	}
 	for i := range dx {
 		dx[i] = dout[i] * out[i] * (1 - out[i])
 	}
@@ -33,17 +41,18 @@ func SigmoidGrad[T tensor.Float](dx, x, out, dout []T) {
 // TanhGrad reads out: dx = dout*(1-out*out).
 func TanhGrad[T tensor.Float](dx, x, out, dout []T) {
 	out, dout = out[:len(dx)], dout[:len(dx)]
+	if v := vectorsFor[T](len(dx)); v != nil {
+		v.TanhGrad(singles(dx), singles(out), singles(dout))
+		return
+	}
 	for i := range dx {
-		dx[i] = dout[i] * (1 - out[i]*out[i])
+		dx[i] = dout[i] * (1 - T(out[i]*out[i]))
 	}
 }
 
 // ExpGrad reads out: dx = dout*out.
 func ExpGrad[T tensor.Float](dx, x, out, dout []T) {
-	out, dout = out[:len(dx)], dout[:len(dx)]
-	for i := range dx {
-		dx[i] = dout[i] * out[i]
-	}
+	mulVectors(dx, dout, out)
 }
 
 // LogGrad reads x: dx = dout/x.

@@ -25,8 +25,8 @@ func (e element) fma(u *unit, x operand.Op, y, sum reg.Register) {
 	}
 }
 
-// mul emits to = x*y.
-func (e element) mul(u *unit, x operand.Op, y, to reg.Register) {
+// multiply emits to = x*y.
+func (e element) multiply(u *unit, x operand.Op, y, to reg.Register) {
 	if e.size == 4 {
 		u.VMULPS(x, y, to)
 	} else {

@@ -57,9 +57,6 @@ var (
 
 // gemm emits the tile functions of one instruction set for both element types.
 func gemm(u *unit, set instructionSet) {
-	if !set.opmasks {
-		laneMasks(u)
-	}
 	for _, e := range []element{float32s, float64s} {
 		for _, shape := range set.shapes {
 			tile{u, e, set, shape}.emit()
@@ -167,7 +164,7 @@ func (t tile) storeMasked(rows int, masked bool) {
 	for r := range rows {
 		for v := range t.shape.vectors {
 			t.read(tileC, v, old, masked)
-			t.mul(t.unit, old, beta, old)
+			t.multiply(t.unit, old, beta, old)
 			t.fma(t.unit, t.sum(r, v), alpha, old)
 			t.write(old, v, masked)
 		}
@@ -177,7 +174,7 @@ func (t tile) storeMasked(rows int, masked bool) {
 	t.Label(overwrite)
 	for r := range rows {
 		for v := range t.shape.vectors {
-			t.mul(t.unit, t.sum(r, v), alpha, t.sum(r, v))
+			t.multiply(t.unit, t.sum(r, v), alpha, t.sum(r, v))
 			t.write(t.sum(r, v), v, masked)
 		}
 		t.nextRow(r, rows)

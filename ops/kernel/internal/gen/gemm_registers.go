@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -48,9 +47,7 @@ func (t tile) loadMask() {
 		t.KMOVW(reg.EDX, reg.K1)
 		return
 	}
-	// A window over ones followed by zeros.
-	window := operand.NewDataAddr(operand.NewStaticSymbol("laneMask"), 0)
-	t.LEAQ(window, reg.RDX)
+	t.LEAQ(t.laneWindow(), reg.RDX)
 	if t.size == 8 {
 		t.ADDQ(reg.RCX, reg.RCX)
 	}
@@ -89,18 +86,5 @@ func (t tile) write(from reg.Register, v int, masked bool) {
 		t.VMASKMOVPS(from, t.mask(), to)
 	default:
 		t.VMASKMOVPD(from, t.mask(), to)
-	}
-}
-
-// laneMasks emits the window that loadMask slides over.
-func laneMasks(u *unit) {
-	u.StaticGlobal("laneMask")
-	u.DataAttributes(attr.RODATA | attr.NOPTR)
-	for i := range 16 {
-		value := uint32(0)
-		if i < 8 {
-			value = 0xffffffff
-		}
-		u.AddDatum(4*i, operand.U32(value))
 	}
 }

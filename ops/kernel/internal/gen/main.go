@@ -25,6 +25,11 @@ var units = []struct {
 	{"simd/gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
 	{"simd/gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
 	{"simd/transpose_amd64.s", transpose},
+	{"simd/elementwise_amd64.s", elementwise},
+	{"simd/activation_amd64.s", activation},
+	{"simd/optimizer_amd64.s", optimizer},
+	{"simd/reduction_amd64.s", reduction},
+	{"simd/half_amd64.s", half},
 	{"peak/peak_amd64.s", peak},
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -14,11 +15,12 @@ import (
 // A unit is one file of assembly under construction.
 type unit struct {
 	*build.Context
-	labels int
+	labels    int
+	constants map[string]operand.Mem
 }
 
 func newUnit() *unit {
-	u := &unit{Context: build.NewContext()}
+	u := &unit{Context: build.NewContext(), constants: map[string]operand.Mem{}}
 	u.ConstraintExpr("!purego")
 	return u
 }
@@ -40,7 +42,9 @@ func (u *unit) function(name, signature, doc string) {
 	u.Function(name)
 	u.Attributes(attr.NOSPLIT)
 	u.SignatureExpr(signature)
-	u.Doc(doc)
+	if doc != "" {
+		u.Doc(doc)
+	}
 }
 
 // label returns a name that is new within the unit.
@@ -59,4 +63,22 @@ func at(base reg.Register, offset int) operand.Mem { return operand.Mem{Base: ba
 func (u *unit) finish() {
 	u.VZEROUPPER()
 	u.RET()
+}
+
+// float addresses a vector of eight times value.
+func (u *unit) float(value float32) operand.Mem { return u.word(math.Float32bits(value)) }
+
+// word addresses a vector of eight times the 32 bits of value.
+func (u *unit) word(value uint32) operand.Mem {
+	name := fmt.Sprintf("word%08x", value)
+	if m, ok := u.constants[name]; ok {
+		return m
+	}
+	m := u.StaticGlobal(name)
+	u.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 8 {
+		u.AddDatum(4*i, operand.U32(value))
+	}
+	u.constants[name] = m
+	return m
 }

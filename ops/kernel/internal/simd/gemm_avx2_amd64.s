@@ -4,30 +4,12 @@
 
 #include "textflag.h"
 
-DATA laneMask<>+0(SB)/4, $0xffffffff
-DATA laneMask<>+4(SB)/4, $0xffffffff
-DATA laneMask<>+8(SB)/4, $0xffffffff
-DATA laneMask<>+12(SB)/4, $0xffffffff
-DATA laneMask<>+16(SB)/4, $0xffffffff
-DATA laneMask<>+20(SB)/4, $0xffffffff
-DATA laneMask<>+24(SB)/4, $0xffffffff
-DATA laneMask<>+28(SB)/4, $0xffffffff
-DATA laneMask<>+32(SB)/4, $0x00000000
-DATA laneMask<>+36(SB)/4, $0x00000000
-DATA laneMask<>+40(SB)/4, $0x00000000
-DATA laneMask<>+44(SB)/4, $0x00000000
-DATA laneMask<>+48(SB)/4, $0x00000000
-DATA laneMask<>+52(SB)/4, $0x00000000
-DATA laneMask<>+56(SB)/4, $0x00000000
-DATA laneMask<>+60(SB)/4, $0x00000000
-GLOBL laneMask<>(SB), RODATA|NOPTR, $64
-
 // func gemmTileWideAVX2Float32(args *byte)
 // Requires: AVX, FMA3
 TEXT ·gemmTileWideAVX2Float32(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    72(AX), CX
-	LEAQ    laneMask<>+0(SB), DX
+	LEAQ    laneWindow<>+0(SB), DX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
 	MOVQ    (AX), SI
@@ -937,12 +919,30 @@ overwrite29:
 	VZEROUPPER
 	RET
 
+DATA laneWindow<>+0(SB)/4, $0xffffffff
+DATA laneWindow<>+4(SB)/4, $0xffffffff
+DATA laneWindow<>+8(SB)/4, $0xffffffff
+DATA laneWindow<>+12(SB)/4, $0xffffffff
+DATA laneWindow<>+16(SB)/4, $0xffffffff
+DATA laneWindow<>+20(SB)/4, $0xffffffff
+DATA laneWindow<>+24(SB)/4, $0xffffffff
+DATA laneWindow<>+28(SB)/4, $0xffffffff
+DATA laneWindow<>+32(SB)/4, $0x00000000
+DATA laneWindow<>+36(SB)/4, $0x00000000
+DATA laneWindow<>+40(SB)/4, $0x00000000
+DATA laneWindow<>+44(SB)/4, $0x00000000
+DATA laneWindow<>+48(SB)/4, $0x00000000
+DATA laneWindow<>+52(SB)/4, $0x00000000
+DATA laneWindow<>+56(SB)/4, $0x00000000
+DATA laneWindow<>+60(SB)/4, $0x00000000
+GLOBL laneWindow<>(SB), RODATA|NOPTR, $64
+
 // func gemmTileNarrowAVX2Float32(args *byte)
 // Requires: AVX, FMA3
 TEXT ·gemmTileNarrowAVX2Float32(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    72(AX), CX
-	LEAQ    laneMask<>+0(SB), DX
+	LEAQ    laneWindow<>+0(SB), DX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
 	MOVQ    (AX), SI
@@ -1557,7 +1557,7 @@ overwrite58:
 TEXT ·gemmTileWideAVX2Float64(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    72(AX), CX
-	LEAQ    laneMask<>+0(SB), DX
+	LEAQ    laneWindow<>+0(SB), DX
 	ADDQ    CX, CX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
@@ -2473,7 +2473,7 @@ overwrite87:
 TEXT ·gemmTileNarrowAVX2Float64(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    72(AX), CX
-	LEAQ    laneMask<>+0(SB), DX
+	LEAQ    laneWindow<>+0(SB), DX
 	ADDQ    CX, CX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// reduction emits sums in float64 with element i in lane i mod 4, as package kernel's portable functions add, and maxima.
+func reduction(u *unit) {
+	u.sum("sum", "The sum of x.", 1, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual { return in[0] })
+	u.sum("sumProduct", "The sum of x*y.", 2, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual {
+		u.VMULPD(in[1], in[0], in[0])
+		return in[0]
+	})
+	u.sum("sumSquaredDeviation", "The sum of (x-center)*(x-center).", 1, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+		u.VSUBPD(center, in[0], in[0])
+		if exists != nil {
+			u.VANDPD(exists, in[0], in[0])
+		}
+		u.VMULPD(in[0], in[0], in[0])
+		return in[0]
+	})
+	u.sum("sumCentredProduct", "The sum of x*(y-center).", 2, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+		u.VSUBPD(center, in[1], in[1])
+		u.VMULPD(in[1], in[0], in[0])
+		if exists != nil { // an infinite center would make NaN of a missing element
+			u.VANDPD(exists, in[0], in[0])
+		}
+		return in[0]
+	})
+	u.largest()
+}
+
+// sum emits a function that adds the term of every element to one of four lanes. exists is nil where all elements of a vector exist.
+func (u *unit) sum(name, doc string, arrays int, term func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual) {
+	names := []string{"x", "y"}[:arrays]
+	signature := "func(x []float32, center float64) float64"
+	if arrays == 2 {
+		signature = "func(x, y []float32, center float64) float64"
+	}
+	u.function(name, signature, doc)
+	var base []reg.Register
+	for _, n := range names {
+		base = append(base, u.Load(u.Param(n).Base(), u.GP64()))
+	}
+	left, place := u.Load(u.Param("x").Len(), u.GP64()), u.GP64()
+	center, lanes := u.YMM(), u.YMM()
+	p, err := u.Param("center").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	u.VBROADCASTSD(p.Addr, center)
+	zero(u, lanes)
+	u.XORQ(place, place)
+	loop, tail, done := u.label("vectors"), u.label("tail"), u.label("done")
+	u.Label(loop)
+	u.CMPQ(left, operand.U8(4))
+	u.JLT(jump(tail))
+	var in vectors
+	for _, b := range base {
+		v := u.YMM()
+		u.VCVTPS2PD(operand.Mem{Base: b, Index: place, Scale: 4}, v)
+		in = append(in, v)
+	}
+	u.VADDPD(term(in, center, nil), lanes, lanes)
+	u.ADDQ(operand.U8(4), place)
+	u.SUBQ(operand.U8(4), left)
+	u.JMP(jump(loop))
+	u.Label(tail)
+	u.TESTQ(left, left)
+	u.JZ(jump(done))
+	mask := u.tailMask(left)
+	in = nil
+	for _, b := range base {
+		few, v := u.XMM(), u.YMM()
+		u.VMASKMOVPS(operand.Mem{Base: b, Index: place, Scale: 4}, mask.AsX(), few)
+		u.VCVTPS2PD(few, v)
+		in = append(in, v)
+	}
+	exists := u.YMM()
+	u.VPMOVSXDQ(mask.AsX(), exists)
+	u.VADDPD(term(in, center, exists), lanes, lanes)
+	u.Label(done)
+	upper := u.XMM()
+	u.VHADDPD(lanes, lanes, lanes) // lane 0 + lane 1 below, lane 2 + lane 3 above
+	u.VEXTRACTF128(operand.U8(1), lanes, upper)
+	u.VADDSD(upper, lanes.AsX(), lanes.AsX())
+	u.Store(lanes.AsX(), u.ReturnIndex(0))
+	u.finish()
+}
+
+// largest emits the maximum of whole vectors, at least one, as of package kernel: NaN where there is one, 0 above -0.
+func (u *unit) largest() {
+	u.function("largest", "func(x []float32) float32", "The maximum of whole vectors, at least one; NaN where there is one.")
+	from := u.Load(u.Param("x").Base(), u.GP64())
+	left := u.Load(u.Param("x").Len(), u.GP64())
+	top, x := u.YMM(), u.YMM()
+	u.VMOVUPS(at(from, 0), top)
+	loop, done := u.label("vectors"), u.label("done")
+	u.Label(loop)
+	u.SUBQ(operand.U8(8), left)
+	u.JLE(jump(done))
+	u.ADDQ(operand.U8(32), from)
+	u.VMOVUPS(at(from, 0), x)
+	u.VMOVAPS(u.max(top, x), top)
+	u.JMP(jump(loop))
+	u.Label(done)
+	u.VPERM2F128(operand.U8(0x01), top, top, x) // the other half
+	u.VMOVAPS(u.max(top, x), top)
+	for _, order := range []uint8{0x4e, 0xb1} { // two apart, then neighbours
+		u.VPERMILPS(operand.U8(order), top, x)
+		u.VMOVAPS(u.max(top, x), top)
+	}
+	u.Store(top.AsX(), u.ReturnIndex(0))
+	u.finish()
+}

@@ -1,0 +1,51 @@
+package simd
+
+// Vectors are the loops over float32 arrays. Every array of a call is at least as long as the first. An element of a result
+// depends on the elements at its place alone, with the same bits at every place and length, so a call may be cut anywhere.
+// Unless said, nothing is fused and portable Go gives the same bits. Results may be operands.
+type Vectors struct {
+	Add, Sub, Mul, Div, Max, Min                                     func(out, x, y []float32) // Max and Min are Go's
+	AddScalar, SubScalar, MulScalar, DivScalar, MaxScalar, MinScalar func(out, x []float32, y float32)
+
+	MulAdd    func(out, x, y []float32)                            // out += x*y
+	Axpy      func(out, x []float32, weight float32)               // out += x*weight
+	ScaleBias func(out, x []float32, scale, bias float32)          // out = x*scale + bias
+	BiasScale func(out, x []float32, scale, bias float32)          // out = (x+bias)*scale
+	Normalise func(out, x []float32, center, factor, bias float32) // out = (x-center)*factor + bias
+
+	Relu        func(out, x []float32)
+	ReluGrad    func(dx, out, dout []float32)              // dx = dout where out > 0, else 0
+	SigmoidGrad func(dx, out, dout []float32)              // dx = dout*out*(1-out)
+	TanhGrad    func(dx, out, dout []float32)              // dx = dout*(1-out*out)
+	SoftmaxGrad func(dx, out, dout []float32, dot float32) // dx = out*(dout-dot)
+
+	// These are polynomials with fused steps, within 2 units in the last place of the exact result for every float32.
+	Exp     func(out, x []float32, shift float32) // out = exp(x-shift), where x-shift is rounded
+	Sigmoid func(out, x []float32)
+	Tanh    func(out, x []float32)
+
+	Momentum func(param, velocity, grad []float32, lr, mu float32)
+	Nesterov func(param, velocity, grad []float32, lr, mu float32)
+	Adagrad  func(param, moment, grad []float32, lr, epsilon float32)
+	Adam     func(param, moment1, moment2, grad []float32, rate, beta1, rest1, beta2, rest2, epsilon float32) // rest is 1-beta
+
+	// The sums add in float64, element i in lane i mod 4, and then (lane 0 + lane 1) + (lane 2 + lane 3).
+	Sum                 func(x []float32, center float64) float64    // of x; center is not used
+	SumProduct          func(x, y []float32, center float64) float64 // of x*y; center is not used
+	SumSquaredDeviation func(x []float32, center float64) float64    // of (x-center)^2
+	SumCentredProduct   func(x, y []float32, center float64) float64 // of x*(y-center)
+
+	Largest func(x []float32) float32 // Go's max; len(x) is a multiple of 8, at least 8
+
+	// These convert as many elements as fill vectors of eight.
+	ToFloat16, ToBFloat16     func(out []uint16, x []float32)
+	FromFloat16, FromBFloat16 func(out []float32, x []uint16)
+}
+
+// Float32 returns the loops over float32, or nil at level None.
+func Float32() *Vectors {
+	if current == None {
+		return nil
+	}
+	return &vectors
+}

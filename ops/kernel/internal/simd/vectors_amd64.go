@@ -1,0 +1,158 @@
+//go:build !purego
+
+package simd
+
+var vectors = Vectors{
+	Add:                 addVectors,
+	AddScalar:           addScalar,
+	Sub:                 subVectors,
+	SubScalar:           subScalar,
+	Mul:                 mulVectors,
+	MulScalar:           mulScalar,
+	Div:                 divVectors,
+	DivScalar:           divScalar,
+	Max:                 maxVectors,
+	MaxScalar:           maxScalar,
+	Min:                 minVectors,
+	MinScalar:           minScalar,
+	MulAdd:              mulAdd,
+	Axpy:                axpy,
+	ScaleBias:           scaleBias,
+	BiasScale:           biasScale,
+	Normalise:           normalise,
+	Relu:                relu,
+	ReluGrad:            reluGrad,
+	SigmoidGrad:         sigmoidGrad,
+	TanhGrad:            tanhGrad,
+	SoftmaxGrad:         softmaxGrad,
+	Exp:                 exp,
+	Sigmoid:             sigmoid,
+	Tanh:                tanh,
+	Momentum:            momentum,
+	Nesterov:            nesterov,
+	Adagrad:             adagrad,
+	Adam:                adam,
+	Sum:                 sum,
+	SumProduct:          sumProduct,
+	SumSquaredDeviation: sumSquaredDeviation,
+	SumCentredProduct:   sumCentredProduct,
+	Largest:             largest,
+	ToFloat16:           float32ToFloat16,
+	FromFloat16:         float16ToFloat32,
+	FromBFloat16:        bfloat16ToFloat32,
+	ToBFloat16:          float32ToBFloat16,
+}
+
+//go:noescape
+func addVectors(out, x, y []float32)
+
+//go:noescape
+func addScalar(out, x []float32, y float32)
+
+//go:noescape
+func subVectors(out, x, y []float32)
+
+//go:noescape
+func subScalar(out, x []float32, y float32)
+
+//go:noescape
+func mulVectors(out, x, y []float32)
+
+//go:noescape
+func mulScalar(out, x []float32, y float32)
+
+//go:noescape
+func divVectors(out, x, y []float32)
+
+//go:noescape
+func divScalar(out, x []float32, y float32)
+
+//go:noescape
+func maxVectors(out, x, y []float32)
+
+//go:noescape
+func maxScalar(out, x []float32, y float32)
+
+//go:noescape
+func minVectors(out, x, y []float32)
+
+//go:noescape
+func minScalar(out, x []float32, y float32)
+
+//go:noescape
+func mulAdd(out, x, y []float32)
+
+//go:noescape
+func axpy(out, x []float32, weight float32)
+
+//go:noescape
+func scaleBias(out, x []float32, scale, bias float32)
+
+//go:noescape
+func biasScale(out, x []float32, scale, bias float32)
+
+//go:noescape
+func normalise(out, x []float32, center, factor, bias float32)
+
+//go:noescape
+func relu(out, x []float32)
+
+//go:noescape
+func reluGrad(dx, out, dout []float32)
+
+//go:noescape
+func sigmoidGrad(dx, out, dout []float32)
+
+//go:noescape
+func tanhGrad(dx, out, dout []float32)
+
+//go:noescape
+func softmaxGrad(dx, out, dout []float32, dot float32)
+
+//go:noescape
+func exp(out, x []float32, shift float32)
+
+//go:noescape
+func sigmoid(out, x []float32)
+
+//go:noescape
+func tanh(out, x []float32)
+
+//go:noescape
+func momentum(param, velocity, grad []float32, lr, mu float32)
+
+//go:noescape
+func nesterov(param, velocity, grad []float32, lr, mu float32)
+
+//go:noescape
+func adagrad(param, moment, grad []float32, lr, epsilon float32)
+
+//go:noescape
+func adam(param, moment1, moment2, grad []float32, rate, beta1, rest1, beta2, rest2, epsilon float32)
+
+//go:noescape
+func sum(x []float32, center float64) float64
+
+//go:noescape
+func sumProduct(x, y []float32, center float64) float64
+
+//go:noescape
+func sumSquaredDeviation(x []float32, center float64) float64
+
+//go:noescape
+func sumCentredProduct(x, y []float32, center float64) float64
+
+//go:noescape
+func largest(x []float32) float32
+
+//go:noescape
+func float32ToFloat16(out []uint16, x []float32)
+
+//go:noescape
+func float16ToFloat32(out []float32, x []uint16)
+
+//go:noescape
+func bfloat16ToFloat32(out []float32, x []uint16)
+
+//go:noescape
+func float32ToBFloat16(out []uint16, x []float32)
