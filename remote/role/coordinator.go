@@ -3,6 +3,7 @@ package role
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/executor"
@@ -19,6 +20,9 @@ import (
 
 // grace is how long a server lets calls in flight finish when its role has ended.
 const grace = 2 * time.Second
+
+// patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
+const patience = 2 * time.Second
 
 // maxTaskFailures is how often a task may fail before it is discarded.
 const maxTaskFailures = 3
@@ -39,7 +43,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 	}
 	server := coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Interactive: len(spec.Data) == 0,
-		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: maxTaskFailures, StartDeadline: spec.StartDeadline.AsDuration(),
+		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: maxTaskFailures, StartDeadline: spec.StartDeadline.AsDuration() + patience,
 		TaskTimeout: [2]time.Duration{spec.RoundDeadline.AsDuration(), 20 * spec.RoundDeadline.AsDuration()},
 		Merge:       func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
 	})
@@ -60,25 +64,24 @@ func (r *runner) coordinate(ctx context.Context) error {
 	}
 	run, cancel := whileMember(ctx, member)
 	defer cancel()
-	watching, err := r.watchTrainers(run, server)
+	watching, err := r.watchMembers(run, server)
 	if err != nil {
 		return err
 	}
 	err = fenced(run, server.Run(run))
 	cancel()
-	<-watching
+	watching.Wait()
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-// watchTrainers tells the coordinator which trainers have lost their lease. The channel is closed when it has ended.
-func (r *runner) watchTrainers(ctx context.Context, server *coordinator.Server) (<-chan struct{}, error) {
+// watchMembers tells the coordinator which servers do not start in time and who has lost his lease, until ctx ends. The group ends after that.
+func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
 	lost, err := r.registry.Lost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		for m := range lost {
 			switch m.Role {
 			case job.Role_TRAINER:
@@ -87,8 +90,15 @@ func (r *runner) watchTrainers(ctx context.Context, server *coordinator.Server) 
 				server.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server", Hint: "look at its log"})
 			}
 		}
-	}()
-	return done, nil
+	})
+	watching.Go(func() {
+		start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
+		defer cancel()
+		if _, err := r.registry.Servers(start, int(r.spec.Spec.Pservers)); err != nil && ctx.Err() == nil {
+			server.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Err: err, Hint: "look at their logs, or raise start_deadline"})
+		}
+	})
+	return &watching, nil
 }
 
 // passesOf is how often the data is read: the job's word, else the program's.

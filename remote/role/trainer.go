@@ -36,7 +36,7 @@ func (r *runner) train(ctx context.Context) error {
 
 // trainWith finds the others, connects, and trains.
 func (r *runner) trainWith(ctx context.Context, p, save *program.Program, spec *job.JobSpec) error {
-	start, cancel := context.WithTimeout(ctx, spec.StartDeadline.AsDuration())
+	start, cancel := context.WithTimeout(ctx, spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
 	address, err := r.registry.Coordinator(start)
 	if err != nil {
@@ -74,6 +74,6 @@ func (r *runner) trainWith(ctx context.Context, p, save *program.Program, spec *
 	return trainer.Run(ctx, trainer.Config{
 		Constants: constants,
 		Identity:  r.identity, Rank: r.spec.Index, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Program: p, Save: save, Spec: spec,
-		RoundDeadline: spec.RoundDeadline.AsDuration(), Servers: servers, Coordinator: rpc.NewCoordinatorClient(conns[0]), Log: r.log,
+		RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Servers: servers, Coordinator: rpc.NewCoordinatorClient(conns[0]), Log: r.log,
 	})
 }

@@ -1,0 +1,217 @@
+package remote_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/role"
+)
+
+// A rig runs jobs whose roles are processes, children of this test binary, and sees what becomes of them. It implements launch.Launcher.
+type rig struct {
+	t       testing.TB
+	port    net.Listener
+	etcd    []string
+	served  sync.WaitGroup
+	running sync.WaitGroup // a connection of every child that lives
+
+	mu      sync.Mutex
+	handles map[string]launch.Handle  // by role, such as "trainer-1"
+	held    map[string]chan struct{}  // roles that wait for release
+	paused  map[int]chan *net.TCPConn // by pid
+	changed chan struct{}
+}
+
+// newRig starts a rig with an etcd server of its own. When the test ends, all children must have ended.
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, port: port, handles: map[string]launch.Handle{}, held: map[string]chan struct{}{}, paused: map[int]chan *net.TCPConn{}, changed: make(chan struct{})}
+	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.etcd = etcd.Endpoints()
+	r.served.Go(r.serve)
+	t.Cleanup(func() {
+		r.gone()
+		port.Close()
+		r.served.Wait()
+		if err := etcd.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// listener starts a listener whose roles the rig launches.
+func (r *rig) listener() *remote.Listener {
+	r.t.Helper()
+	return listener(r.t, remote.WithLauncher(r), remote.WithEtcd(r.etcd...))
+}
+
+// serve takes the connections of children.
+func (r *rig) serve() {
+	for {
+		conn, err := r.port.Accept()
+		if err != nil {
+			return
+		}
+		var what string
+		var pid int
+		in := bufio.NewReader(conn)
+		if _, err := fmt.Fscanln(in, &what, &pid); err != nil {
+			conn.Close()
+			continue
+		}
+		if what == "paused" {
+			r.pauses(pid) <- conn.(*net.TCPConn)
+			continue
+		}
+		r.running.Go(func() {
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, in) // ends with the child
+		})
+	}
+}
+
+// pauses returns where the pauses of a process arrive.
+func (r *rig) pauses(pid int) chan *net.TCPConn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paused[pid] == nil {
+		r.paused[pid] = make(chan *net.TCPConn, 1000)
+	}
+	return r.paused[pid]
+}
+
+// env is what every child is given.
+func (r *rig) env(behaviour string) []string {
+	return []string{behaviourEnv + "=" + behaviour, lifeEnv + "=" + r.port.Addr().String(), pauseEnv + "=" + r.port.Addr().String()}
+}
+
+// hold makes roles wait for release when they are launched.
+func (r *rig) hold(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		r.held[name] = make(chan struct{})
+	}
+}
+
+// release launches a role that was held.
+func (r *rig) release(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.held[name])
+}
+
+// Start implements launch.Launcher.
+func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	inner := launch.Processes{Binary: os.Args[0], Env: r.env("role")}
+	name := role.Name(spec)
+	r.mu.Lock()
+	held := r.held[name]
+	r.mu.Unlock()
+	var h launch.Handle
+	var err error
+	if held == nil {
+		h, err = inner.Start(ctx, spec, log)
+	} else {
+		h = startLater(ctx, held, func() (launch.Handle, error) { return inner.Start(ctx, spec, log) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handles[name] = h
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return h, nil
+}
+
+// handle returns a role, waiting until it is launched.
+func (r *rig) handle(name string) launch.Handle {
+	r.t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		h, changed := r.handles[name], r.changed
+		r.mu.Unlock()
+		if h != nil {
+			return h
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			r.t.Fatalf("no %s", name)
+		}
+	}
+}
+
+// signal sends a signal to a role.
+func (r *rig) signal(name string, s syscall.Signal) {
+	r.t.Helper()
+	if err := syscall.Kill(r.handle(name).Pid(), s); err != nil {
+		r.t.Fatalf("%v to %s: %v", s, name, err)
+	}
+}
+
+// paused waits until a role has stopped in test_pause.
+func (r *rig) waitPaused(name string) *net.TCPConn {
+	r.t.Helper()
+	select {
+	case conn := <-r.pauses(r.handle(name).Pid()):
+		return conn
+	case <-time.After(patience):
+		r.t.Fatalf("%s does not pause", name)
+	}
+	return nil
+}
+
+// resume lets a role go on, and on at every later pause until it ends.
+func (r *rig) resume(name string, conn *net.TCPConn) {
+	pauses := r.pauses(r.handle(name).Pid())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = r.handle(name).Wait() }()
+	r.served.Go(func() {
+		for {
+			_, _ = conn.Write([]byte{1})
+			conn.Close()
+			select {
+			case conn = <-pauses:
+			case <-ended:
+				return
+			}
+		}
+	})
+}
+
+// gone waits until every child has ended.
+func (r *rig) gone() {
+	r.t.Helper()
+	ended := make(chan struct{})
+	go func() { r.running.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		r.t.Error("a child is left")
+	}
+}
