@@ -19,8 +19,12 @@ type Share struct {
 }
 
 // Gradients writes into dst the mean of the shares weighted by rows (ops.MergeMean), their sum (ops.MergeSum) or the first of them
-// (ops.MergeFirst). All values have the dtype and dims of dst. There is at least one share. With one share the result is that share, bit for bit.
+// (ops.MergeFirst). All values have the dtype and length of dst; there is at least one share, and each has rows. With one share the result is that
+// share, bit for bit.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
+	if err := check(dst, shares); err != nil {
+		return err
+	}
 	if how == ops.MergeFirst {
 		return dst.CopyFrom(shares[0].Value)
 	}
@@ -31,6 +35,19 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 		combine[float64](dst, shares, how)
 	default:
 		return &fault.Fault{Kind: fault.TypeMismatch, Got: "contributions of " + dst.String(), Want: "float32 or float64"}
+	}
+	return nil
+}
+
+// check refuses what could not be merged, whoever sent it.
+func check(dst *tensor.Tensor, shares []Share) error {
+	if len(shares) == 0 {
+		return fault.New(fault.InvalidArgument, "a merge of nothing")
+	}
+	for _, s := range shares {
+		if s.Value == nil || s.Rows <= 0 || s.Value.DType() != dst.DType() || s.Value.Len() != dst.Len() {
+			return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("a share of %d rows and %v", s.Rows, s.Value), Want: fmt.Sprintf("at least one row and %v", dst)}
+		}
 	}
 	return nil
 }
@@ -64,6 +81,9 @@ func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) 
 func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if how != ops.MergeSum || len(shares) == 1 && dst.DType().IsFloat() {
 		return Gradients(dst, shares, how)
+	}
+	if err := check(dst, append([]Share{{Value: old, Rows: 1}}, shares...)); err != nil {
+		return err
 	}
 	switch dst.DType() {
 	case tensor.Float32:

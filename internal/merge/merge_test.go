@@ -1,0 +1,125 @@
+package merge_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/merge"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/tensor"
+)
+
+func of[T tensor.Element](t testing.TB, values ...T) *tensor.Tensor {
+	v, err := tensor.FromSlice(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// The definition: in rank order, in the element type, w_i = rows_i / rows.
+func TestGradientsByDefinition(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n, length := rapid.IntRange(1, 5).Draw(rt, "trainers"), rapid.IntRange(0, 40).Draw(rt, "length")
+		shares := make([]merge.Share, n)
+		total := int64(0)
+		for i := range shares {
+			v := rapid.SliceOfN(rapid.Float32Range(-10, 10), length, length).Draw(rt, "values")
+			shares[i] = merge.Share{Value: of(t, v...), Rows: rapid.Int64Range(1, 100).Draw(rt, "rows")}
+			total += shares[i].Rows
+		}
+		dst := of(t, make([]float32, length)...)
+		for how, weight := range map[ops.Merge]func(i int) float32{
+			ops.MergeMean:  func(i int) float32 { return float32(shares[i].Rows) / float32(total) },
+			ops.MergeSum:   func(int) float32 { return 1 },
+			ops.MergeFirst: func(i int) float32 { return max(0, 1-float32(i)) },
+		} {
+			if err := merge.Gradients(dst, shares, how); err != nil {
+				rt.Fatal(err)
+			}
+			for k, got := range dst.Float32s() {
+				var want float64
+				for i, s := range shares {
+					want += float64(weight(i)) * float64(s.Value.Float32s()[k])
+				}
+				if math.Abs(float64(got)-want) > 1e-4 {
+					rt.Fatalf("%v: element %d is %v, want %v", how, k, got, want)
+				}
+			}
+		}
+	})
+}
+
+// One contribution is taken as it is, to the bit, whatever its rows are.
+func TestOneShareIsTakenAsItIs(t *testing.T) {
+	odd := []float32{0.1, -0.0, 1e-45, float32(math.Inf(1)), 3}
+	for _, how := range []ops.Merge{ops.MergeMean, ops.MergeSum, ops.MergeFirst} {
+		dst := of(t, make([]float32, len(odd))...)
+		for _, merged := range []error{merge.Gradients(dst, []merge.Share{{Value: of(t, odd...), Rows: 3}}, how),
+			merge.State(dst, of(t, 9, 9, 9, 9, float32(9)), []merge.Share{{Value: of(t, odd...), Rows: 3}}, how)} {
+			if merged != nil {
+				t.Fatal(merged)
+			}
+			for i, x := range dst.Float32s() {
+				if math.Float32bits(x) != math.Float32bits(odd[i]) {
+					t.Errorf("merge %v: element %d is %v, want %v", how, i, x, odd[i])
+				}
+			}
+		}
+	}
+}
+
+// State that adds up takes every trainer's change of the old value; in whole numbers exactly.
+func TestStateAddsChanges(t *testing.T) {
+	big := int64(1) << 60
+	dst := of(t, int64(0), 0)
+	if err := merge.State(dst, of(t, big, 5), []merge.Share{{of(t, big+1, 5), 1}, {of(t, big+2, 7), 9}}, ops.MergeSum); err != nil {
+		t.Fatal(err)
+	}
+	if got := dst.Int64s(); !slices.Equal(got, []int64{big + 3, 7}) {
+		t.Errorf("got %v", got)
+	}
+	floats := of(t, 0.0)
+	if err := merge.State(floats, of(t, 2.0), []merge.Share{{of(t, 3.0), 1}, {of(t, 2.5), 9}}, ops.MergeSum); err != nil || floats.Float64s()[0] != 3.5 {
+		t.Error(floats.Float64s(), err)
+	}
+	if err := merge.State(floats, nil, []merge.Share{{of(t, 3.0), 1}, {of(t, 1.0), 3}}, ops.MergeMean); err != nil || floats.Float64s()[0] != 1.5 {
+		t.Error(floats.Float64s(), err)
+	}
+	small := of(t, int32(0))
+	if err := merge.State(small, of(t, int32(4)), []merge.Share{{of(t, int32(6)), 1}}, ops.MergeSum); err != nil || small.Int32s()[0] != 6 {
+		t.Error(small.Int32s(), err)
+	}
+}
+
+func TestWhatCannotBeMerged(t *testing.T) {
+	two := of(t, float32(0), 0)
+	for name, c := range map[string]struct {
+		dst    *tensor.Tensor
+		shares []merge.Share
+		kind   fault.Kind
+	}{
+		"nothing":        {two, nil, fault.InvalidArgument},
+		"another length": {two, []merge.Share{{two, 1}, {of(t, float32(1)), 1}}, fault.ShapeMismatch},
+		"another dtype":  {two, []merge.Share{{of(t, 1.0, 2), 1}}, fault.ShapeMismatch},
+		"no rows":        {two, []merge.Share{{two, 0}}, fault.ShapeMismatch},
+		"no value":       {two, []merge.Share{{nil, 1}}, fault.ShapeMismatch},
+		"whole numbers":  {of(t, int64(1)), []merge.Share{{of(t, int64(1)), 1}}, fault.TypeMismatch},
+		"bools":          {of(t, true), []merge.Share{{of(t, true), 1}}, fault.TypeMismatch},
+	} {
+		if err := merge.Gradients(c.dst, c.shares, ops.MergeMean); !errors.Is(err, c.kind) {
+			t.Errorf("%s: got %v, want %v", name, err, c.kind)
+		}
+	}
+	if err := merge.State(two, of(t, float32(1)), []merge.Share{{two, 1}, {two, 1}}, ops.MergeSum); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("an old value of another length: %v", err)
+	}
+	if err := merge.State(of(t, true), of(t, true), []merge.Share{{of(t, true), 1}}, ops.MergeSum); !errors.Is(err, fault.TypeMismatch) {
+		t.Errorf("a sum of bools: %v", err)
+	}
+}
