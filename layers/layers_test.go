@@ -91,6 +91,9 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 			p := layers.FC(in.rows, 1, layers.Act("sigmoid"))
 			return one(layers.LogLoss(p, layers.Cast(in.label, tensor.Float32)))
 		}, "mul elementwise_add sigmoid cast log_loss", "[-1 1]"},
+		{"sigmoid_cross_entropy_with_logits", func(in inputs) []layers.Variable {
+			return one(layers.SigmoidCrossEntropyWithLogits(in.rows, in.columns))
+		}, "sigmoid_cross_entropy_with_logits", "[-1 6]"},
 		{"mean", func(in inputs) []layers.Variable { return one(layers.Mean(in.rows)) }, "mean", "[1]"},
 		{"accuracy", func(in inputs) []layers.Variable { return one(layers.Accuracy(in.rows, in.label, layers.K(2))) }, "top_k accuracy", "[1]"},
 		{"top_k", func(in inputs) []layers.Variable { return two(layers.TopK(in.rows, 2)) }, "top_k", "[-1 2] [-1 2]"},

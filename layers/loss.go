@@ -46,6 +46,15 @@ func LogLoss(probability, label Variable, opts ...Option) Variable {
 	return l.result(l.op("log_loss", In{"Predicted": {probability}, "Labels": {label}}, Attrs{"epsilon": l.epsilon}, "Loss"))
 }
 
+// SigmoidCrossEntropyWithLogits is -y log(p) - (1 - y) log(1 - p) with p = sigmoid(logit), in one op that does not lose precision, for
+// a label y from 0 to 1 of the logit's shape. Elements whose label is IgnoreIndex cost nothing.
+//
+// Options: IgnoreIndex, Name.
+func SigmoidCrossEntropyWithLogits(logit, label Variable, opts ...Option) Variable {
+	l := start("sigmoid_cross_entropy_with_logits", opts, []string{"IgnoreIndex"}, logit, label)
+	return l.result(l.op("sigmoid_cross_entropy_with_logits", In{"X": {logit}, "Label": {label}}, Attrs{"ignore_index": l.ignore}, "Out"))
+}
+
 // Softmax turns the last axis into probabilities: exp(xᵢ) / Σ exp(xⱼ).
 func Softmax(x Variable, opts ...Option) Variable { return unary("softmax", x, opts) }
 

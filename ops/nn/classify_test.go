@@ -17,6 +17,8 @@ func accuracy(name string, indices, label *tensor.Tensor, share float64, correct
 }
 
 var classifyCases = []Case{
+	{Type: "sigmoid_cross_entropy_with_logits", Constant: []string{"Label"}, Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, -1, 800, -800, 3)), "Label": One(Floats(dims{2, 3}, 1, 0, 0.25, 1, 0, -100))},
+		Want: slots{"Out": One(Floats(dims{2, 3}, math.Ln2, 1+math.Log1p(math.Exp(-1)), 0.25+math.Log1p(math.Exp(-1)), 0, 0, 0))}},
 	{Type: "log_loss", Constant: []string{"Labels"}, Attrs: attrs{"epsilon": float32(0)}, Want: slots{"Loss": One(Floats(dims{3, 1}, ln2, 2*ln2, -math.Log(0.75)))},
 		Inputs: slots{"Predicted": One(Floats(dims{3, 1}, 0.5, 0.25, 0.25)), "Labels": One(Floats(dims{3, 1}, 1, 1, 0))}},
 	{Type: "top_k", Attrs: attrs{"k": int32(2)}, Inputs: slots{"X": One(Floats(dims{2, 3}, 1, 3, 2, 5, 4, 5))},
