@@ -46,7 +46,9 @@ type Job struct {
 	mu          sync.Mutex
 	status      *job.JobStatus
 	stop        context.CancelCauseFunc
-	stopped     bool // by a user
+	stopped     bool              // by a user
+	registry    cluster.Registry  // while the job runs
+	refused     map[uint32]uint64 // messages, by pserver
 	coordinator rpc.CoordinatorClient
 	connected   chan struct{} // closed when coordinator is set
 	failures    []error       // of roles, in order
@@ -62,7 +64,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, dir string) *Job 
 		}
 	}
 	j := &Job{ID: id, manager: m, spec: s, plan: *p, dir: dir, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
-		started: time.Now(), done: make(chan struct{}), connected: make(chan struct{}),
+		started: time.Now(), done: make(chan struct{}), connected: make(chan struct{}), refused: map[uint32]uint64{},
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads}}
 	j.plan.program = nil
 	return j
@@ -167,6 +169,8 @@ func (j *Job) runRoles(ctx context.Context) error {
 		return err
 	}
 	defer registry.Close()
+	j.setRegistry(registry)
+	defer j.setRegistry(nil)
 	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
 		return err
 	}
@@ -208,6 +212,12 @@ func (j *Job) runRoles(ctx context.Context) error {
 		err = j.cause(ctx)
 	}
 	return err
+}
+
+func (j *Job) setRegistry(r cluster.Registry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.registry = r
 }
 
 // settle waits until the roles have ended and their last reports are in, but no longer than lastWords: when one role has failed, the others

@@ -50,12 +50,13 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 	return stream.SendAndClose(&rpc.SubmitResponse{Job: j.ID})
 }
 
-// Status tells how far a job is.
-func (s *Server) Status(_ context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+// Status tells how far a job is, and asks its pservers what they wait for.
+func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
 		return nil, err
 	}
+	j.inquire(ctx)
 	return j.Status(), nil
 }
 
