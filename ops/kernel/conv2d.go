@@ -1,6 +1,9 @@
 package kernel
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+	"github.com/edl-go/edl/tensor"
+)
 
 // The convolutions go image by image and group by group through a matrix of patches (im2col) and Gemm, so outputs and
 // input gradients of an image do not depend on the batch. workspace holds Conv2DWorkspace elements. x and dx hold
@@ -9,20 +12,19 @@ import "github.com/edl-go/edl/tensor"
 // Conv2D computes the convolution (cross-correlation, as in Fluid's conv2d) of images images with filter.
 func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, workspace []T) {
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
-	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	matrix, rest := newPatchMatrix(s, workspace)
 	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
 	for g := range images * s.Groups {
 		weights := filter[g%s.Groups*filters*patch:]
 		to := out[g*filters*pixels:][:filters*pixels]
-		Gemm(false, false, filters, pixels, patch, 1, weights, patch,
-			patches(s, columns, x[g*inGroup:][:inGroup]), pixels, 0, to, pixels, rest)
+		Gemm(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:][:inGroup]), pixels, 0, to, pixels, rest)
 	}
 }
 
 // Conv2DInputGrad overwrites dx with the gradient of the input.
 func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dout, workspace []T) {
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
-	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	matrix, rest := newPatchMatrix(s, workspace)
 	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
 	for g := range images * s.Groups {
 		weights, from := filter[g%s.Groups*filters*patch:], dout[g*filters*pixels:]
@@ -31,20 +33,36 @@ func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dou
 			Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, to, pixels, rest)
 			continue
 		}
-		Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, columns, pixels, rest)
-		columnsToImage(s, to, columns)
+		Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, matrix.columns, pixels, rest)
+		matrix.spread(to)
 	}
 }
 
 // Conv2DFilterGrad overwrites dfilter with the gradient of the filter, summed over images in their order.
+//
+// It is computed as its transpose, [patch, filter], where patches outnumber filters: then the smaller of the two factors is
+// the one that Gemm has to transpose. The bits of both ways are the same.
 func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, images int, dfilter, x, dout, workspace []T) {
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
-	columns, rest := workspace[:patch*pixels], workspace[patch*pixels:]
+	size := s.OutChannels * patch
+	transposed, workspace := workspace[:size], workspace[size:]
+	matrix, rest := newPatchMatrix(s, workspace)
 	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
-	clear(dfilter[:s.OutChannels*patch])
+	clear(dfilter[:size])
+	clear(transposed)
 	for g := range images * s.Groups {
-		to := dfilter[g%s.Groups*filters*patch:]
-		Gemm(false, true, filters, patch, pixels, 1, dout[g*filters*pixels:], pixels,
-			patches(s, columns, x[g*inGroup:][:inGroup]), pixels, 1, to, patch, rest)
+		columns, from := matrix.of(x[g*inGroup:][:inGroup]), dout[g*filters*pixels:]
+		at := g % s.Groups * filters * patch
+		if patch > filters {
+			Gemm(false, true, patch, filters, pixels, 1, columns, pixels, from, pixels, 1, transposed[at:], filters, rest)
+		} else {
+			Gemm(false, true, filters, patch, pixels, 1, from, pixels, columns, pixels, 1, dfilter[at:], patch, rest)
+		}
+	}
+	if patch > filters {
+		for g := range s.Groups {
+			at := g * filters * patch
+			simd.Transpose(dfilter[at:], patch, transposed[at:], filters, patch, filters)
+		}
 	}
 }

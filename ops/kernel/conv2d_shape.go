@@ -40,8 +40,9 @@ func (s *Conv2DShape) isPointwise() bool {
 // images.
 func Conv2DWorkspace(s *Conv2DShape) int {
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
-	return patch*pixels + max(
+	return s.OutChannels*patch + patch*pixels + s.paddedLength() + 2*patchSlack + max(
 		GemmWorkspace(filters, pixels, patch),
 		GemmWorkspace(patch, pixels, filters),
-		GemmWorkspace(filters, patch, pixels))
+		GemmWorkspace(filters, patch, pixels),
+		GemmWorkspace(patch, filters, pixels))
 }

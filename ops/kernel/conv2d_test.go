@@ -11,7 +11,7 @@ import (
 func drawConvolution(t *rapid.T) (s Conv2DShape, images int) {
 	draw := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	s = Conv2DShape{
-		Groups: draw("groups", 1, 3), InHeight: draw("height", 1, 6), InWidth: draw("width", 1, 6),
+		Groups: draw("groups", 1, 3), InHeight: draw("height", 1, 6), InWidth: draw("width", 1, 24),
 		KernelHeight: draw("kernel height", 1, 3), KernelWidth: draw("kernel width", 1, 3),
 		StrideHeight: draw("stride height", 1, 3), StrideWidth: draw("stride width", 1, 3),
 		PaddingHeight: draw("padding height", 0, 2), PaddingWidth: draw("padding width", 0, 4),

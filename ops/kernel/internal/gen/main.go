@@ -30,6 +30,7 @@ var units = []struct {
 	{"simd/optimizer_amd64.s", optimizer},
 	{"simd/reduction_amd64.s", reduction},
 	{"simd/half_amd64.s", half},
+	{"simd/patch_amd64.s", patch},
 	{"peak/peak_amd64.s", peak},
 }
 

@@ -37,6 +37,13 @@ type Vectors struct {
 
 	Largest func(x []float32) float32 // Go's max; len(x) is a multiple of 8, at least 8
 
+	// These go between an image and the matrix of its patches: for each row and column of a filter the window of rows rows, width
+	// long and step apart, that lies ky*rowStep + kx*columnStep after the start of image, one after the other. CopyPatches
+	// overwrites columns, AddPatches adds to image in the order of columns. The last 7 elements of columns (when copying) and of image are not
+	// part of any window: vectors may run over into them.
+	CopyPatches func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+	AddPatches  func(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+
 	// These convert as many elements as fill vectors of eight.
 	ToFloat16, ToBFloat16     func(out []uint16, x []float32)
 	FromFloat16, FromBFloat16 func(out []float32, x []uint16)

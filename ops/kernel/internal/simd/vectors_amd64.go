@@ -37,6 +37,8 @@ var vectors = Vectors{
 	SumSquaredDeviation: sumSquaredDeviation,
 	SumCentredProduct:   sumCentredProduct,
 	Largest:             largest,
+	CopyPatches:         copyPatches,
+	AddPatches:          addPatches,
 	ToFloat16:           float32ToFloat16,
 	FromFloat16:         float16ToFloat32,
 	FromBFloat16:        bfloat16ToFloat32,
@@ -156,3 +158,9 @@ func bfloat16ToFloat32(out []float32, x []uint16)
 
 //go:noescape
 func float32ToBFloat16(out []uint16, x []float32)
+
+//go:noescape
+func copyPatches(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+
+//go:noescape
+func addPatches(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)

@@ -1,0 +1,106 @@
+package kernel
+
+import "github.com/edl-go/edl/tensor"
+
+// An Activation is a function of single elements whose derivative follows from its value. Grad computes dx = dout*f'(x) from out = f(x); of
+// its arguments x may be nil, and dx may be dout.
+type Activation[T tensor.Float] struct {
+	Func func(out, x []T)
+	Grad func(dx, x, out, dout []T)
+}
+
+// Activations returns the functions that Fluid's recurrent ops can be told to use, by name.
+func Activations[T tensor.Float]() map[string]Activation[T] {
+	return map[string]Activation[T]{
+		"sigmoid":  {Sigmoid[T], SigmoidGrad[T]},
+		"tanh":     {Tanh[T], TanhGrad[T]},
+		"relu":     {Relu[T], ReluGrad[T]},
+		"identity": {func(out, x []T) { copy(out, x) }, func(dx, _, _, dout []T) { copy(dx, dout) }},
+	}
+}
+
+// An LSTM computes steps of long short-term memory (Hochreiter and Schmidhuber 1997; peepholes: Gers and Schmidhuber 2000) for one sequence at a
+// time. A row of gates has the four parts of Fluid's lstm, Width elements each: candidate c~, input gate i, forget gate f and output gate o. Peepholes
+// has the weights of i, f and o, or is nil for none. With c' the cell of the step before:
+//
+//	c~ = Candidate(..)   i = Gate(.. + wi*c')   f = Gate(.. + wf*c')
+//	c  = c~*i + c'*f     o = Gate(.. + wo*c)    h = o*Cell(c)
+type LSTM[T tensor.Float] struct {
+	Width                 int
+	Gate, Cell, Candidate Activation[T]
+	Peepholes             []T
+}
+
+func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
+	d := l.Width
+	return row[:d], row[d : 2*d], row[2*d : 3*d], row[3*d : 4*d]
+}
+
+// Forward computes a step. gates holds what goes into the activations, but for peepholes, and becomes their values. cell, active = Cell(cell) and
+// hidden are written. previous is the cell of the step before, nil for zeros. work is Width elements of scratch.
+func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, work []T) {
+	candidate, input, forget, output := l.parts(gates)
+	l.Candidate.Func(candidate, candidate)
+	switch {
+	case l.Peepholes == nil:
+		l.Gate.Func(gates[l.Width:], gates[l.Width:])
+	case previous != nil:
+		mulAdd(input, previous, l.Peepholes[:l.Width])
+		mulAdd(forget, previous, l.Peepholes[l.Width:2*l.Width])
+		fallthrough
+	default:
+		l.Gate.Func(gates[l.Width:3*l.Width], gates[l.Width:3*l.Width])
+	}
+	mulVectors(work, candidate, input)
+	if previous != nil {
+		mulAdd(work, previous, forget)
+	}
+	copy(cell, work)
+	if l.Peepholes != nil {
+		mulAdd(output, cell, l.Peepholes[2*l.Width:])
+		l.Gate.Func(output, output)
+	}
+	l.Cell.Func(active, cell)
+	mulVectors(hidden, output, active)
+}
+
+// Backward computes the gradient of a step. gates, cell, active and previous are those of Forward after it, and dhidden is the gradient of hidden.
+// dcell is the gradient of cell that came from the step after, and becomes that of previous. dgates gets the gradient of what gates held before
+// Forward; it does not overlap gates.
+func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous, work []T) {
+	candidate, input, forget, output := l.parts(gates)
+	dcandidate, dinput, dforget, doutput := l.parts(dgates)
+	mulVectors(work, dhidden, active)
+	l.Gate.Grad(doutput, nil, output, work)
+	mulVectors(work, dhidden, output)
+	l.Cell.Grad(work, nil, active, work)
+	addVectors(dcell, dcell, work)
+	if l.Peepholes != nil {
+		mulAdd(dcell, doutput, l.Peepholes[2*l.Width:])
+	}
+	mulVectors(work, dcell, input)
+	l.Candidate.Grad(dcandidate, nil, candidate, work)
+	mulVectors(work, dcell, candidate)
+	l.Gate.Grad(dinput, nil, input, work)
+	if previous == nil {
+		clear(dforget)
+	} else {
+		mulVectors(work, dcell, previous)
+		l.Gate.Grad(dforget, nil, forget, work)
+	}
+	mulVectors(dcell, dcell, forget)
+	if l.Peepholes != nil {
+		mulAdd(dcell, dinput, l.Peepholes[:l.Width])
+		mulAdd(dcell, dforget, l.Peepholes[l.Width:2*l.Width])
+	}
+}
+
+// PeepholeGrad adds what a step gives to the gradient of Peepholes. dgates is what Backward wrote.
+func (l *LSTM[T]) PeepholeGrad(dpeepholes, dgates, cell, previous []T) {
+	_, dinput, dforget, doutput := l.parts(dgates)
+	if previous != nil {
+		mulAdd(dpeepholes[:l.Width], dinput, previous)
+		mulAdd(dpeepholes[l.Width:2*l.Width], dforget, previous)
+	}
+	mulAdd(dpeepholes[2*l.Width:], doutput, cell)
+}
