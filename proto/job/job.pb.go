@@ -807,7 +807,7 @@ type JobStatus struct {
 	Seconds       float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
 	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
-	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"` // messages refused by pservers: duplicates, stale and foreign ones
+	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"` // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
