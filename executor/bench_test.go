@@ -12,33 +12,26 @@ import (
 // BenchmarkStep measures a training step: forward, backward and update. The first model is so small that it measures what a step
 // costs beside its arithmetic.
 func BenchmarkStep(b *testing.B) {
-	for _, model := range []struct {
-		name string
-		make func() fixture.Model
-		feed executor.Feed
-	}{
-		{"fit_a_line", func() fixture.Model { return fixture.FitALine(b, optimizer.SGD(0.01)) }, line(1, 20)},
-		{"mlp", func() fixture.Model { return fixture.MLP(b, 784, []int64{200, 200}, optimizer.SGD(0.01)) },
-			executor.Feed{"image": fixture.Numbers(1, 64, 784), "label": fixture.Labels(1, 64, 10)}},
-		{"conv", func() fixture.Model { return fixture.ConvNet(b, 28, 20, false, 0, optimizer.SGD(0.01)) },
-			executor.Feed{"image": fixture.Numbers(1, 64, 1, 28, 28), "label": fixture.Labels(1, 64, 10)}},
-	} {
+	for _, w := range workloads {
 		for _, workers := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s/workers=%d", model.name, workers), func(b *testing.B) {
-				m := model.make()
-				l := executor.New(executor.WithWorkers(workers))
-				defer l.Close()
-				p, err := l.Prepare(b.Context(), m.Program, model.feed, m.Loss)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := p.Run(b.Context(), model.feed); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+			b.Run(fmt.Sprintf("%s/workers=%d", w.name, workers), func(b *testing.B) { benchmark(b, w, executor.WithWorkers(workers)) })
+		}
+		b.Run(w.name+"/unfused", func(b *testing.B) { benchmark(b, w, executor.WithoutFusion()) })
+	}
+}
+
+func benchmark(b *testing.B, w workload, options ...executor.Option) {
+	m := w.model(b)
+	l := executor.New(options...)
+	defer l.Close()
+	p, err := l.Prepare(b.Context(), m.Program, w.feed, m.Loss)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Run(b.Context(), w.feed); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

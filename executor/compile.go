@@ -50,7 +50,7 @@ func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[stri
 		fetch = p.Targets()
 	}
 	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: l.scope, Env: l.env,
-		Parallel: l.pool != nil, CheckFinite: l.checkFinite}
+		Workers: l.workers, Grain: l.grain, CheckFinite: l.checkFinite, Without: l.without}
 	if len(p.Blocks) > 1 {
 		request.Env.Blocks = newBlocks(p, l.scope, request.Env)
 	}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
@@ -22,6 +23,8 @@ type Local struct {
 	next        func() ops.Step
 	stage       program.Stage
 	checkFinite bool
+	without     []Fusion
+	grain       time.Duration
 	log         *slog.Logger
 
 	busy   chan struct{} // holds one value while a step runs
@@ -34,7 +37,7 @@ type Local struct {
 
 // New returns an executor for this machine. Close ends its goroutines.
 func New(options ...Option) *Local {
-	l := &Local{scope: NewScope(), workers: 1, checkFinite: true, log: slog.New(slog.DiscardHandler),
+	l := &Local{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler),
 		busy: make(chan struct{}, 1), closed: make(chan struct{})}
 	for _, option := range options {
 		option(l)

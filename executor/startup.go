@@ -31,7 +31,7 @@ func (l *Local) startup(ctx context.Context, p *program.Program) error {
 // runStartup runs a startup program in a scope of its own and takes over what is new.
 func (l *Local) runStartup(ctx context.Context, startup *program.Program) error {
 	fresh := NewScope() // the startup program was verified with the program that carries it
-	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Parallel: l.pool != nil})
+	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Workers: l.workers, Grain: l.grain})
 	if err != nil {
 		return err
 	}

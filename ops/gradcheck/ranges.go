@@ -29,6 +29,9 @@ func ranges(t *trace, op *program.Op) error {
 			if err := backwards(t, op, whole, at, from); err != nil {
 				return fmt.Errorf("loop %d cut at %d of %d: %w", at, from, l.N, err)
 			}
+			if l.Apart {
+				continue
+			}
 			if err := alone(t, op, whole, at, from); err != nil {
 				return fmt.Errorf("iteration %d of %d of loop %d: %w", from, l.N, at, err)
 			}

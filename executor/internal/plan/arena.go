@@ -18,18 +18,21 @@ type arena struct {
 	memory *tensor.Tensor
 }
 
-// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill.
+// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill. Buffers that some step touches both lie
+// apart, because the loops of a step may run side by side.
 func (c *compiler) packArenas() {
 	c.arenas = map[tensor.DType]*arena{}
 	type demand struct {
 		dtype tensor.DType
 		*buffer
 	}
+	stepOf := c.stepOf()
 	var demands []demand
 	seen := map[*buffer]bool{}
 	for _, v := range c.order {
-		if v.place == temporary && !seen[v.buffer] {
+		if v.buffer != nil && !seen[v.buffer] {
 			seen[v.buffer] = true
+			v.buffer.first, v.buffer.last = stepOf[v.buffer.first], stepOf[v.buffer.last]
 			demands = append(demands, demand{v.meta.DType, v.buffer})
 		}
 	}
@@ -45,15 +48,19 @@ func (c *compiler) packArenas() {
 	}
 }
 
-// place gives b the best-fitting gap between the buffers that are alive at the same time, or room at the end.
-func (a *arena) place(b *buffer) {
-	offset, _ := a.fit(b)
-	a.insert(b, offset)
+// stepOf returns the step of each piece; the end of the block counts as one more.
+func (c *compiler) stepOf() []int {
+	of := make([]int, 0, len(c.pieces)+1)
+	for i, s := range c.plan.steps {
+		for range s.pieces {
+			of = append(of, i)
+		}
+	}
+	return append(of, len(c.plan.steps))
 }
 
-// fit returns the offset of the smallest gap that holds b among the buffers whose intervals meet b's. Without a gap it is the end of
-// those, and ok is false when that is beyond the present size.
-func (a *arena) fit(b *buffer) (offset int, ok bool) {
+// place gives b the smallest gap that holds it among the buffers whose intervals meet its own, or room behind these.
+func (a *arena) place(b *buffer) {
 	need := rounded(b.elements)
 	best, bestGap, end := -1, 0, 0
 	for _, other := range a.placed {
@@ -65,10 +72,10 @@ func (a *arena) fit(b *buffer) (offset int, ok bool) {
 		}
 		end = max(end, other.offset+rounded(other.elements))
 	}
-	if best >= 0 {
-		return best, true
+	if best < 0 {
+		best = end
 	}
-	return end, end+need <= a.size
+	a.insert(b, best)
 }
 
 func (a *arena) insert(b *buffer, offset int) {

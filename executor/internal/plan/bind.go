@@ -11,59 +11,45 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// bind makes the tensors and binds every op once.
+// bind makes the tensors and binds every op once. Temporaries have no memory yet: their tensors show a blank that no kernel looks
+// at, because where they live follows from what the passes make of the pieces.
 func (c *compiler) bind() error {
 	p := c.plan
 	p.env = c.Env
 	p.env.Step = &p.step
-	for dtype, a := range c.arenas {
-		memory, err := tensor.New(dtype, int64(a.size))
-		if err != nil {
-			return err
-		}
-		a.memory = memory
-		p.memory.Arena += memory.Bytes()
-	}
+	p.env.Workers = max(1, c.Workers)
 	for _, v := range c.order {
-		if err := c.allocate(v); err != nil {
+		if err := c.makeTensor(v); err != nil {
 			return err
 		}
 	}
-	for i := range p.steps {
-		if err := c.bindStep(i); err != nil {
-			return ops.At(p.steps[i].op, err)
+	for i := range c.nodes {
+		if err := c.bindNode(&c.nodes[i]); err != nil {
+			return ops.At(c.nodes[i].op, err)
 		}
 	}
-	for _, name := range c.Fetch {
-		p.fetched = append(p.fetched, c.variables[name].tensor)
-	}
-	slices.Sort(p.written)
 	return nil
 }
 
-func (c *compiler) allocate(v *variable) (err error) {
-	p := c.plan
+func (c *compiler) makeTensor(v *variable) (err error) {
+	if v.rows != nil {
+		defer func() {
+			if err == nil {
+				v.tensor, err = v.tensor.Select(v.rows.tensor, v.meta.Dims[0])
+			}
+		}()
+	}
 	switch v.place {
 	case temporary:
-		a := c.arenas[v.meta.DType]
-		v.span = span{space: a.space, from: v.buffer.offset, to: v.buffer.offset + rounded(v.buffer.elements)}
-		v.tensor, err = view(a.memory, v.buffer.offset, v.buffer.elements, v.meta.Dims)
+		v.tensor, err = c.blank(v.meta.DType, v.meta.Stored())
 		return err
 	case own, fed:
-		if v.tensor, err = tensor.New(v.meta.DType, v.meta.Dims...); err != nil {
-			return named(v.name, err)
-		}
-		if v.place == fed {
-			p.feeds = append(p.feeds, feed{v.name, v.tensor})
-		} else {
-			p.memory.Own += v.tensor.Bytes()
+		if v.tensor, err = tensor.New(v.meta.DType, v.meta.Stored()...); err != nil {
+			return &fault.Fault{Kind: fault.KindOf(err), Variable: v.name, Err: err}
 		}
 	case scoped:
 		if v.tensor, err = c.Scope.Var(v.name, v.meta.DType, v.meta.Dims); err != nil {
 			return err
-		}
-		if v.writer >= 0 {
-			p.written = append(p.written, v.name)
 		}
 	case valueless:
 	}
@@ -71,8 +57,20 @@ func (c *compiler) allocate(v *variable) (err error) {
 	return nil
 }
 
-func named(variable string, err error) error {
-	return &fault.Fault{Kind: fault.KindOf(err), Variable: variable, Err: err}
+// blank returns a tensor of these dims whose elements mean nothing. All of a dtype share them, so only the largest counts.
+func (c *compiler) blank(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+	n, ok := tensor.Count(dims)
+	if !ok {
+		return tensor.New(dtype, dims...) // reports what is wrong with dims
+	}
+	if have := c.blanks[dtype]; have == nil || have.Len() < n {
+		made, err := tensor.New(dtype, int64(n))
+		if err != nil {
+			return nil, err
+		}
+		c.blanks[dtype] = made
+	}
+	return view(c.blanks[dtype], 0, n, dims)
 }
 
 // view returns n elements of memory from offset on, with dims.
@@ -84,32 +82,78 @@ func view(memory *tensor.Tensor, offset, n int, dims []int64) (*tensor.Tensor, e
 	return rows.Reshape(dims...)
 }
 
-func (c *compiler) bindStep(i int) (err error) {
-	p := c.plan
-	s := &p.steps[i]
+func (c *compiler) bindNode(n *node) (err error) {
+	var scratch []*variable
 	var noScratch error
-	scratch := func(dtype tensor.DType, n int) *tensor.Tensor {
-		t, where, err := c.scratch(i, dtype, n)
+	take := func(dtype tensor.DType, elements int) *tensor.Tensor {
+		v, err := c.scratch(dtype, elements)
 		if err != nil {
 			noScratch = err
 			return nil
 		}
-		s.spans = append(s.spans, where)
-		return t
+		scratch = append(scratch, v)
+		return v.tensor
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = cmp.Or(noScratch, panicked(r))
 		}
 	}()
-	binding := ops.NewBinding(s.op, s.def, &p.env, c.tensors(s.op.Inputs), c.tensors(s.op.Outputs), scratch)
-	if s.kernel, err = s.def.Bind(binding); err != nil {
+	binding := ops.NewBinding(n.op, n.def, &c.plan.env, c.tensors(n.op.Inputs), c.tensors(n.op.Outputs), take)
+	kernel, err := n.def.Bind(binding)
+	switch {
+	case err != nil:
 		return err
-	}
-	if noScratch == nil && s.kernel == nil {
+	case noScratch != nil:
+		return noScratch
+	case kernel == nil:
 		return fault.New(fault.Internal, "the op was bound to no kernel")
 	}
-	return noScratch
+	loops := binding.Bound()
+	if loops == nil {
+		c.pieces = append(c.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost,
+			reads: c.list(n.op.Inputs, nil), writes: c.list(n.op.Outputs, nil)})
+		return nil
+	}
+	for _, l := range loops {
+		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops),
+			reads: c.list(n.op.Inputs, l.Reads), writes: c.list(n.op.Outputs, l.Writes)}
+		for _, v := range c.list(n.op.Inputs, l.Whole) {
+			if l.Whole != nil && uses(p.reads, v) {
+				p.whole = append(p.whole, v)
+			}
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+		c.pieces = append(c.pieces, p)
+	}
+	return nil
+}
+
+// share is the part of an op's cost that one of its loops has.
+func share(whole ops.Cost, loops []ops.Loop) ops.Cost {
+	n := int64(len(loops))
+	return ops.Cost{Flops: whole.Flops / n, Bytes: whole.Bytes / n}
+}
+
+// check makes sure that iterations own equal shares of everything, on which the passes build.
+func (p *piece) check() error {
+	for _, v := range slices.Concat(p.reads, p.writes) {
+		if n := p.loop.N; n > 0 && !p.loop.Apart && v.place != valueless && !uses(p.whole, v) && v.elements()%n != 0 {
+			return &fault.Fault{Kind: fault.Internal, Variable: v.name, Got: fmt.Sprintf("%d elements in a loop of %d iterations", v.elements(), n), Want: "as many for each iteration"}
+		}
+	}
+	return nil
+}
+
+// scratch makes memory that an op uses while it runs. It lives and is packed like a temporary.
+func (c *compiler) scratch(dtype tensor.DType, n int) (*variable, error) {
+	if n < 0 {
+		return nil, fault.New(fault.Internal, "the op asked for scratch memory of a negative size")
+	}
+	v := c.add("", ops.Meta{Kind: program.LoDTensor, DType: dtype, Dims: []int64{int64(n)}}, temporary)
+	return v, c.makeTensor(v)
 }
 
 // panicked turns what a kernel panicked with into a fault: a program must not be able to end the process.
@@ -129,4 +173,24 @@ func (c *compiler) tensors(slots map[string][]string) map[string][]*tensor.Tenso
 		bound[slot] = list
 	}
 	return bound
+}
+
+// list returns the variables of some slots, each once; nil stands for all slots.
+func (c *compiler) list(slots map[string][]string, some []string) []*variable {
+	var list []*variable
+	for slot, names := range slots {
+		if some != nil && !slices.Contains(some, slot) {
+			continue
+		}
+		for _, name := range names {
+			if v := c.variables[name]; name != program.Empty && !uses(list, v) {
+				list = append(list, v)
+				if v.rows != nil {
+					list = append(list, v.rows)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *variable) int { return cmp.Compare(a.name, b.name) })
+	return list
 }

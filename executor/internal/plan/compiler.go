@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -10,17 +11,26 @@ type compiler struct {
 	Request
 	plan      *Plan
 	variables map[string]*variable
-	order     []*variable // in the order in which steps meet them
+	order     []*variable // in the order in which ops meet them; scratch memory of an op is a variable without a name
+	nodes     []node
+	pieces    []*piece
 	arenas    map[tensor.DType]*arena
-	chunks    []*chunk
+	blanks    map[tensor.DType]*tensor.Tensor
 	spaces    int // numbers given out to pieces of memory so far
+}
+
+// A node is an op of the block with concrete shapes.
+type node struct {
+	op   *program.Op
+	def  *ops.Def
+	cost ops.Cost
 }
 
 // A place says where the value of a variable lives.
 type place int
 
 const (
-	temporary place = iota // in the arena, for as long as steps touch it
+	temporary place = iota // in the arena, for as long as pieces touch it
 	own                    // in memory of its own, readable after the run
 	fed                    // in the tensor that was fed
 	scoped                 // in the scope
@@ -32,11 +42,22 @@ type variable struct {
 	name        string
 	meta        ops.Meta // dims are concrete
 	place       place
-	first, last int // steps that touch it; last includes those that hold it
-	writer      int // first step that writes it, -1 when none does
+	rows        *variable // of program.SelectedRows: the numbers of its rows, which are touched whenever it is
+	viewOf      *variable // the variable whose elements it shares, nil for elements of its own
+	first, last int       // pieces that touch it; last includes those that hold it
+	writer      int       // first piece that writes it, -1 when none does
 	buffer      *buffer
 	tensor      *tensor.Tensor
 	span        span
+}
+
+func (v *variable) elements() int { return int(ops.Product(v.meta.Stored())) }
+
+func (v *variable) bytes() int64 {
+	if v.place == valueless {
+		return 0
+	}
+	return int64(v.elements()) * int64(v.meta.DType.Size())
 }
 
 // A span is a piece of memory: elements [from, to) of a space. Pieces of different spaces never overlap.

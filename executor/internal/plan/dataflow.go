@@ -1,70 +1,51 @@
 package plan
 
-import (
-	"context"
-	"sync"
-	"sync/atomic"
-)
+import "context"
 
 // A dataflow is one segment of a plan prepared for a pool: how many steps each step waits for, and which wait for it. All of it is made once and used
-// by every run.
+// by every run. What changes in a run is guarded by the pool's lock.
 type dataflow struct {
+	plan       *Plan
+	grain      float64 // estimated nanoseconds from which on a step is worth waking a worker
 	steps      []step
-	degree     []int32   // predecessors within the segment
-	successors [][]int32 // within the segment
-	roots      []int32
+	degree     []int   // predecessors within the segment
+	successors [][]int // within the segment
+	roots      []int
 
-	pending   []atomic.Int32 // predecessors that are not done in this run
-	remaining atomic.Int32   // steps that are not done in this run
-	done      chan struct{}  // gets one value when remaining reaches zero
+	pending   []int // predecessors that are not done in this run
+	remaining int   // steps that are not done in this run
 	ctx       context.Context
-
-	broken   atomic.Bool // a step failed: the rest is counted, not run
-	mu       sync.Mutex
-	err      error // of the failed step that comes first in the program
-	errIndex int32
+	err       error // of the failed step that comes first in the program; the rest is then counted, not run
+	errIndex  int
 }
 
-func newDataflow(p *Plan, predecessors [][]int, from, to int) *dataflow {
+func (c *compiler) newDataflow(predecessors [][]int, from, to int) *dataflow {
+	p := c.plan
 	n := to - from
-	d := &dataflow{steps: p.steps[from:to], degree: make([]int32, n), successors: make([][]int32, n),
-		pending: make([]atomic.Int32, n), done: make(chan struct{}, 1)}
+	d := &dataflow{plan: p, grain: float64(c.Grain), steps: p.steps[from:to], degree: make([]int, n), successors: make([][]int, n), pending: make([]int, n)}
 	for i := range n {
 		for _, earlier := range predecessors[from+i] {
 			if earlier >= from {
 				d.degree[i]++
-				d.successors[earlier-from] = append(d.successors[earlier-from], int32(i))
+				d.successors[earlier-from] = append(d.successors[earlier-from], i)
 			}
 		}
 		if d.degree[i] == 0 {
-			d.roots = append(d.roots, int32(i))
+			d.roots = append(d.roots, i)
 		}
 	}
 	return d
 }
 
 func (d *dataflow) reset(ctx context.Context) {
-	for i := range d.pending {
-		d.pending[i].Store(d.degree[i])
-	}
-	d.remaining.Store(int32(len(d.steps)))
-	d.broken.Store(false)
+	copy(d.pending, d.degree)
+	d.remaining = len(d.steps)
 	d.ctx, d.err = ctx, nil
 }
 
-// run runs one step, unless another has failed.
-func (d *dataflow) run(i int32) {
-	if d.broken.Load() {
-		return
-	}
-	err := d.steps[i].run(d.ctx)
-	if err == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// fail records the error of a step.
+func (d *dataflow) fail(i int, err error) {
 	if d.err == nil || i < d.errIndex {
 		d.err, d.errIndex = err, i
 	}
-	d.broken.Store(true)
 }

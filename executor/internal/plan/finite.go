@@ -30,8 +30,9 @@ func element(t *tensor.Tensor, i int) string {
 
 // checkBeforeUpdate looks at what the first segment computed.
 func (p *Plan) checkBeforeUpdate(ctx context.Context) error {
+	update := p.firstPiece(p.update)
 	for _, v := range p.checks {
-		if v.writer >= 0 && v.writer < p.update && nonFinite(v.tensor) >= 0 {
+		if v.writer >= 0 && v.writer < update && nonFinite(v.tensor) >= 0 {
 			return p.diagnose(ctx, v)
 		}
 	}
@@ -40,15 +41,16 @@ func (p *Plan) checkBeforeUpdate(ctx context.Context) error {
 
 // checkAfterUpdate looks at fetched variables that the update computes, such as parameters.
 func (p *Plan) checkAfterUpdate() error {
+	update := p.firstPiece(p.update)
 	for _, v := range p.checks {
-		if v.writer >= p.update && nonFinite(v.tensor) >= 0 {
-			return p.notFinite(&p.steps[v.writer], v)
+		if v.writer >= update && nonFinite(v.tensor) >= 0 {
+			return p.notFinite(p.pieces[v.writer], v)
 		}
 	}
 	return nil
 }
 
-// diagnose runs the first segment again, op by op, to find the one that made the first number that is not finite. The feeds and parameters
+// diagnose runs the first segment again, piece by piece, to find the one that made the first number that is not finite. The feeds and parameters
 // are those of the step, and chance is counted, so it computes the same again; only statistics that the forward pass itself
 // updates, such as moving averages, advance once more.
 func (p *Plan) diagnose(ctx context.Context, found *variable) error {
@@ -58,15 +60,14 @@ func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 				Got: fmt.Sprintf("%s in element %d of the feed", element(f.value, at), at), Want: "finite numbers"}
 		}
 	}
-	for i := range p.steps[:p.update] {
-		s := &p.steps[i]
+	for i, s := range p.pieces[:p.firstPiece(p.update)] {
 		for _, v := range s.reads {
 			if v.place == scoped && (v.writer < 0 || v.writer >= i) && nonFinite(v.tensor) >= 0 {
 				return p.notFinite(s, v)
 			}
 		}
 		if err := s.run(ctx); err != nil {
-			return err
+			return failed(ctx, s, err)
 		}
 		for _, v := range s.writes {
 			if v.tensor != nil && nonFinite(v.tensor) >= 0 {
@@ -74,10 +75,10 @@ func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 			}
 		}
 	}
-	return p.notFinite(&p.steps[found.writer], found)
+	return p.notFinite(p.pieces[found.writer], found)
 }
 
-func (p *Plan) notFinite(s *step, v *variable) error {
+func (p *Plan) notFinite(s *piece, v *variable) error {
 	got := "a variable that was not finite"
 	if at := nonFinite(v.tensor); at >= 0 {
 		got = fmt.Sprintf("%s in element %d of %v", element(v.tensor, at), at, v.tensor)

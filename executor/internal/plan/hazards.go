@@ -2,8 +2,6 @@ package plan
 
 import (
 	"slices"
-
-	"github.com/edl-go/edl/ops"
 )
 
 // A touch is one use of memory that later steps must be ordered against.
@@ -20,19 +18,12 @@ func (c *compiler) hazards() [][]int {
 	predecessors := make([][]int, len(c.plan.steps))
 	live := map[int][]touch{} // by space: the touches that may still be overlapped
 	for i := range c.plan.steps {
-		s := &c.plan.steps[i]
 		var touches []touch
-		for _, v := range s.reads {
-			touches = append(touches, touch{v.span, i, false})
-		}
-		for _, v := range s.writes {
-			touches = append(touches, touch{v.span, i, true})
-		}
-		for _, where := range s.spans {
-			touches = append(touches, touch{where, i, true})
-		}
-		if s.def.Class == ops.Dist || s.def.Class == ops.Serve || s.def.Class == ops.FileIO {
-			touches = append(touches, touch{outside, i, true})
+		for _, p := range c.plan.steps[i].pieces {
+			p.touches(func(v *variable, write bool) { touches = append(touches, touch{v.span, i, write}) })
+			if p.goesOutside() {
+				touches = append(touches, touch{outside, i, true})
+			}
 		}
 		for _, t := range touches {
 			for _, earlier := range live[t.space] {

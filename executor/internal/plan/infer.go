@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// infer walks the ops in order, gives every variable that they touch its concrete Meta, and lists the steps. Ops at the border of the program (feed,
-// fetch, readers) become no steps: their outputs are fed.
+// infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. Ops at the border of the program (feed,
+// fetch, readers) are left out: what they put out is fed.
 func (c *compiler) infer() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Feeds)) {
 		if err := c.addFeed(name); err != nil {
@@ -22,7 +22,7 @@ func (c *compiler) infer() error {
 		return err
 	}
 	for _, op := range c.Block.Ops {
-		if err := c.addStep(op); err != nil {
+		if err := c.addNode(op); err != nil {
 			return err
 		}
 	}
@@ -33,42 +33,44 @@ func (c *compiler) infer() error {
 			}
 		} else if v.place == temporary {
 			v.place = own
+			if v.rows != nil {
+				v.rows.place = own
+			}
 		}
 	}
-	c.findUpdate()
+	c.chooseChecks()
 	return nil
 }
 
-func (c *compiler) addStep(op *program.Op) error {
+func (c *compiler) addNode(op *program.Op) error {
 	if border(op) {
 		return nil
 	}
-	at := len(c.plan.steps)
 	shapes, err := ops.Infer(op, c.inputMeta)
 	if err != nil {
 		return err
 	}
 	def, _ := ops.Lookup(op.Type)
-	s := step{op: op, def: def}
-	for _, name := range op.InputNames() {
-		v := c.variables[name]
-		v.last = at
-		s.reads = append(s.reads, v)
-	}
 	for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
 		metas := shapes.Outs(slot)
 		for i, name := range op.Outputs[slot] {
 			if name == program.Empty {
 				continue
 			}
-			v, err := c.output(op, name, metas[i], at)
-			if err != nil {
+			if err := c.output(name, metas[i]); err != nil {
 				return ops.At(op, err)
 			}
-			s.writes = append(s.writes, v)
 		}
 	}
-	c.plan.steps = append(c.plan.steps, s)
+	n := node{op: op, def: def}
+	if def.Cost != nil {
+		n.cost = def.Cost(shapes)
+	} else {
+		for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
+			n.cost.Bytes += c.variables[name].bytes()
+		}
+	}
+	c.nodes = append(c.nodes, n)
 	return nil
 }
 
@@ -81,58 +83,47 @@ func (c *compiler) inputMeta(name string) (ops.Meta, bool) {
 	if !ok {
 		return ops.Meta{}, false
 	}
-	meta, at := ops.MetaOf(declared), len(c.plan.steps)
-	if declared.Kind != program.LoDTensor {
-		c.add(name, meta, valueless).first = at
+	meta := ops.MetaOf(declared)
+	if !isTensor(declared) {
+		c.add(name, meta, valueless)
 		return meta, true
 	}
 	if t, ok := c.Scope.Find(name); ok {
 		meta.DType, meta.Dims = t.DType(), t.Dims()
 	}
-	v := c.add(name, meta, scoped)
-	v.first, v.writer = at, -1
+	c.add(name, meta, scoped)
 	return meta, true
 }
 
-// output records that a step writes a variable, with what was inferred for it.
-func (c *compiler) output(op *program.Op, name string, inferred ops.Meta, at int) (*variable, error) {
+// output records that an op writes a variable, with what was inferred for it.
+func (c *compiler) output(name string, inferred ops.Meta) error {
 	declared, ok := c.Block.Find(name)
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a name that no block declares", Want: "a declared variable"}
+		return &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a name that no block declares", Want: "a declared variable"}
 	}
-	if declared.Kind != program.LoDTensor {
-		v, ok := c.variables[name]
-		if !ok {
-			v = c.add(name, ops.MetaOf(declared), valueless)
-			v.first, v.writer = at, at
+	v, met := c.variables[name]
+	if !isTensor(declared) {
+		if !met {
+			c.add(name, ops.MetaOf(declared), valueless)
 		}
-		v.last = at
-		return v, nil
+		return nil
 	}
 	meta, err := resolve(declared, inferred)
-	if err != nil {
-		return nil, err
-	}
-	v, ok := c.variables[name]
-	if !ok {
+	switch {
+	case err != nil:
+		return err
+	case !met:
 		where := temporary
 		if own, _ := c.Block.Var(name); own == nil || own.Persistable {
 			where = scoped
 		}
-		v = c.add(name, meta, where)
-		v.first, v.writer = at, at
-	}
-	switch {
+		return c.addOutput(name, meta, where)
 	case v.place == fed:
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed for a variable that the program computes", Want: "feeds for its inputs"}
-	case v.meta.DType != meta.DType || !slices.Equal(v.meta.Dims, meta.Dims):
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: meta.String(), Want: v.meta.String() + ", as it was before"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed for a variable that the program computes", Want: "feeds for its inputs"}
+	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims):
+		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: meta.String(), Want: v.meta.String() + ", as it was before"}
 	}
-	if v.writer < 0 {
-		v.writer = at
-	}
-	v.last = at
-	return v, nil
+	return nil
 }
 
 // resolve combines what was inferred with what is declared. All dims must be known afterwards.
@@ -142,19 +133,19 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 		inferred = want // an op such as load, whose output only the declaration describes
 	}
 	switch {
-	case inferred.DType != want.DType:
+	case inferred.Kind != want.Kind || inferred.DType != want.DType:
 		return want, &fault.Fault{Kind: fault.TypeMismatch, Variable: declared.Name, Got: inferred.String(), Want: want.String()}
 	case !ops.Compatible(inferred.Dims, want.Dims):
 		return want, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: inferred.String(), Want: want.String()}
 	}
 	meta := inferred
-	meta.Kind, meta.Dims = program.LoDTensor, slices.Clone(inferred.Dims)
+	meta.Dims = slices.Clone(inferred.Dims)
 	for i, d := range meta.Dims {
 		if d == program.Unknown {
 			meta.Dims[i] = want.Dims[i]
 		}
 	}
-	if slices.Contains(meta.Dims, program.Unknown) {
+	if meta.Rows == program.Unknown || slices.Contains(meta.Dims, program.Unknown) {
 		return meta, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: fmt.Sprintf("open dims %v", meta.Dims),
 			Want: "dims that follow from the feeds", Hint: "declare the extent, or feed what decides it"}
 	}
@@ -163,7 +154,9 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 
 func (c *compiler) add(name string, meta ops.Meta, where place) *variable {
 	v := &variable{name: name, meta: meta, place: where}
-	c.variables[name] = v
+	if name != "" {
+		c.variables[name] = v
+	}
 	c.order = append(c.order, v)
 	return v
 }

@@ -48,7 +48,7 @@ func TestKernelsThatGoWrongEndTheRunWithTheirSite(t *testing.T) {
 	pool := plan.NewPool(2)
 	defer pool.Close()
 	for opType, kind := range map[string]fault.Kind{"test_panics": fault.Internal, "test_fails": fault.Corrupt} {
-		compiled, err := plan.Compile(plan.Request{Block: single(opType).Global(), Scope: executor.NewScope(), Parallel: true})
+		compiled, err := plan.Compile(plan.Request{Block: single(opType).Global(), Fetch: []string{"a"}, Scope: executor.NewScope(), Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,63 +6,68 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 // A Plan is a compiled block. One goroutine at a time may feed and run it.
 type Plan struct {
+	pieces  []*piece
 	steps   []step
 	feeds   []feed
 	fetched []*tensor.Tensor
 	written []string // variables of the scope, sorted
 	memory  Memory
 	scope   Scope
-	settled bool // the scope knows that what a run writes has values
+	trace   *Trace  // nil for none
+	settled bool    // the scope knows that what a run writes has values
+	nanos   float64 // estimate of how long one core takes
 
 	step ops.Step // what env.Step of all kernels points to
 	env  ops.Env
 
 	update   int         // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
 	checks   []*variable // what must be finite
-	dataflow []*dataflow // one per segment, nil unless compiled for a pool
+	dataflow []*dataflow // one per segment, nil unless the plan gains from a pool
 }
 
-// A step is one op that is ready to run.
-type step struct {
-	op     *program.Op
-	def    *ops.Def
-	kernel ops.Kernel
-	reads  []*variable
-	writes []*variable
-	spans  []span // scratch memory
+// firstPiece returns the place of the first piece of a step.
+func (p *Plan) firstPiece(step int) int {
+	if step == len(p.steps) {
+		return len(p.pieces)
+	}
+	return p.steps[step].first
 }
 
 type feed struct {
 	name  string
-	value *tensor.Tensor // what kernels are bound to; it shares the elements of the tensor that was fed last
+	value *tensor.Tensor   // what kernels are bound to; it shares the elements of the tensor that was fed last
+	views []*tensor.Tensor // copies that share them too
 }
 
 // Memory says what a plan allocated of its own, in bytes.
 type Memory struct {
-	Arena   int64 // shared by temporaries and scratch
-	Scratch int64 // scratch that found no gap in the arena
-	Own     int64 // fetched and checked variables
-	Sum     int64 // what the temporaries would take without sharing
+	Arena int64 // shared by temporaries and scratch
+	Own   int64 // fetched and checked variables
+	Sum   int64 // what temporaries and scratch would take without sharing
 }
+
+// smallestPlan is how many times Request.Grain a plan must take on one core, by estimate, to run on several goroutines: a smaller one would lose
+// more by handing work over than it could gain.
+const smallestPlan = 4
 
 // Compile makes a plan. Errors are faults that name op, variable and site.
 func Compile(request Request) (*Plan, error) {
-	c := &compiler{Request: request, variables: map[string]*variable{}, plan: &Plan{scope: request.Scope}}
-	for _, phase := range []func() error{c.infer, c.layOut, c.bind} {
+	c := &compiler{Request: request, variables: map[string]*variable{}, blanks: map[tensor.DType]*tensor.Tensor{}, plan: &Plan{scope: request.Scope}}
+	for _, phase := range []func() error{c.infer, c.bind, c.fuse, c.layOut, c.attach} {
 		if err := phase(); err != nil {
 			return nil, err
 		}
 	}
 	p := c.plan
-	if c.Parallel {
+	c.cut()
+	if p.env.Workers > 1 && p.nanos >= smallestPlan*float64(c.Grain) {
 		predecessors := c.hazards()
-		p.dataflow = []*dataflow{newDataflow(p, predecessors, 0, p.update), newDataflow(p, predecessors, p.update, len(p.steps))}
+		p.dataflow = []*dataflow{c.newDataflow(predecessors, 0, p.update), c.newDataflow(predecessors, p.update, len(p.steps))}
 	}
 	return p, nil
 }
@@ -77,6 +82,11 @@ func (p *Plan) Feed(name string, t *tensor.Tensor) error {
 		}
 		if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
 			return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprint(t), Want: f.value.String()}
+		}
+		for _, v := range f.views {
+			if err := v.Share(t); err != nil {
+				return err
+			}
 		}
 		return f.value.Share(t)
 	}

@@ -2,30 +2,46 @@ package plan
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
-// A Pool is a fixed number of goroutines that run the steps of plans as soon as their inputs are ready. Several plans may
-// run on one pool at the same time. A step that blocks keeps a goroutine of the pool busy.
+// A Pool is a fixed number of workers that run the steps of plans as soon as their inputs are ready, and the parts of large steps beside each
+// other. The goroutine that runs a plan is one of the workers, so a pool of n has n-1 goroutines of its own and never more than n are at
+// work for one plan. Several plans may run on one pool at the same time. A step that blocks keeps a worker busy.
 type Pool struct {
 	mu      sync.Mutex
 	wake    sync.Cond
-	ready   []task // a stack: what became ready last has its inputs in the cache
+	ready   []task  // steps whose inputs are ready
+	parted  []*step // steps with parts that nobody has begun
+	asleep  int     // workers that wait for wake
+	running int     // plans that run
 	closed  bool
+	spin    int // how often an idle worker looks for work before it sleeps
+
+	posted  atomic.Uint32 // changes whenever an idle worker may find something
 	workers sync.WaitGroup
 }
 
 type task struct {
 	flow  *dataflow
-	index int32
+	index int
 }
 
-// NewPool starts workers goroutines, which Close ends.
+// spinLooks is about 20 microseconds: longer than most gaps between the large steps of a plan, and about what putting a worker to sleep and
+// waking it costs.
+const spinLooks = 20_000
+
+// NewPool starts the goroutines of a pool, which Close ends.
 func NewPool(workers int) *Pool {
 	p := &Pool{}
 	p.wake.L = &p.mu
-	for range workers {
-		p.workers.Go(p.work)
+	if runtime.GOMAXPROCS(0) >= workers {
+		p.spin = spinLooks
+	}
+	for lane := 1; lane < workers; lane++ {
+		p.workers.Go(func() { p.work(lane, nil) })
 	}
 	return p
 }
@@ -34,7 +50,7 @@ func NewPool(workers int) *Pool {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	p.wake.Broadcast()
+	p.notify(true)
 	p.mu.Unlock()
 	p.workers.Wait()
 }
@@ -44,64 +60,119 @@ func (p *Pool) run(ctx context.Context, d *dataflow) error {
 	if len(d.steps) == 0 {
 		return nil
 	}
-	d.reset(ctx)
 	p.mu.Lock()
-	for k := len(d.roots) - 1; k >= 0; k-- {
-		p.ready = append(p.ready, task{d, d.roots[k]})
+	d.reset(ctx)
+	p.running++
+	for _, i := range d.roots {
+		p.ready = append(p.ready, task{d, i})
 	}
-	p.wake.Broadcast()
+	if len(d.roots) > 1 {
+		p.notify(false)
+	}
 	p.mu.Unlock()
-	<-d.done
+	p.work(0, d)
+	p.mu.Lock()
+	p.running--
+	p.mu.Unlock()
 	d.ctx = nil
 	return d.err
 }
 
-func (p *Pool) work() {
-	for {
-		t, ok := p.next()
-		if !ok {
-			return
-		}
-		for ok {
-			t.flow.run(t.index)
-			t, ok = p.finish(t)
-		}
+// notify tells idle workers that there may be something for them. The caller holds the lock.
+func (p *Pool) notify(all bool) {
+	p.posted.Add(1)
+	switch {
+	case p.asleep == 0:
+	case all:
+		p.wake.Broadcast()
+	default:
+		p.wake.Signal()
 	}
 }
 
-// next waits for a step that is ready. It returns false when the pool is closed.
-func (p *Pool) next() (task, bool) {
+// work runs what there is until the pool is closed, or for a caller of run until its dataflow is done.
+func (p *Pool) work(lane int, own *dataflow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.ready) == 0 && !p.closed {
-		p.wake.Wait()
+	for {
+		switch {
+		case own != nil && own.remaining == 0:
+			return
+		case len(p.parted) > 0:
+			p.help(lane, p.parted[len(p.parted)-1])
+			continue
+		}
+		if t, ok := p.take(own); ok {
+			p.execute(lane, t)
+			continue
+		}
+		if p.closed {
+			return
+		}
+		p.idle()
 	}
-	if p.closed {
+}
+
+// take removes the ready step that comes first in the program, so that sends begin early and temporaries die early. A caller of run takes only
+// its own: it must not get stuck in a step of another plan.
+func (p *Pool) take(own *dataflow) (t task, ok bool) {
+	best := -1
+	for i, have := range p.ready {
+		if (own == nil || have.flow == own) && (best < 0 || have.index < p.ready[best].index) {
+			best = i
+		}
+	}
+	if best < 0 {
 		return task{}, false
 	}
-	t := p.ready[len(p.ready)-1]
-	p.ready = p.ready[:len(p.ready)-1]
+	t = p.ready[best]
+	last := len(p.ready) - 1
+	p.ready[best] = p.ready[last]
+	p.ready = p.ready[:last]
 	return t, true
 }
 
-// finish counts a step as done. Of the steps that become ready by it, the first is returned and the others are left to the pool.
-func (p *Pool) finish(t task) (next task, ok bool) {
-	d := t.flow
-	for _, s := range d.successors[t.index] {
-		if d.pending[s].Add(-1) != 0 {
-			continue
-		}
-		if !ok {
-			next, ok = task{d, s}, true
-			continue
+// idle waits until something may have been posted. It holds the lock when it is called and when it returns.
+func (p *Pool) idle() {
+	if p.running > 0 && p.spin > 0 {
+		seen := p.posted.Load()
+		p.mu.Unlock()
+		for range p.spin {
+			if p.posted.Load() != seen {
+				break
+			}
 		}
 		p.mu.Lock()
-		p.ready = append(p.ready, task{d, s})
-		p.wake.Signal()
-		p.mu.Unlock()
+		if p.posted.Load() != seen {
+			return
+		}
 	}
-	if d.remaining.Add(-1) == 0 {
-		d.done <- struct{}{}
+	p.asleep++
+	p.wake.Wait()
+	p.asleep--
+}
+
+// execute runs a step and posts what becomes ready by it. The caller holds the lock, which is free meanwhile.
+func (p *Pool) execute(lane int, t task) {
+	d, s := t.flow, &t.flow.steps[t.index]
+	if d.err == nil {
+		if err := p.runStep(lane, d, s); err != nil {
+			d.fail(t.index, err)
+		}
 	}
-	return next, ok
+	found := 0
+	for _, next := range d.successors[t.index] {
+		if d.pending[next]--; d.pending[next] == 0 {
+			p.ready = append(p.ready, task{d, next})
+			if d.steps[next].nanos >= d.grain {
+				found++
+			}
+		}
+	}
+	d.remaining--
+	if d.remaining == 0 {
+		p.notify(true) // the caller of run may sleep, and so may others
+	} else if found > 1 {
+		p.notify(false) // this worker takes one itself
+	}
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -14,8 +16,10 @@ type Request struct {
 	Scope Scope               // where persistable variables and variables of enclosing blocks live
 	Env   ops.Env             // what kernels reach; its Step is replaced by the plan's own
 
-	Parallel    bool // prepare for a Pool
-	CheckFinite bool // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
+	Workers     int           // of the Pool that will run the plan; 0 or 1 for none
+	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides whatever can be divided
+	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
+	Without     []Fusion      // fusions to leave out
 }
 
 // A Scope holds the values that outlive a run.

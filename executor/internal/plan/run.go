@@ -2,13 +2,14 @@ package plan
 
 import (
 	"context"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 )
 
-// Run runs the plan once, on pool when there is one and the plan was compiled for it. When ctx ends it stops before the next
-// step. An error names op, variable and site; what the scope holds is then as far as the steps came.
+// Run runs the plan once: on the caller's goroutine, joined by those of pool when there is one and the plan gains from it. When ctx ends
+// it stops before the next step. An error names op, variable and site; what the scope holds is then as far as the steps came.
 //
 // A plan that checks for finite numbers does so between the gradients and the update: when the loss or a fetched variable that is
 // known by then is not finite, the update does not happen, so parameters stay as they were before the step.
@@ -31,7 +32,7 @@ func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 
 // settle tells the scope that the variables that steps from one on write have values.
 func (p *Plan) settle(from int) {
-	for _, s := range p.steps[from:] {
+	for _, s := range p.pieces[p.firstPiece(from):] {
 		for _, v := range s.writes {
 			if v.place == scoped {
 				p.scope.MarkReady(v.name)
@@ -44,36 +45,47 @@ func (p *Plan) segment(ctx context.Context, pool *Pool, index, from, to int) err
 	if pool != nil && p.dataflow != nil {
 		return pool.run(ctx, p.dataflow[index])
 	}
-	for i := from; i < to; i++ {
-		if err := p.steps[i].run(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.inOrder(ctx, from, to)
 }
 
-// run runs the kernel of a step.
-func (s *step) run(ctx context.Context) (err error) {
+// inOrder runs steps one after the other.
+func (p *Plan) inOrder(ctx context.Context, from, to int) (err error) {
+	var at *piece
 	defer func() {
 		if r := recover(); r != nil {
-			err = ops.At(s.op, panicked(r))
+			err = ops.At(at.op, panicked(r))
 		}
 	}()
-	if err := ctx.Err(); err != nil {
-		return stopped(ctx)
-	}
-	if err := s.kernel(ctx); err != nil {
-		return s.failed(ctx, err)
+	for i := from; i < to; i++ {
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		s := &p.steps[i]
+		if p.trace != nil {
+			err = s.traced(ctx, p, &at)
+		} else {
+			err = s.run(ctx, &at)
+		}
+		if err != nil {
+			return failed(ctx, at, err)
+		}
 	}
 	return nil
 }
 
-// failed completes the error of a kernel. A kernel that only gave up because ctx ended reports that.
-func (s *step) failed(ctx context.Context, err error) error {
+// traced is run with a record of how long it took.
+func (s *step) traced(ctx context.Context, p *Plan, at **piece) error {
+	start := time.Now()
+	defer func() { p.trace.add(s, max(1, len(s.parts)), 0, start, p.step.Round) }()
+	return s.run(ctx, at)
+}
+
+// failed completes the error of a piece. A kernel that only gave up because ctx ended reports that.
+func failed(ctx context.Context, p *piece, err error) error {
 	if kind := fault.KindOf(err); ctx.Err() != nil && kind == fault.Internal {
 		return stopped(ctx)
 	}
-	return ops.At(s.op, err)
+	return ops.At(p.op, err)
 }
 
 // stopped is the fault of a context that ended.
@@ -89,7 +101,7 @@ func stopped(ctx context.Context) error {
 // the others: it contributes nothing, says so, and receives what the round made.
 func (p *Plan) RunFromBarrier(ctx context.Context) error {
 	for i := range p.steps {
-		if p.steps[i].op.Type != "send_barrier" {
+		if p.steps[i].pieces[0].op.Type != "send_barrier" {
 			continue
 		}
 		if err := p.segment(ctx, nil, 1, i, len(p.steps)); err != nil {

@@ -26,8 +26,7 @@ func (c *compiler) addFeed(name string) error {
 	case !ops.Compatible(declared.Dims, meta.Dims):
 		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
 	}
-	v := c.add(name, meta, fed)
-	v.writer, v.first, v.last = -1, -1, -1
+	c.add(name, meta, fed)
 	return nil
 }
 
@@ -39,13 +38,14 @@ func (c *compiler) checkSources() error {
 			continue
 		}
 		for _, name := range op.InputNames() {
-			if declared, ok := c.Block.Find(name); !ok || declared.Kind != program.LoDTensor || written[name] || missing[name] != nil {
+			declared, ok := c.Block.Find(name)
+			if !ok || !isTensor(declared) || written[name] || missing[name] != nil {
 				continue
 			}
 			if _, isFed := c.Feeds[name]; isFed {
 				continue
 			}
-			if _, ok := c.Scope.Find(name); !ok {
+			if _, ok := c.Scope.Find(name); !ok || declared.Kind == program.SelectedRows {
 				missing[name] = op
 			}
 		}
@@ -75,8 +75,7 @@ func (c *compiler) fetchUntouched(name string) error {
 	declared, ok := c.Block.Find(name)
 	if ok && declared.Kind == program.LoDTensor {
 		if t, found := c.Scope.Find(name); found {
-			v := c.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
-			v.first, v.last, v.writer = -1, -1, -1
+			c.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
 			return nil
 		}
 	}

@@ -86,7 +86,7 @@ func TestMemoryOnTheWireStaysUntouchedUntilTheBarrier(t *testing.T) {
 			comm := &lazyComm{value: 7}
 			x := fixture.Numbers(1, 4)
 			compiled, err := plan.Compile(plan.Request{Block: talking().Global(), Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"y", "e"},
-				Scope: executor.NewScope(), Env: ops.Env{Comm: comm}, Parallel: true})
+				Scope: executor.NewScope(), Env: ops.Env{Comm: comm}, Workers: 2})
 			if err == nil {
 				err = compiled.Feed("x", x)
 			}

@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/ops"
+)
+
+// A StepInfo describes one step of a plan.
+type StepInfo struct {
+	Name   string   // ops, joined by + where they run range by range and counted where they are many of a kind
+	Shapes []string // of what the step writes
+	Memory []string // where that lies: "arena 0-1024" in elements, own, scope, or fed
+	Cost   ops.Cost
+	Parts  int           // ranges that may run at a time
+	Update bool          // belongs to the update
+	Runs   int           // that a trace has seen, of the whole step
+	Took   time.Duration // by all workers together, in these runs
+}
+
+// Steps describes the steps in the order in which one worker runs them. Times are those of the trace that the plan was given.
+func (p *Plan) Steps() []StepInfo {
+	if p.trace != nil {
+		p.trace.mu.Lock()
+		defer p.trace.mu.Unlock()
+	}
+	infos := make([]StepInfo, len(p.steps))
+	for i := range p.steps {
+		s := &p.steps[i]
+		parts := max(1, len(s.parts))
+		info := StepInfo{Name: s.name(), Cost: s.cost(), Parts: parts, Update: i >= p.update, Runs: s.timing.runs / parts, Took: s.timing.took}
+		for _, q := range s.pieces {
+			for _, v := range q.writes {
+				if shape, memory := v.meta.String(), v.lies(); memory != "" {
+					info.Shapes, info.Memory = append(info.Shapes, shape), append(info.Memory, memory)
+				}
+			}
+		}
+		infos[i] = info
+	}
+	return infos
+}
+
+// lies says where the elements of a variable are, "" for what is no tensor.
+func (v *variable) lies() string {
+	switch v.place {
+	case temporary:
+		return fmt.Sprintf("arena %d-%d", v.span.from, v.span.to)
+	case own:
+		return "own"
+	case fed:
+		return "fed"
+	case scoped:
+		return "scope"
+	}
+	return ""
+}
+
+// name names the ops of a step.
+func (s *step) name() string {
+	if len(s.chains) > 1 {
+		return s.counted()
+	}
+	var types []string
+	for _, p := range s.pieces {
+		types = append(types, p.op.Type)
+	}
+	return strings.Join(slices.Compact(types), "+")
+}
+
+// counted names how many loops there are of each op.
+func (s *step) counted() string {
+	counts := map[string]int{}
+	var types []string
+	for _, p := range s.pieces {
+		if counts[p.op.Type]++; counts[p.op.Type] == 1 {
+			types = append(types, p.op.Type)
+		}
+	}
+	for i, t := range types {
+		if counts[t] > 1 {
+			types[i] = fmt.Sprintf("%d %s", counts[t], t)
+		}
+	}
+	return strings.Join(types, ", ")
+}
