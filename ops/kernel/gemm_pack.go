@@ -30,11 +30,7 @@ func packColumns[T tensor.Float](dst, src []T, ld, count, depth, width int) {
 			clear(panel)
 		}
 		for p := range depth {
-			to := panel[p*width:][:have]
-			from := src[p*ld+i:][:have]
-			for q, v := range from {
-				to[q] = v
-			}
+			copy(panel[p*width:][:have], src[p*ld+i:])
 		}
 	}
 }

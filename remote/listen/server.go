@@ -138,8 +138,9 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 	if err != nil {
 		return wire.FromStatus("coordinator", err)
 	}
+	// A send fails when the coordinator has ended the call; Recv then says why.
 	if err := wire.SendPieces(run, func(piece []byte) error { return feed.Send(&rpc.StepChunk{Piece: piece}) }); err == nil {
-		err = feed.CloseSend()
+		_ = feed.CloseSend()
 	}
 	for {
 		chunk, err := feed.Recv()
