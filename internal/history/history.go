@@ -13,6 +13,9 @@ import (
 // Log is an append-only list that forgets its oldest half when it is full. It is safe for concurrent use.
 type Log[T any] struct {
 	max     int
+	bytes   int         // of all entries, where they are counted
+	limit   int         // of bytes
+	size    func(T) int // nil where bytes are not counted
 	mu      sync.Mutex
 	entries []T
 	dropped int
@@ -23,6 +26,13 @@ type Log[T any] struct {
 // New returns a log that keeps at most max entries, at least 2.
 func New[T any](max int) *Log[T] { return &Log[T]{max: max, changed: make(chan struct{})} }
 
+// NewSized returns a log that keeps at most max entries, at least 2, and of more than one no more than limit bytes in all, as size counts them.
+func NewSized[T any](max, limit int, size func(T) int) *Log[T] {
+	l := New[T](max)
+	l.limit, l.size = limit, size
+	return l
+}
+
 // Add appends an entry. After End it does nothing.
 func (l *Log[T]) Add(e T) {
 	l.mu.Lock()
@@ -31,12 +41,27 @@ func (l *Log[T]) Add(e T) {
 		return
 	}
 	if len(l.entries) >= l.max {
-		half := len(l.entries) / 2
-		l.entries = append([]T(nil), l.entries[half:]...)
-		l.dropped += half
+		l.forget(len(l.entries) / 2)
+	}
+	if l.size != nil {
+		l.bytes += l.size(e)
+		for len(l.entries) > 0 && l.bytes > l.limit {
+			l.forget((len(l.entries) + 1) / 2)
+		}
 	}
 	l.entries = append(l.entries, e)
 	l.wake()
+}
+
+// forget drops the oldest n entries. l.mu is held.
+func (l *Log[T]) forget(n int) {
+	if l.size != nil {
+		for _, e := range l.entries[:n] {
+			l.bytes -= l.size(e)
+		}
+	}
+	l.entries = append([]T(nil), l.entries[n:]...)
+	l.dropped += n
 }
 
 // End says that no entry will follow.
@@ -64,10 +89,10 @@ type Mode struct {
 func (l *Log[T]) Read(ctx context.Context, mode Mode, send func(T) error) error {
 	for next := 0; ; {
 		l.mu.Lock()
-		if next < l.dropped {
+		if dropped := l.dropped; next < dropped {
 			if mode.Strict {
 				l.mu.Unlock()
-				return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a reader that is more than %d entries behind", l.max/2), Want: "a reader that keeps up"}
+				return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a reader that is %d entries behind those that are kept", dropped-next), Want: "a reader that keeps up"}
 			}
 			next = l.dropped
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/program"
@@ -34,8 +36,11 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// maxEvents bounds the history of steps that a late watcher can still read.
-const maxEvents = 1 << 16
+// The history of steps that a late watcher can still read holds at most so many, and so many bytes of what they fetched.
+const (
+	maxEvents     = 1 << 16
+	maxEventBytes = 256 << 20
+)
 
 // Server is the coordinator: a gRPC service over the queues, the feeds and the steps of one job.
 type Server struct {
@@ -70,7 +75,7 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, start: time.Now(), log: history.New[*job.Event](maxEvents), changed: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, start: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), changed: make(chan struct{}), done: make(chan struct{}),
 		joined: map[uint32]bool{}, left: map[uint32]bool{}, reports: map[string]*rpc.Dataset{}, queues: map[string]*Queue{}, requests: map[uint32]*request{}, timers: taskTimers{},
 		steps: collector{trainers: cfg.Trainers, shared: cfg.Sync || cfg.Interactive, expected: map[uint64][]int{}, last: map[uint32]uint64{},
 			merge: cfg.Merge, rounds: map[uint64][]*rpc.TrainerStep{}},
