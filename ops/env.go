@@ -42,7 +42,7 @@ type Message struct {
 // wait. Every call observes the deadlines of the job and returns a *fault.Fault that names the peer.
 type Comm interface {
 	// Send starts sending m as this trainer's contribution to the current round. m.Value must stay unwritten until
-	// SendBarrier returned (in async mode: until the next Send of the same name returned).
+	// SendBarrier returned (in async mode: until SendBarrier or Recv returned, which both wait for every Send).
 	Send(ctx context.Context, m Message) error
 	// SendBarrier waits until every Send is acknowledged, then tells every server that this trainer's contribution to the round is
 	// complete.
