@@ -83,8 +83,10 @@ func testConvolution[T tensor.Float](t *rapid.T) {
 }
 
 func TestConvolution(t *testing.T) {
-	t.Run("float32", func(t *testing.T) { rapid.Check(t, testConvolution[float32]) })
-	t.Run("float64", func(t *testing.T) { rapid.Check(t, testConvolution[float64]) })
+	eachLevel(t, func(t *testing.T) {
+		t.Run("float32", func(t *testing.T) { rapid.Check(t, testConvolution[float32]) })
+		t.Run("float64", func(t *testing.T) { rapid.Check(t, testConvolution[float64]) })
+	})
 }
 
 func TestConvOutSize(t *testing.T) {
@@ -126,11 +128,6 @@ func BenchmarkConvolution(b *testing.B) {
 		"inputGrad":  func() { Conv2DInputGrad(&s, images, x, filter, out, workspace) },
 		"filterGrad": func() { Conv2DFilterGrad(&s, images, filter, x, out, workspace) },
 	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f()
-			}
-			b.ReportMetric(2*images*50*64*500*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-		})
+		b.Run(name, func(b *testing.B) { benchmarkFlops(b, 2*images*50*64*500, f) })
 	}
 }

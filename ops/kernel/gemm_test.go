@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -82,8 +81,10 @@ func testGemm[T tensor.Float](t *rapid.T) {
 }
 
 func TestGemm(t *testing.T) {
-	t.Run("float32", func(t *testing.T) { rapid.Check(t, testGemm[float32]) })
-	t.Run("float64", func(t *testing.T) { rapid.Check(t, testGemm[float64]) })
+	eachLevel(t, func(t *testing.T) {
+		t.Run("float32", func(t *testing.T) { rapid.Check(t, testGemm[float32]) })
+		t.Run("float64", func(t *testing.T) { rapid.Check(t, testGemm[float64]) })
+	})
 }
 
 // Shapes over every block size, where rapid's small ones would stay within one block.
@@ -112,18 +113,4 @@ func TestGemmAllocatesNothing(t *testing.T) {
 	a := noise[float32](1, size*size)
 	c, workspace := make([]float32, size*size), make([]float32, GemmWorkspace(size, size, size))
 	noAllocation(t, func() { Gemm(true, false, size, size, size, 1, a, size, a, size, 0, c, size, workspace) })
-}
-
-func BenchmarkGemm(b *testing.B) {
-	for _, s := range [][3]int{{64, 200, 784}, {512, 512, 512}, {1, 200, 784}} {
-		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
-			m, n, k := s[0], s[1], s[2]
-			x, y := noise[float32](1, m*k), noise[float32](2, k*n)
-			c, workspace := make([]float32, m*n), make([]float32, GemmWorkspace(m, n, k))
-			for b.Loop() {
-				Gemm(false, false, m, n, k, 1, x, k, y, n, 0, c, n, workspace)
-			}
-			b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-		})
-	}
 }
