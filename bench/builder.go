@@ -17,7 +17,8 @@ type builder struct {
 	random *rand.Rand
 	feeds  []executor.Feed // as many as there are batches
 	flops  int64
-	err    error // the first mistake in arguments
+	rows   map[string]int64 // looked up in a step, by the parameter of the table
+	err    error            // the first mistake in arguments
 }
 
 // numbers declares an input of float32 numbers in [0, 1), with a value for every batch.
@@ -51,6 +52,25 @@ func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, 
 		}
 		b.feeds[i][name] = t
 	}
+}
+
+// table looks up ids in a table with sparse gradients; looked is how many ids a step has.
+func (b *builder) table(ids layers.Variable, name string, vocabulary, width, looked int64, init layers.Initializer) layers.Variable {
+	b.rows[name] = looked
+	return layers.Embedding(ids, vocabulary, width, layers.Sparse(), layers.Param(layers.ParamAttr{Name: name, Initializer: init}))
+}
+
+// bytes returns Workload.Bytes for an optimizer that keeps a number of values for each element of a parameter.
+func (b *builder) bytes(slots int64) int64 {
+	total := int64(0)
+	for _, parameter := range b.Parameters() {
+		dims := parameter.Dims()
+		if looked, sparse := b.rows[parameter.Name()]; sparse {
+			dims[0] = min(dims[0], looked)
+		}
+		total += 4 * 2 * (1 + slots) * elements(dims)
+	}
+	return total
 }
 
 // multiplies accounts for a matrix product or convolution of that many products in the forward pass: as many again give the gradient of

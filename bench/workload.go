@@ -24,7 +24,7 @@ type Workload struct {
 	// with respect to what is fed.
 	Flops int64
 	// Bytes is what a step moves at least when its parameters fit into no cache: it reads and writes each parameter
-	// and each value of the optimizer that goes with it once.
+	// and each value of the optimizer that goes with it once. Of a table it moves a row for each id.
 	Bytes int64
 }
 
@@ -35,6 +35,7 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"fit_a_line": fitALine,
 	"mlp":        mlp,
 	"conv":       conv,
+	"ctr":        ctr,
 	"word2vec":   word2vec,
 	"fc":         fullyConnected,
 }
@@ -47,10 +48,10 @@ type rule struct {
 
 var rules = map[string]rule{
 	"sgd":  {func() *optimizer.Optimizer { return optimizer.SGD(1e-3) }, 0},
-	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3) }, 2},
+	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, word2vec, and fc:BATCH:WIDTH-WIDTH-... for a network
+// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, and fc:BATCH:WIDTH-WIDTH-... for a network
 // of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same initial values
 // and batches every time.
 func New(name string) (*Workload, error) {
@@ -64,7 +65,7 @@ func New(name string) (*Workload, error) {
 	if !trains && update != "" {
 		return nil, unknown(name, "optimizer", rules)
 	}
-	b := &builder{Model: layers.NewModel().Seed(1), random: rand.New(rand.NewPCG(1, 2))}
+	b := &builder{Model: layers.NewModel().Seed(1), random: rand.New(rand.NewPCG(1, 2)), rows: map[string]int64{}}
 	fetch := build(b, arguments)
 	if b.err != nil {
 		return nil, b.err
@@ -76,11 +77,7 @@ func New(name string) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Workload{Program: p, Fetch: fetch.Name(), Batches: b.feeds, Flops: b.flops}
-	for _, parameter := range b.Parameters() {
-		w.Bytes += 4 * 2 * (1 + r.slots) * elements(parameter.Dims())
-	}
-	return w, nil
+	return &Workload{Program: p, Fetch: fetch.Name(), Batches: b.feeds, Flops: b.flops, Bytes: b.bytes(r.slots)}, nil
 }
 
 func unknown[V any](name, part string, known map[string]V) error {

@@ -73,6 +73,35 @@ def conv(threads, optimizer, arguments):
     return classify(net.to(memory_format=last), images, 10)
 
 
+def ctr(threads, optimizer, arguments):
+    batch, slots, width, vocabulary = 512, 26, 10, 1000001
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.vectors = nn.Embedding(vocabulary, width, sparse=True)
+            self.weights = nn.Embedding(vocabulary, 1, sparse=True)
+            nn.init.uniform_(self.vectors.weight, -1e-3, 1e-3)
+            nn.init.zeros_(self.weights.weight)
+            self.linear = nn.Linear(13, 1)
+            self.deep = nn.Sequential(
+                nn.Linear(slots * width + 13, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU(),
+                nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 1))
+
+        def forward(self, ids, dense):
+            vectors = self.vectors(ids)
+            total = vectors.sum(1)
+            pairs = 0.5 * (total * total - (vectors * vectors).sum(1)).sum(1, keepdim=True)
+            deep = self.deep(torch.cat([vectors.flatten(1), dense], 1))
+            return self.weights(ids).sum(1) + self.linear(dense) + pairs + deep
+
+    net = Net()
+    ids = [(torch.rand(batch, slots).pow(3) * (vocabulary - 1)).long() for _ in range(BATCHES)]
+    dense = [torch.rand(batch, 13) for _ in range(BATCHES)]
+    labels = [torch.randint(0, 2, (batch, 1)).float() for _ in range(BATCHES)]
+    return net, lambda i: F.binary_cross_entropy_with_logits(net(ids[i], dense[i]), labels[i])
+
+
 def word2vec(threads, optimizer, arguments):
     class Net(nn.Module):
         def __init__(self):
@@ -89,25 +118,30 @@ def word2vec(threads, optimizer, arguments):
     return classify(Net(), words, 2073)
 
 
-MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "word2vec": word2vec, "fc": fully_connected}
+MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "fc": fully_connected}
 
 
 def training(model, optimizer, threads):
     """Returns a function that runs the step that is i-th in turn."""
     name, _, arguments = model.partition(":")
     net, loss = MODELS[name](threads, optimizer, arguments)
-    parameters = list(net.parameters())
     if optimizer == "adam":
-        update = torch.optim.Adam(parameters, lr=1e-3, foreach=True)
+        tables = [m.weight for m in net.modules() if isinstance(m, nn.Embedding) and m.sparse]
+        dense = [p for p in net.parameters() if all(p is not table for table in tables)]
+        updates = [torch.optim.Adam(dense, lr=1e-3, foreach=True)]
+        if tables:
+            updates.append(torch.optim.SparseAdam(tables, lr=1e-3))
     elif optimizer == "sgd":
-        update = torch.optim.SGD(parameters, lr=1e-3)
+        updates = [torch.optim.SGD(net.parameters(), lr=1e-3)]
     else:
         raise SystemExit(f"unknown optimizer {optimizer}")
 
     def step(i):
-        update.zero_grad(set_to_none=True)
+        for update in updates:
+            update.zero_grad(set_to_none=True)
         loss(i % BATCHES).backward()
-        update.step()
+        for update in updates:
+            update.step()
     return step
 
 

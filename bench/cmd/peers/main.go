@@ -61,7 +61,7 @@ func parse(arguments []string) (settings, error) {
 	flags.StringVar(&run, "run", "", "only workloads that match this regular expression")
 	flags.BoolVar(&s.best, "best", false, "compare the fastest window of each measurement, not the median one")
 	flags.BoolVar(&s.growth, "growth", false, "measure step time against batch, layers and parameters")
-	flags.StringVar(&s.plot, "plot", "", "with -growth, draw the result into this SVG file")
+	flags.StringVar(&s.plot, "plot", "", "with -growth, draw the result into this SVG or PNG file")
 	if err := flags.Parse(arguments); err != nil {
 		return s, fault.Wrap(fault.InvalidArgument, "flags", err)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/edl-go/edl/bench"
 	"gonum.org/v1/plot"
@@ -9,13 +11,14 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	_ "gonum.org/v1/plot/vg/vgimg" // draws PNG
+	_ "gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Size of one panel of the picture.
 const panelWidth, panelHeight = 11 * vg.Centimeter, 10 * vg.Centimeter
 
-// plotGrowth draws the sections of growth beside each other into s.plot: step time against what grows, both on logarithmic axes, with the
+// plotGrowth draws the sections of growth beside each other into s.plot, an SVG or PNG file: step time against what grows, both on logarithmic axes, with the
 // least time that the machine allows.
 func plotGrowth(s settings, m machine, measured map[key][]sample) error {
 	var panels []*plot.Plot
@@ -28,7 +31,10 @@ func plotGrowth(s settings, m machine, measured map[key][]sample) error {
 			panels = append(panels, p)
 		}
 	}
-	picture := vgsvg.New(panelWidth*vg.Length(len(panels)), panelHeight)
+	picture, err := draw.NewFormattedCanvas(panelWidth*vg.Length(len(panels)), panelHeight, strings.TrimPrefix(filepath.Ext(s.plot), "."))
+	if err != nil {
+		return err
+	}
 	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Centimeter / 2, PadRight: vg.Centimeter / 2, PadTop: vg.Centimeter / 4}
 	for i, row := range plot.Align([][]*plot.Plot{panels}, tiles, draw.New(picture))[0] {
 		panels[i].Draw(row)
@@ -52,6 +58,7 @@ func (part section) plot(s settings, m machine, measured map[key][]sample) (*plo
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Padding = vg.Millimeter
 	p.Add(plotter.NewGrid())
 	lines := 0
 	add := func(name string, points plotter.XYs, dashed bool) error {

@@ -41,6 +41,8 @@ var tables = []section{
 		{"MLP, SGD", "mlp/sgd", 0},
 		{"MLP, Adam", "mlp/adam", 0},
 		{"conv net, Adam", "conv/adam", 0},
+		{"CTR (DeepFM), SGD", "ctr/sgd", 0},
+		{"CTR (DeepFM), Adam", "ctr/adam", 0},
 		{"word2vec, SGD", "word2vec/sgd", 0},
 	}},
 }
