@@ -15,7 +15,11 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/program/draw/internal/cachedir"
 )
+
+// The engine, which this package imports, is initialized by now.
+func init() { cachedir.Restore() }
 
 // maxNodes bounds a picture; layout takes time that grows with the square, and nobody can read more.
 const maxNodes = 3000
