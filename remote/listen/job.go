@@ -37,7 +37,7 @@ type Job struct {
 	manager *Manager
 	spec    *job.JobSpec // without program
 	plan    plan
-	dir     string // scratch directory; may be empty
+	dir     string // of parameters that were unpacked; empty: none
 	events  *history.Log[*job.Event]
 	logs    *history.Log[*rpc.LogLine]
 	started time.Time
@@ -55,15 +55,10 @@ type Job struct {
 	reported    error         // by the coordinator
 }
 
-func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, dir string) *Job {
+func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
-	if spec.Params != "" {
-		if params, err := unpackParams(p.program, spec, dir); err == nil {
-			s.Params = params
-		}
-	}
-	j := &Job{ID: id, manager: m, spec: s, plan: *p, dir: dir, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
+	j := &Job{ID: id, manager: m, spec: s, plan: *p, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
 		started: time.Now(), done: make(chan struct{}), connected: make(chan struct{}), refused: map[uint32]uint64{},
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads}}
 	j.plan.program = nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -85,13 +84,10 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	if have, ok := m.jobs[id]; ok && !have.Ended() {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + id, Got: "a name that a running job has", Want: "another name"}
 	}
-	dir := m.cfg.RunDir
-	if dir != "" {
-		if dir, err = os.MkdirTemp(dir, id+"-"); err != nil {
-			return nil, fault.Wrap(fault.Internal, m.cfg.RunDir, err)
-		}
+	j := newJob(m, id, spec, plan)
+	if err := j.unpackParams(plan.program); err != nil {
+		return nil, err
 	}
-	j := newJob(m, id, spec, plan, dir)
 	m.forget()
 	m.jobs[id] = j
 	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == id }), id)

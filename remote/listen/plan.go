@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,22 +87,31 @@ func mode(m job.Mode) transpiler.Mode {
 func (p *plan) release() { p.program = nil }
 
 // unpackParams turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
-// of their own programs only, and a combined file does not name its own.
-func unpackParams(p *program.Program, spec *job.JobSpec, runDir string) (dir string, err error) {
-	info, err := os.Stat(spec.Params)
+// of their own programs only, and a combined file does not name its own. The directory ends with the job.
+func (j *Job) unpackParams(p *program.Program) error {
+	from := j.spec.Params
+	if from == "" {
+		return nil
+	}
+	info, err := os.Stat(from)
 	if err != nil {
-		return "", fault.Wrap(fault.NotFound, spec.Params, err)
+		return fault.Wrap(fault.NotFound, from, err)
 	}
 	if info.IsDir() {
-		return filepath.Abs(spec.Params)
+		j.spec.Params, err = filepath.Abs(from)
+		return fault.Wrap(fault.InvalidArgument, from, err)
 	}
 	scope := executor.NewScope()
-	if err := executor.LoadCombined(scope, spec.Params, p); err != nil {
-		return "", err
+	if err := executor.LoadCombined(scope, from, p); err != nil {
+		return err
 	}
-	dir, err = os.MkdirTemp(runDir, "params-")
+	dir, err := os.MkdirTemp(j.manager.cfg.RunDir, "params-")
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, runDir, err)
+		return fault.Wrap(fault.Internal, j.manager.cfg.RunDir, err)
 	}
-	return dir, executor.SavePersistables(scope, dir, p)
+	if err := executor.SavePersistables(scope, dir, p); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	j.spec.Params, j.dir = dir, dir
+	return nil
 }

@@ -1,0 +1,144 @@
+package listen_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests; none of them comes near it.
+const patience = time.Minute
+
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A house is a manager whose roles are goroutines, and counts them.
+type house struct {
+	*listen.Manager
+	started atomic.Int32
+}
+
+// run is what a role does.
+type run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error
+
+// newHouse starts a manager. instead, which may be nil, is asked what a role does; nil lets it be the real one.
+func newHouse(t testing.TB, config listen.Config, instead func(name string) run) *house {
+	t.Helper()
+	h := &house{}
+	store := cluster.NewMemory()
+	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
+	config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		h.started.Add(1)
+		if instead != nil {
+			if run := instead(role.Name(spec)); run != nil {
+				return run(ctx, spec, log)
+			}
+		}
+		registry, err := store.Open(spec.Prefix)
+		if err != nil {
+			return err
+		}
+		defer registry.Close()
+		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+	})
+	h.Manager = listen.NewManager(config)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// all makes every role do the same.
+func all(do run) func(string) run { return func(string) run { return do } }
+
+// idle is a role that waits for its end.
+func idle(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// encoded puts a program into a job of two trainers and two pservers.
+func encoded(t testing.TB, m testkit.Model) *job.JobSpec {
+	t.Helper()
+	b, err := m.Program.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job.JobSpec{Program: b, Trainers: 2, Pservers: 2, MinBlockSize: 4, StartDeadline: durationpb.New(patience), RoundDeadline: durationpb.New(patience)}
+}
+
+// reading is a job that reads 20 records in batches of 5.
+func reading(t testing.TB) *job.JobSpec {
+	t.Helper()
+	spec := encoded(t, testkit.Reading(t, 5, optimizer.SGD(0.05)))
+	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
+		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
+	}
+	spec.Fetch = []string{"loss"}
+	return spec
+}
+
+// fed is a job that is fed.
+func fed(t testing.TB) *job.JobSpec {
+	t.Helper()
+	return encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
+}
+
+// started begins a job.
+func (h *house) begin(t testing.TB, spec *job.JobSpec) *listen.Job {
+	t.Helper()
+	j, err := h.Start(bounded(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// serve opens the service of a manager and connects to it.
+func serve(t testing.TB, m *listen.Manager) rpc.ListenerClient {
+	t.Helper()
+	port, err := wire.Listen(bounded(t), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := wire.NewServer()
+	rpc.RegisterListenerServer(service, &listen.Server{Manager: m, Version: "test", Node: "here"})
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, service, port, time.Second) }()
+	conn, err := wire.Dial(port.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return rpc.NewListenerClient(conn)
+}
