@@ -48,6 +48,7 @@ compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \
+		[ "$$folder" != examples/internal/ ] || continue; \
 		[ -d "$$folder" ] || { echo "no example matches $(EXAMPLE)"; exit 1; }; \
 		echo "== $$folder"; \
 		go run "./$$folder" || exit 1; \

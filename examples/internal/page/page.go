@@ -15,12 +15,22 @@ import (
 
 // Main parses the flags and lets write fill the directory of -out.
 func Main(write func(out string) error) {
-	out := flag.String("out", ".", "directory to write to")
+	out := flag.String("out", "", "directory to write to (default: a new temporary one)")
 	flag.Parse()
-	if err := write(*out); err != nil {
+	if err := fill(*out, write); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func fill(out string, write func(out string) error) error {
+	if out == "" {
+		var err error
+		if out, err = os.MkdirTemp("", "edl-example-"); err != nil {
+			return err
+		}
+	}
+	return write(out)
 }
 
 // Save writes a program that build returns to a file in out, which is made if need be.
