@@ -113,8 +113,7 @@ func TestSignalsEndRuns(t *testing.T) {
 			if said.String() != test.said {
 				t.Errorf("said %q, want %q", said.String(), test.said)
 			}
-			// The engine that draws programs keeps a cache of its own among temporary files.
-			left, err := filepath.Glob(filepath.Join(scratch, "edl-*"))
+			left, err := os.ReadDir(scratch)
 			if err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
