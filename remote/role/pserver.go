@@ -53,6 +53,9 @@ func (r *runner) serve(ctx context.Context) error {
 	if err == nil {
 		_, err = local.Run(run, p, nil)
 	}
+	if err != nil {
+		server.Fail(err) // a call that still waits for the program learns why there is none
+	}
 	err = fenced(run, errors.Join(err, local.Close()))
 	return errors.Join(err, r.leave(ctx, member))
 }
