@@ -192,7 +192,7 @@ func TestMissingRole(t *testing.T) {
 			r := newRig(t)
 			r.hold(role)
 			spec := shortLived()
-			spec.StartDeadline = durationpb.New(time.Second)
+			spec.StartDeadline = durationpb.New(4 * time.Second) // long enough for the others to start on a busy machine
 			e := executorOf(t, r.listener(), spec)
 			_, err := e.Train(bounded(t), pausing(t).Program, executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 8)}, nil)
 			if err == nil || !strings.Contains(err.Error(), member) {
