@@ -118,7 +118,26 @@ def word2vec(threads, optimizer, arguments):
     return classify(Net(), words, 2073)
 
 
-MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "fc": fully_connected}
+def lstm(threads, optimizer, arguments):
+    batch, length, vocabulary = 128, 100, 5147
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(vocabulary, 128)
+            self.lstm = nn.LSTM(128, 512)
+            self.out = nn.Linear(512, 2)
+
+        def forward(self, words):
+            return self.out(self.lstm(self.table(words))[0].max(0)[0])
+
+    net = Net()
+    words = [torch.randint(0, vocabulary, (length, batch)) for _ in range(BATCHES)]
+    labels = [torch.randint(0, 2, (batch,)) for _ in range(BATCHES)]
+    return net, lambda i: F.cross_entropy(net(words[i]), labels[i])
+
+
+MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "fc": fully_connected}
 
 
 def training(model, optimizer, threads):
