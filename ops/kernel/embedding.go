@@ -19,13 +19,9 @@ func FirstBadID(ids []int64, rows int64) int {
 // Embedding copies row ids[i] of table, whose rows are width long, to row i of out (Fluid's lookup_table). A row whose id
 // is paddingID is zeros.
 func Embedding[T tensor.Float](out, table []T, ids []int64, width int, paddingID int64) {
-	for i, id := range ids {
-		row := out[i*width:][:width]
-		if id == paddingID {
-			clear(row)
-			continue
-		}
-		copy(row, table[int(id)*width:][:width])
+	GatherRows(out, table, ids, width)
+	if paddingID != NoPadding {
+		ClearRowsOf(out, ids, width, paddingID)
 	}
 }
 

@@ -31,6 +31,7 @@ var units = []struct {
 	{"simd/reduction_amd64.s", reduction},
 	{"simd/half_amd64.s", half},
 	{"simd/patch_amd64.s", patch},
+	{"simd/pool_amd64.s", pool},
 	{"peak/peak_amd64.s", peak},
 }
 

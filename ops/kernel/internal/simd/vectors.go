@@ -44,6 +44,11 @@ type Vectors struct {
 	CopyPatches func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 	AddPatches  func(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 
+	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4, from rows that
+	// are step apart. The first of equal elements is the largest, a NaN larger than any number.
+	MaxPool2x2     func(out, x []float32, rows, width, step int)
+	MaxPool2x2Grad func(dx, x, dout []float32, rows, width, step int) // overwrites the windows of dx
+
 	// These convert as many elements as fill vectors of eight.
 	ToFloat16, ToBFloat16     func(out []uint16, x []float32)
 	FromFloat16, FromBFloat16 func(out []float32, x []uint16)

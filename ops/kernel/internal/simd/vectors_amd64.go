@@ -39,6 +39,8 @@ var vectors = Vectors{
 	Largest:             largest,
 	CopyPatches:         copyPatches,
 	AddPatches:          addPatches,
+	MaxPool2x2:          maxPool2x2,
+	MaxPool2x2Grad:      maxPool2x2Grad,
 	ToFloat16:           float32ToFloat16,
 	FromFloat16:         float16ToFloat32,
 	FromBFloat16:        bfloat16ToFloat32,
@@ -164,3 +166,9 @@ func copyPatches(columns, image []float32, kernelHeight, kernelWidth, rowStep, c
 
 //go:noescape
 func addPatches(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+
+//go:noescape
+func maxPool2x2(out, x []float32, rows, width, step int)
+
+//go:noescape
+func maxPool2x2Grad(dx, x, dout []float32, rows, width, step int)
