@@ -179,11 +179,12 @@ func (t *Trainer) finish(ctx context.Context) error {
 	return err
 }
 
-// leave is the trainer's last word. It is sent also when ctx has ended, because the coordinator should not have to guess.
+// leave is the trainer's last word. It is sent also when ctx has ended, because the coordinator should not have to guess; one that is gone is not waited
+// for.
 func (t *Trainer) leave(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
-	_, lerr := t.cfg.Coordinator.Leave(ctx, &rpc.LeaveRequest{Id: t.id(0, 0), Failure: wire.FailureOf(err)})
+	_, lerr := t.cfg.Coordinator.Leave(ctx, &rpc.LeaveRequest{Id: t.id(0, 0), Failure: wire.FailureOf(err)}, grpc.WaitForReady(false))
 	if err != nil {
 		return err
 	}
