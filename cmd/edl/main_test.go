@@ -147,6 +147,9 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "test":
 		loss("test")
+	case "fed":
+		x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
+		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(x), y), layers.Name("loss")))
 	case "diverging":
 		optimizer.SGD(1e30).Minimize(loss("train"))
 	case "infinite": // fetches values that are no numbers

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
@@ -21,20 +20,12 @@ type place struct {
 	binary  string // of these processes; empty: this one
 }
 
-// openExecutor returns what runs p as spec describes it, with the parameters that spec names. It is the one place where a run
-// becomes local or remote.
-func openExecutor(where place, spec *job.JobSpec, p *program.Program) (executor.Executor, error) {
+// openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
+func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if where.remote {
 		return openRemote(where, spec)
 	}
-	local := executor.New(localOptions(spec)...)
-	if spec.Params == "" {
-		return local, nil
-	}
-	if err := executor.LoadParams(local.Scope(), spec.Params, p); err != nil {
-		return nil, errors.Join(err, local.Close())
-	}
-	return local, nil
+	return executor.New(localOptions(spec)...), nil
 }
 
 func localOptions(spec *job.JobSpec) []executor.Option {
@@ -63,10 +54,11 @@ func closeExecutor(e executor.Executor, err *error) {
 
 // runTrain is one run of a self-reading program to its end.
 func runTrain(ctx context.Context, where place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (s executor.Summary, err error) {
-	e, err := openExecutor(where, spec, p)
+	e, err := openExecutor(where, spec)
 	if err != nil {
 		return s, err
 	}
 	defer closeExecutor(e, &err)
+	run.Params = spec.Params
 	return e.Train(ctx, p, run, each)
 }

@@ -94,7 +94,12 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	if len(fetch) == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to compute: the program has no fetch op", Want: "--fetch NAME"}
 	}
-	if !f.where.remote {
+	where := f.where
+	where.remote = where.remote && trains(p) // what trains nothing has nothing to spread
+	if !where.remote {
+		if spec.Save != "" {
+			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--save", Got: "a program that runs once and changes nothing", Want: "one that trains on its own data"}
+		}
 		if p, err = p.CloneForTest().Prune(fetch...); err != nil {
 			return err
 		}
@@ -106,11 +111,16 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err := checkFeeds(p, feed); err != nil {
 		return err
 	}
-	e, err := openExecutor(f.where, spec, p)
+	e, err := openExecutor(where, spec)
 	if err != nil {
 		return err
 	}
 	defer closeExecutor(e, &err)
+	if local, ok := e.(*executor.Local); ok && spec.Params != "" {
+		if err := executor.LoadParams(local.Scope(), spec.Params, p); err != nil {
+			return err
+		}
+	}
 	values, err := e.Run(ctx, p, feed, fetch...)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func writeAxis(b *strings.Builder, t *tensor.Tensor, dims []int64, from int, ind
 }
 
 func textElement(t *tensor.Tensor, i int) string {
-	if t.DType() == tensor.Float32 {
+	if t.DType() == tensor.Float32 && !math.IsInf(float(t, i), 0) {
 		return strconv.FormatFloat(float64(t.Float32s()[i]), 'g', -1, 32)
 	}
 	return strings.Trim(string(appendElement(nil, t, i)), `"`)
