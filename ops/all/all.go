@@ -9,4 +9,5 @@ import (
 	_ "github.com/edl-go/edl/ops/optim"
 	_ "github.com/edl-go/edl/ops/random"
 	_ "github.com/edl-go/edl/ops/reader"
+	_ "github.com/edl-go/edl/ops/sequence"
 )

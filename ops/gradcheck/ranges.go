@@ -17,7 +17,18 @@ func ranges(t *trace, op *program.Op) error {
 	if err := whole.Run(context.Background(), op); err != nil {
 		return err
 	}
-	_, loops, err := t.copyFor(op).bind(op)
+	for _, workers := range []int{1, 2} {
+		if err := rangesOf(t, op, whole, workers); err != nil {
+			return fmt.Errorf("%d workers: %w", workers, err)
+		}
+	}
+	return nil
+}
+
+func rangesOf(t *trace, op *program.Op, whole *Interpreter, workers int) error {
+	m := t.copyFor(op)
+	m.Env.Workers = workers
+	_, loops, err := m.bind(op)
 	if err != nil {
 		return err
 	}
@@ -26,13 +37,13 @@ func ranges(t *trace, op *program.Op) error {
 			if from < 0 || from >= l.N {
 				continue
 			}
-			if err := backwards(t, op, whole, at, from); err != nil {
+			if err := backwards(t, op, whole, workers, at, from); err != nil {
 				return fmt.Errorf("loop %d cut at %d of %d: %w", at, from, l.N, err)
 			}
 			if l.Apart {
 				continue
 			}
-			if err := alone(t, op, whole, at, from); err != nil {
+			if err := alone(t, op, whole, workers, at, from); err != nil {
 				return fmt.Errorf("iteration %d of %d of loop %d: %w", from, l.N, at, err)
 			}
 		}
@@ -40,29 +51,37 @@ func ranges(t *trace, op *program.Op) error {
 	return nil
 }
 
-// before binds op in a fresh interpreter and runs the loops before one of them.
-func before(t *trace, op *program.Op, at int) (*Interpreter, ops.Loop, error) {
+// before binds op in a fresh interpreter, runs the loops before one of them, and returns that one and those behind it.
+func before(t *trace, op *program.Op, workers, at int) (*Interpreter, []ops.Loop, error) {
 	m := t.copyFor(op)
-	m.Env.Workers = 2
+	m.Env.Workers = workers
 	_, loops, err := m.bind(op)
 	if err != nil {
-		return nil, ops.Loop{}, err
+		return nil, nil, err
 	}
-	for _, l := range loops[:at] {
-		if err := l.Run(0, 0, l.N); err != nil {
-			return nil, l, err
-		}
-	}
-	return m, loops[at], nil
+	return m, loops[at:], runAll(loops[:at])
 }
 
-// backwards runs the later iterations of a loop before the earlier ones.
-func backwards(t *trace, op *program.Op, whole *Interpreter, at, from int) error {
-	m, l, err := before(t, op, at)
+func runAll(loops []ops.Loop) error {
+	for _, l := range loops {
+		if l.N == 0 {
+			continue
+		}
+		if err := l.Run(0, 0, l.N); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backwards runs the later iterations of a loop before the earlier ones, and then the loops behind it.
+func backwards(t *trace, op *program.Op, whole *Interpreter, workers, at, from int) error {
+	m, loops, err := before(t, op, workers, at)
 	if err != nil {
 		return err
 	}
-	if err := l.Run(1, from, l.N); err != nil {
+	l := loops[0]
+	if err := l.Run(workers-1, from, l.N); err != nil {
 		return err
 	}
 	if from > 0 {
@@ -70,7 +89,10 @@ func backwards(t *trace, op *program.Op, whole *Interpreter, at, from int) error
 			return err
 		}
 	}
-	for _, name := range written(op, l) {
+	if err := runAll(loops[1:]); err != nil {
+		return err
+	}
+	for _, name := range op.OutputNames() {
 		if err := sameBits(m.Vars[name], whole.Vars[name]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -79,11 +101,12 @@ func backwards(t *trace, op *program.Op, whole *Interpreter, at, from int) error
 }
 
 // alone runs one iteration of a loop where nothing that it does not own holds its value.
-func alone(t *trace, op *program.Op, whole *Interpreter, at, i int) error {
-	m, l, err := before(t, op, at)
+func alone(t *trace, op *program.Op, whole *Interpreter, workers, at, i int) error {
+	m, loops, err := before(t, op, workers, at)
 	if err != nil {
 		return err
 	}
+	l := loops[0]
 	var kept []string // variables of which it may read everything
 	for slot, names := range op.Inputs {
 		if slices.Contains(l.Whole, slot) && (l.Reads == nil || slices.Contains(l.Reads, slot)) {

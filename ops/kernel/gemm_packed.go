@@ -5,8 +5,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// PackGemm copies op(B), k x n, into packed, of k*n elements, in the order in which GemmPacked reads it. ldb is as in Gemm. It pays for a matrix
-// that many products share.
+// PackGemm copies op(B), k x n, into packed, of k*n elements, in the order in which GemmPacked reads it. ldb is as in
+// Gemm. It pays for a matrix that many products share.
 func PackGemm[T tensor.Float](transB bool, n, k int, b []T, ldb int, packed []T) {
 	for j := 0; j < n; j += vectorColumns {
 		width := min(vectorColumns, n-j)
@@ -21,8 +21,8 @@ func PackGemm[T tensor.Float](transB bool, n, k int, b []T, ldb int, packed []T)
 	}
 }
 
-// GemmPacked is Gemm with an A that is not transposed and an op(B) that PackGemm packed; it gives the same bits. workspace holds
-// GemmPackedWorkspace(m, n, k) elements.
+// GemmPacked is Gemm with an A that is not transposed and an op(B) that PackGemm packed; it gives the same bits.
+// workspace holds GemmPackedWorkspace(m, n, k) elements.
 func GemmPacked[T tensor.Float](m, n, k int, alpha T, a []T, lda int, packed []T, beta T, c []T, ldc int, workspace []T) {
 	if m == 0 {
 		return
@@ -33,5 +33,6 @@ func GemmPacked[T tensor.Float](m, n, k int, alpha T, a []T, lda int, packed []T
 	}
 }
 
-// GemmPackedWorkspace returns the workspace length that GemmPacked needs. Like GemmWorkspace it does not shrink when an extent grows.
+// GemmPackedWorkspace returns the workspace length that GemmPacked needs. Like GemmWorkspace it does not shrink when an
+// extent grows.
 func GemmPackedWorkspace(m, n, k int) int { return GemmWorkspace(m, min(n, vectorColumns), k) }

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
-// An Activation is a function of single elements whose derivative follows from its value. Grad computes dx = dout*f'(x) from out = f(x); of
-// its arguments x may be nil, and dx may be dout.
+// An Activation is a function of single elements whose derivative follows from its value. Grad computes dx = dout*f'(x)
+// from out = f(x); of its arguments x may be nil, and dx may be dout.
 type Activation[T tensor.Float] struct {
 	Func func(out, x []T)
 	Grad func(dx, x, out, dout []T)
@@ -19,9 +19,10 @@ func Activations[T tensor.Float]() map[string]Activation[T] {
 	}
 }
 
-// An LSTM computes steps of long short-term memory (Hochreiter and Schmidhuber 1997; peepholes: Gers and Schmidhuber 2000) for one sequence at a
-// time. A row of gates has the four parts of Fluid's lstm, Width elements each: candidate c~, input gate i, forget gate f and output gate o. Peepholes
-// has the weights of i, f and o, or is nil for none. With c' the cell of the step before:
+// An LSTM computes steps of long short-term memory (Hochreiter and Schmidhuber 1997; peepholes: Gers and Schmidhuber
+// 2000) for one sequence at a time. A row of gates has the four parts of Fluid's lstm, Width elements each: candidate c~,
+// input gate i, forget gate f and output gate o. Peepholes has the weights of i, f and o, or is nil for none. With c' the
+// cell of the step before:
 //
 //	c~ = Candidate(..)   i = Gate(.. + wi*c')   f = Gate(.. + wf*c')
 //	c  = c~*i + c'*f     o = Gate(.. + wo*c)    h = o*Cell(c)
@@ -36,8 +37,9 @@ func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
 	return row[:d], row[d : 2*d], row[2*d : 3*d], row[3*d : 4*d]
 }
 
-// Forward computes a step. gates holds what goes into the activations, but for peepholes, and becomes their values. cell, active = Cell(cell) and
-// hidden are written. previous is the cell of the step before, nil for zeros. work is Width elements of scratch.
+// Forward computes a step. gates holds what goes into the activations, but for peepholes, and becomes their values. cell,
+// active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. work is Width
+// elements of scratch.
 func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, work []T) {
 	candidate, input, forget, output := l.parts(gates)
 	l.Candidate.Func(candidate, candidate)
@@ -64,9 +66,9 @@ func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, work []T) {
 	mulVectors(hidden, output, active)
 }
 
-// Backward computes the gradient of a step. gates, cell, active and previous are those of Forward after it, and dhidden is the gradient of hidden.
-// dcell is the gradient of cell that came from the step after, and becomes that of previous. dgates gets the gradient of what gates held before
-// Forward; it does not overlap gates.
+// Backward computes the gradient of a step. gates, cell, active and previous are those of Forward after it, and dhidden
+// is the gradient of hidden. dcell is the gradient of cell that came from the step after, and becomes that of previous.
+// dgates gets the gradient of what gates held before Forward; it does not overlap gates.
 func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous, work []T) {
 	candidate, input, forget, output := l.parts(gates)
 	dcandidate, dinput, dforget, doutput := l.parts(dgates)

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
-// The functions of this file make one row of a sequence: out has width elements and x has as many for each of the rows of the sequence, of which
-// there is at least one.
+// The functions of this file make one row of a sequence: out has width elements and x has as many for each of the rows of
+// the sequence, of which there is at least one.
 
 // SequenceSum computes out = scale times the sum of the rows, added in their order.
 func SequenceSum[T tensor.Float](out, x []T, width int, scale T) {
@@ -24,8 +24,8 @@ func SequenceSumGrad[T tensor.Float](dx, dout []T, width int, scale T) {
 	}
 }
 
-// SequenceMax computes out = the largest element of each column, and in which row it stands, where the first row is number first; of equal ones
-// it is the first. A NaN is larger than every number.
+// SequenceMax computes out = the largest element of each column, and in which row it stands, where the first row is
+// number first; of equal ones it is the first. A NaN is larger than every number.
 func SequenceMax[T tensor.Float](out []T, index []int32, x []T, width int, first int32) {
 	out, index = out[:width], index[:width]
 	copy(out, x[:width])
@@ -43,7 +43,8 @@ func SequenceMax[T tensor.Float](out []T, index []int32, x []T, width int, first
 	}
 }
 
-// SequenceMaxGrad computes dx = dout in the rows that index names, where the first row of dx is number first, and 0 elsewhere.
+// SequenceMaxGrad computes dx = dout in the rows that index names, where the first row of dx is number first, and 0
+// elsewhere.
 func SequenceMaxGrad[T tensor.Float](dx, dout []T, index []int32, width int, first int32) {
 	clear(dx)
 	for j, row := range index[:width] {

@@ -89,7 +89,8 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 			d.Inputs = append(d.Inputs, s)
 		}
 		if slices.Contains(g.From, s.Name) {
-			d.Inputs = append(d.Inputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable})
+			d.Inputs = append(d.Inputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable,
+				Dispensable: len(g.From) > 1}) // of several, those that did not arrive are zeros
 		}
 	}
 	return d

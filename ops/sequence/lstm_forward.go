@@ -1,0 +1,140 @@
+package sequence
+
+import (
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A network is what lstm and its gradient have in common.
+type network[T tensor.Float] struct {
+	batch
+	reverse      bool
+	width        int
+	weight, bias *tensor.Tensor
+	h0, c0       *tensor.Tensor // nil for zeros
+	packed       *tensor.Tensor // Weight, or its transpose, as kernel.GemmPacked reads it
+
+	gate, cell, candidate kernel.Activation[T]
+	peepholes             bool
+}
+
+func newNetwork[T tensor.Float](b *ops.Binding, rows batch) *network[T] {
+	known := kernel.Activations[T]()
+	weight := b.In("Weight")
+	return &network[T]{batch: rows, reverse: b.Bool("is_reverse"), width: int(weight.Dims()[0]), weight: weight, bias: b.In("Bias"), h0: b.In("H0"), c0: b.In("C0"),
+		packed: b.Scratch(tensor.Of[T](), weight.Len()), peepholes: b.Bool("use_peepholes"),
+		gate: known[b.Str("gate_activation")], cell: known[b.Str("cell_activation")], candidate: known[b.Str("candidate_activation")]}
+}
+
+// pack is the loop that packs Weight, once in a run.
+func (n *network[T]) pack(transposed bool) ops.Loop {
+	return ops.Loop{N: 1, Reads: []string{"Weight"}, Writes: []string{}, Apart: true, Run: func(int, int, int) error {
+		columns, depth := 4*n.width, n.width
+		if transposed {
+			columns, depth = depth, columns
+		}
+		kernel.PackGemm(transposed, columns, depth, tensor.Data[T](n.weight), 4*n.width, tensor.Data[T](n.packed))
+		return nil
+	}}
+}
+
+// cells returns the arithmetic of a step.
+func (n *network[T]) cells() kernel.LSTM[T] {
+	l := kernel.LSTM[T]{Width: n.width, Gate: n.gate, Cell: n.cell, Candidate: n.candidate}
+	if n.peepholes {
+		l.Peepholes = tensor.Data[T](n.bias)[4*n.width:]
+	}
+	return l
+}
+
+// before returns the row of values, which has a row for each step, that stands before a step of a sequence: that of the initial ones at the first
+// step, nil when there are none.
+func (n *network[T]) before(values []T, initial *tensor.Tensor, s *steps, sequence, step int) []T {
+	switch {
+	case step > 0:
+		return row(values, s.row(sequence, step-1), n.width)
+	case initial != nil:
+		return row(tensor.Data[T](initial), sequence, n.width)
+	}
+	return nil
+}
+
+func row[T any](values []T, i, width int) []T { return values[i*width:][:width] }
+
+// A forward is a bound lstm.
+type forward[T tensor.Float] struct {
+	*network[T]
+	input, hidden, cells, gates, active *tensor.Tensor
+
+	state     *tensor.Tensor // [sequences, D]: Hidden of the step before, in the order of the steps
+	products  *tensor.Tensor // [sequences, 4D]: state*Weight
+	work      *tensor.Tensor
+	workspace int // elements that a part of work gives to products of matrices
+	parts     []steps
+}
+
+func bindLSTM[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	n := newNetwork[T](b, batchIn(b, "Input"))
+	rows := int(n.value.Dims()[0])
+	f := &forward[T]{network: n, input: n.value, hidden: orScratch[T](b, "Hidden", rows*n.width), cells: orScratch[T](b, "Cell", rows*n.width),
+		gates: orScratch[T](b, "BatchGate", rows*4*n.width), active: orScratch[T](b, "BatchCellPreAct", rows*n.width),
+		state: b.Scratch(tensor.Of[T](), n.n*n.width), products: b.Scratch(tensor.Of[T](), n.n*4*n.width),
+		workspace: kernel.GemmPackedWorkspace(n.n, 4*n.width, n.width), parts: make([]steps, b.Parts())}
+	f.work = b.Scratch(tensor.Of[T](), b.Parts()*(f.workspace+n.width))
+	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Apart: true, Run: f.run})
+}
+
+// leastSequences is how many sequences are worth a goroutine: for fewer, reading Weight in every step takes a good part of the time.
+const leastSequences = 16
+
+// orScratch returns the output of a slot, or n elements of scratch memory when nobody wants it.
+func orScratch[T tensor.Float](b *ops.Binding, slot string, n int) *tensor.Tensor {
+	if t := b.Out(slot); t != nil {
+		return t
+	}
+	return b.Scratch(tensor.Of[T](), n)
+}
+
+// run computes sequences [from, to).
+func (f *forward[T]) run(part, from, to int) error {
+	offsets, err := f.offsets()
+	if err != nil {
+		return err
+	}
+	s := &f.parts[part]
+	s.arrange(offsets, f.reverse, from, to)
+	work := ops.Part(tensor.Data[T](f.work), part, f.workspace+f.width)
+	state, products := tensor.Data[T](f.state)[from*f.width:], tensor.Data[T](f.products)[from*4*f.width:]
+	if f.h0 != nil {
+		for j, sequence := range s.order {
+			copy(row(state, j, f.width), row(tensor.Data[T](f.h0), sequence, f.width))
+		}
+	}
+	l := f.network.cells()
+	for step, active := 0, len(s.order); step < s.longest(); step++ {
+		active = s.active(step, active)
+		recurrent := step > 0 || f.h0 != nil
+		if recurrent {
+			kernel.GemmPacked(active, 4*f.width, f.width, 1, state, f.width, tensor.Data[T](f.packed), 0, products, 4*f.width, work[f.width:])
+		}
+		for j, sequence := range s.order[:active] {
+			f.step(&l, s, sequence, step, row(state, j, f.width), row(products, j, 4*f.width), recurrent, work[:f.width])
+		}
+	}
+	return nil
+}
+
+// step computes one step of one sequence, whose part of the product with Weight is in product, and leaves its hidden value in state.
+func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, product []T, recurrent bool, work []T) {
+	at, wide := s.row(sequence, step), 4*f.width
+	gates := row(tensor.Data[T](f.gates), at, wide)
+	kernel.Add(gates, row(tensor.Data[T](f.input), at, wide), tensor.Data[T](f.bias)[:wide], 1, wide, 1)
+	if recurrent {
+		kernel.Add(gates, gates, product, 1, wide, 1)
+	}
+	cells := tensor.Data[T](f.cells)
+	hidden := row(tensor.Data[T](f.hidden), at, f.width)
+	l.Forward(gates, row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden, f.before(cells, f.c0, s, sequence, step), work)
+	copy(state, hidden)
+}
