@@ -9,8 +9,9 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
-// benchmarkFlops runs f, which does so many floating-point operations, and reports its mean and its best speed, and the best as a part of what
-// the core does in a loop of multiply-adds right before. The best is what counts where other processes use the machine.
+// benchmarkFlops runs f, which does so many floating-point operations, and reports its mean and its best speed, and the
+// best as a part of what the core does in a loop of multiply-adds right before. The best is what counts where other
+// processes use the machine.
 func benchmarkFlops(b *testing.B, operations float64, f func()) {
 	limit := peak.Flops(simd.Current())
 	shortest := time.Duration(1 << 62)

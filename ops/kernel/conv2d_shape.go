@@ -1,7 +1,8 @@
 package kernel
 
-// ConvOutSize returns the extent of a convolution's output along one axis: (in + 2*padding - (dilation*(kernel-1)+1))/stride + 1,
-// or 0 when the kernel does not fit. kernel, stride and dilation are at least 1, padding at least 0.
+// ConvOutSize returns the extent of a convolution's output along one axis: (in + 2*padding -
+// (dilation*(kernel-1)+1))/stride + 1, or 0 when the kernel does not fit. kernel, stride and dilation are at least 1,
+// padding at least 0.
 func ConvOutSize(in, kernel, stride, padding, dilation int) int {
 	room := in + 2*padding - (dilation*(kernel-1) + 1)
 	if room < 0 {

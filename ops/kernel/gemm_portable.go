@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
-// Block sizes of the portable Gemm: a packed block of op(A) holds gemmRows x gemmDepth elements and stays in the second-level cache,
-// a packed block of op(B) holds gemmDepth x gemmCols. They are multiples of the tile sizes.
+// Block sizes of the portable Gemm: a packed block of op(A) holds gemmRows x gemmDepth elements and stays in the
+// second-level cache, a packed block of op(B) holds gemmDepth x gemmCols. They are multiples of the tile sizes.
 const (
 	gemmRows  = 128
 	gemmCols  = 512

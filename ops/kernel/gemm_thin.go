@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
-// runThin computes C of few columns as the transpose of op(B)'*op(A)', so that the many rows fill the vectors. A product and a fused
-// sum do not tell which factor came first.
+// runThin computes C of few columns as the transpose of op(B)'*op(A)', so that the many rows fill the vectors. A product
+// and a fused sum do not tell which factor came first.
 func (g *gemmCall[T]) runThin() {
 	size := sizeOf[T]()
 	var c [thinColumns * vectorColumns]T // a panel of C, transposed

@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 // The 16-bit formats are carried as their bit patterns. Conversions to them round to nearest, ties to even, beyond their
-// range to infinity; a NaN stays one, becomes quiet and keeps the upper bits of its payload. Conversions from them are exact. Both
-// slices of a call are of one length.
+// range to infinity; a NaN stays one, becomes quiet and keeps the upper bits of its payload. Conversions from them are
+// exact. Both slices of a call are of one length.
 
 // ToFloat16 converts to IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 func ToFloat16(out []uint16, x []float32) {

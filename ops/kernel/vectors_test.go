@@ -63,8 +63,8 @@ func drawSpecial(t *rapid.T, n int) []float32 {
 	return x
 }
 
-// Arrays lie between pages that may not be touched; with and without vector instructions, whole and cut in two, the results are the
-// same bits.
+// Arrays lie between pages that may not be touched; with and without vector instructions, whole and cut in two, the
+// results are the same bits.
 func TestElementLoops(t *testing.T) {
 	g := newGuards(t, 4)
 	for _, loop := range elementLoops {

@@ -6,7 +6,8 @@
 //	go -C internal/gen run .          write every file anew
 //	go -C internal/gen run . -check   write nothing; exit 1 and name each file that differs from what would be written
 //
-// One unit below is one file of ops/kernel/internal. A unit's functions are declared in Go by hand, beside the code that calls them.
+// One unit below is one file of ops/kernel/internal. A unit's functions are declared in Go by hand, beside the code that
+// calls them.
 package main
 
 import (

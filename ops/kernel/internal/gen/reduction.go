@@ -31,7 +31,8 @@ func reduction(u *unit) {
 	u.largest()
 }
 
-// sum emits a function that adds the term of every element to one of four lanes. exists is nil where all elements of a vector exist.
+// sum emits a function that adds the term of every element to one of four lanes. exists is nil where all elements of a
+// vector exist.
 func (u *unit) sum(name, doc string, arrays int, term func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual) {
 	names := []string{"x", "y"}[:arrays]
 	signature := "func(x []float32, center float64) float64"

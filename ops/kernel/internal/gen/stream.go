@@ -9,16 +9,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A stream function walks over float32 arrays of one length and computes every element from the elements at its place, eight at
-// a time with AVX2. The last few elements go through the same instructions in a vector whose other lanes are zero,
-// so an element's bits do not depend on its place.
+// A stream function walks over float32 arrays of one length and computes every element from the elements at its place,
+// eight at a time with AVX2. The last few elements go through the same instructions in a vector whose other lanes are
+// zero, so an element's bits do not depend on its place.
 type stream struct {
 	name    string
 	doc     string
 	arrays  []string // parameters, of which those that begin with > are written, those with >< read and written
 	scalars []string // parameters that follow
 	unroll  int      // vectors in one turn of the main loop
-	// body prepares what is constant and returns what computes one vector of each written array, in their order, from those read.
+	// body prepares what is constant and returns what computes one vector of each written array, in their order, from
+	// those read.
 	body func(u *unit, scalars []reg.VecVirtual) func(in []reg.VecVirtual) []reg.VecVirtual
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
-// Flops returns the float32 operations a second of one core at level, where a multiplication fused with an addition counts as two: the best
-// of several short runs. It returns 0 at level None.
+// Flops returns the float32 operations a second of one core at level, where a multiplication fused with an addition
+// counts as two: the best of several short runs. It returns 0 at level None.
 func Flops(level simd.Level) float64 {
 	const rounds = 200_000
 	best := 0.0

@@ -22,8 +22,8 @@ func Current() Level { return current }
 // Available returns the best level of this machine.
 func Available() Level { return detect() }
 
-// Use makes loops run at level, at most Available, until the function that it returns is called. It is for tests and benchmarks, which
-// must not run anything else meanwhile.
+// Use makes loops run at level, at most Available, until the function that it returns is called. It is for tests and
+// benchmarks, which must not run anything else meanwhile.
 func Use(level Level) (restore func()) {
 	before := current
 	current = min(level, Available())

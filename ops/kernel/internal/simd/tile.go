@@ -6,8 +6,8 @@ import "unsafe"
 type Float interface{ float32 | float64 }
 
 // A Tile is one call of a loop of matrix multiplication: C = Alpha*A*B + Beta*C for a few rows and columns of C, where an
-// element of C is a chain of fused multiply-adds over ascending k, starting from zero, and then Alpha*chain + Beta*C, fused too.
-// Beta 0 leaves C unread. Elements beyond the rows and columns are neither read nor written.
+// element of C is a chain of fused multiply-adds over ascending k, starting from zero, and then Alpha*chain + Beta*C,
+// fused too. Beta 0 leaves C unread. Elements beyond the rows and columns are neither read nor written.
 //
 // Rows of B and C are contiguous; A has any strides. Distances are in bytes. Assembly knows the order of the fields.
 type Tile[T Float] struct {

@@ -37,15 +37,15 @@ type Vectors struct {
 
 	Largest func(x []float32) float32 // Go's max; len(x) is a multiple of 8, at least 8
 
-	// These go between an image and the matrix of its patches: for each row and column of a filter the window of rows rows, width
-	// long and step apart, that lies ky*rowStep + kx*columnStep after the start of image, one after the other. CopyPatches
-	// overwrites columns, AddPatches adds to image in the order of columns. The last 7 elements of columns (when copying) and of image are not
-	// part of any window: vectors may run over into them.
+	// These go between an image and the matrix of its patches: for each row and column of a filter the window of rows
+	// rows, width long and step apart, that lies ky*rowStep + kx*columnStep after the start of image, one after the
+	// other. CopyPatches overwrites columns, AddPatches adds to image in the order of columns. The last 7 elements of
+	// columns (when copying) and of image are not part of any window: vectors may run over into them.
 	CopyPatches func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 	AddPatches  func(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 
-	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4, from rows that
-	// are step apart. The first of equal elements is the largest, a NaN larger than any number.
+	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4,
+	// from rows that are step apart. The first of equal elements is the largest, a NaN larger than any number.
 	MaxPool2x2     func(out, x []float32, rows, width, step int)
 	MaxPool2x2Grad func(dx, x, dout []float32, rows, width, step int) // overwrites the windows of dx
 
