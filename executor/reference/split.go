@@ -38,7 +38,12 @@ func splitByRole(p *program.Program) (*split, error) {
 		case def.Class == ops.Feed || def.Class == ops.Read:
 		case isUpdate(op):
 			for _, name := range op.InputNames() {
-				if v, _ := p.Global().Find(name); !s.updated[name] && !v.Persistable {
+				v, _ := p.Global().Find(name)
+				if v.Kind == program.SelectedRows {
+					return nil, ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(), Want: "dense gradients in what trainers share",
+						Hint: "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"})
+				}
+				if !s.updated[name] && !v.Persistable {
 					crosses[name] = true
 				}
 			}

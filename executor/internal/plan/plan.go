@@ -42,6 +42,9 @@ type feed struct {
 	name  string
 	value *tensor.Tensor   // what kernels are bound to; it shares the elements of the tensor that was fed last
 	views []*tensor.Tensor // copies that share them too
+
+	sequences []int64     // of each LoD level
+	followers []sequenced // what has its LoD
 }
 
 // Memory says what a plan allocated of its own, in bytes.
@@ -72,8 +75,8 @@ func Compile(request Request) (*Plan, error) {
 	return p, nil
 }
 
-// Feed shares the elements of t with the variable name until the next Feed of it. Dtype and dims must be those that the plan was
-// compiled for. A name that the plan does not know is ignored.
+// Feed shares the elements of t with the variable name until the next Feed of it. Dtype, dims and the
+// number of sequences must be those that the plan was compiled for. A name that the plan does not know is ignored.
 func (p *Plan) Feed(name string, t *tensor.Tensor) error {
 	for i := range p.feeds {
 		f := &p.feeds[i]
@@ -83,12 +86,22 @@ func (p *Plan) Feed(name string, t *tensor.Tensor) error {
 		if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
 			return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprint(t), Want: f.value.String()}
 		}
+		if t.IsSelected() {
+			return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: t.String(), Want: "a dense " + f.value.String()}
+		}
+		if err := f.checkSequences(t); err != nil {
+			return err
+		}
 		for _, v := range f.views {
 			if err := v.Share(t); err != nil {
 				return err
 			}
 		}
-		return f.value.Share(t)
+		if err := f.value.Share(t); err != nil {
+			return err
+		}
+		f.handOn(t)
+		return nil
 	}
 	return nil
 }
