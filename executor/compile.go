@@ -30,7 +30,7 @@ func (l *Local) planFor(ctx context.Context, p *program.Program, shapes map[stri
 func requestKey(shapes map[string]ops.Meta, fetch []string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		fmt.Fprintf(&b, "%q%v%v", name, shapes[name].DType, shapes[name].Dims)
+		fmt.Fprintf(&b, "%q%v%v%v", name, shapes[name].DType, shapes[name].Dims, shapes[name].Sequences)
 	}
 	for _, name := range fetch {
 		fmt.Fprintf(&b, ">%q", name)
@@ -57,6 +57,9 @@ func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[stri
 	compiled, err := plan.Compile(request)
 	if err != nil {
 		return nil, explainFeeds(p, err)
+	}
+	if l.profile != nil {
+		compiled.SetTrace(&l.profile.trace)
 	}
 	l.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes", compiled.Memory().Arena)
 	return compiled, nil

@@ -25,6 +25,7 @@ type Local struct {
 	checkFinite bool
 	without     []Fusion
 	grain       time.Duration
+	profile     *Profile
 	log         *slog.Logger
 
 	busy   chan struct{} // holds one value while a step runs
@@ -120,7 +121,7 @@ func shapesOf(feed Feed) (map[string]ops.Meta, error) {
 		if t == nil {
 			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that is nil", Want: "a tensor"}
 		}
-		shapes[name] = ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD())}
+		shapes[name] = ops.MetaOfValue(t)
 	}
 	return shapes, nil
 }

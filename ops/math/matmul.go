@@ -111,19 +111,13 @@ func matmulShapeOf(b *ops.Binding) matmulShape {
 
 func bindMatmul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, to, p := b.In("X"), b.In("Y"), b.Out("Out"), matmulShapeOf(b)
+	if p.batch == 1 {
+		one := product[T]{transX: p.transposeX, transY: p.transposeY, m: p.m, n: p.n, k: p.k, alpha: T(p.alpha), x: x, y: y, out: to,
+			xLD: p.xLD, yLD: p.yLD, xSlot: "X", ySlot: "Y", outSlot: "Out"}
+		return b.Loops(one.loop(b))
+	}
 	each := kernel.GemmWorkspace(p.m, p.n, p.k)
 	workspace := b.Scratch(x.DType(), b.Parts()*each)
-	if p.batch == 1 { // ranges of rows of the one product
-		row := p.xLD // from one row of op(X) to the next
-		if p.transposeX {
-			row = 1
-		}
-		return b.Loops(ops.Loop{N: p.m, Least: leastRows, Whole: []string{"X", "Y"}, Run: func(part, from, till int) error {
-			kernel.Gemm(p.transposeX, p.transposeY, till-from, p.n, p.k, T(p.alpha), tensor.Data[T](x)[from*row:], p.xLD, tensor.Data[T](y), p.yLD,
-				0, tensor.Data[T](to)[from*p.n:], p.n, ops.Part(tensor.Data[T](workspace), part, each))
-			return nil
-		}})
-	}
 	return b.Loops(ops.Loop{N: p.batch, Whole: []string{"X", "Y"}, Run: func(part, from, till int) error {
 		for i := from; i < till; i++ {
 			kernel.Gemm(p.transposeX, p.transposeY, p.m, p.n, p.k, T(p.alpha), tensor.Data[T](x)[i*p.xStep:], p.xLD, tensor.Data[T](y)[i*p.yStep:], p.yLD,

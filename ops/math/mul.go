@@ -7,7 +7,6 @@ import (
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/internal/pair"
-	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -28,7 +27,7 @@ func init() {
 		Doc:    "dX = dOut*transpose(Y), dY = transpose(X)*dOut.",
 		Inputs: []string{"X", "Y"},
 		Wrt:    []string{"X", "Y"},
-		Cost:   mulCost(4),
+		Cost:   mulCost(2),
 		Bind:   bind.Floats("X", bindMulGrad[float32], bindMulGrad[float64]),
 	})
 }
@@ -54,11 +53,11 @@ func inferMul(s *ops.Shapes) error {
 	return s.SameType("X", "Y")
 }
 
-// mulCost estimates flops operations for each of the m*k*n products.
+// mulCost estimates flops operations for each of the m*k*n products of every matrix that is wanted.
 func mulCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
 		n := infer.Size(s.In("Y").Dims[s.Int("y_num_col_dims"):])
-		return ops.Cost{Flops: flops * infer.Size([]int64{infer.Size(s.In("X").Dims), n}), Bytes: infer.Bytes(s)}
+		return ops.Cost{Flops: flops * int64(len(s.Op().OutputNames())) * infer.Size([]int64{infer.Size(s.In("X").Dims), n}), Bytes: infer.Bytes(s)}
 	}
 }
 
@@ -70,43 +69,22 @@ func mulExtents(b *ops.Binding) (m, k, n int) {
 }
 
 func bindMul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
 	m, k, n := mulExtents(b)
-	each := kernel.GemmWorkspace(m, n, k)
-	workspace := b.Scratch(x.DType(), b.Parts()*each)
-	return b.Loops(ops.Loop{N: m, Least: leastRows, Whole: []string{"Y"}, Run: func(part, from, till int) error {
-		kernel.Gemm(false, false, till-from, n, k, 1, tensor.Data[T](x)[from*k:], k, tensor.Data[T](y), n,
-			0, tensor.Data[T](to)[from*n:], n, ops.Part(tensor.Data[T](workspace), part, each))
-		return nil
-	}})
+	p := product[T]{m: m, n: n, k: k, alpha: 1, x: b.In("X"), y: b.In("Y"), out: b.Out("Out"), xLD: k, yLD: n, xSlot: "X", ySlot: "Y", outSlot: "Out"}
+	return b.Loops(p.loop(b))
 }
 
 func bindMulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, dout := b.In("X"), b.In("Y"), b.In("Out@GRAD")
-	dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
 	m, k, n := mulExtents(b)
-	each := max(kernel.GemmWorkspace(m, k, n), kernel.GemmWorkspace(k, n, m))
-	workspace := b.Scratch(x.DType(), b.Parts()*each)
 	var loops []ops.Loop
-	if dy != nil {
-		loops = append(loops, ops.Loop{N: k, Least: leastRows, Reads: []string{"X", "Out@GRAD"}, Whole: []string{"X", "Out@GRAD"}, Writes: []string{"Y@GRAD"},
-			Run: func(part, from, to int) error {
-				kernel.Gemm(true, false, to-from, n, m, 1, tensor.Data[T](x)[from:], k, tensor.Data[T](dout), n,
-					0, tensor.Data[T](dy)[from*n:], n, ops.Part(tensor.Data[T](workspace), part, each))
-				return nil
-			}})
+	if dy := b.Out("Y@GRAD"); dy != nil {
+		p := product[T]{transX: true, m: k, n: n, k: m, alpha: 1, x: x, y: dout, out: dy, xLD: k, yLD: n, xSlot: "X", ySlot: "Out@GRAD", outSlot: "Y@GRAD"}
+		loops = append(loops, p.loop(b))
 	}
-	if dx != nil {
-		loops = append(loops, ops.Loop{N: m, Least: leastRows, Reads: []string{"Y", "Out@GRAD"}, Whole: []string{"Y"}, Writes: []string{"X@GRAD"},
-			Run: func(part, from, to int) error {
-				kernel.Gemm(false, true, to-from, k, n, 1, tensor.Data[T](dout)[from*n:], n, tensor.Data[T](y), n,
-					0, tensor.Data[T](dx)[from*k:], k, ops.Part(tensor.Data[T](workspace), part, each))
-				return nil
-			}})
+	if dx := b.Out("X@GRAD"); dx != nil {
+		p := product[T]{transY: true, m: m, n: k, k: n, alpha: 1, x: dout, y: y, out: dx, xLD: n, yLD: n, xSlot: "Out@GRAD", ySlot: "Y", outSlot: "X@GRAD"}
+		loops = append(loops, p.loop(b))
 	}
 	return b.Loops(loops...)
 }
-
-// leastRows is how many rows of a product are computed at a time at least: for fewer, packing the other matrix takes a good
-// part of the time.
-const leastRows = 16

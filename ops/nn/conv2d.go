@@ -38,7 +38,7 @@ func registerConvolution(name, doc string) {
 			"the channels.",
 		Inputs: []string{"Input", "Filter", "Bias"},
 		Wrt:    []string{"Input", "Filter", "Bias"},
-		Cost:   convolutionCost(4),
+		Cost:   convolutionGradCost,
 		Bind:   bind.Floats("Input", bindConv2DGrad[float32], bindConv2DGrad[float64]),
 	})
 }
@@ -72,14 +72,31 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}})
 	}
 	if dfilter != nil {
-		once([]string{"Input", "Output@GRAD"}, "Filter@GRAD", func(w []T) {
-			kernel.Conv2DFilterGrad(&shape, images, tensor.Data[T](dfilter), tensor.Data[T](x), tensor.Data[T](dout), w)
-		})
+		// By channels, of each of which only one range gathers patches; by filters when there are too few of them.
+		channels, filters := shape.InChannels/shape.Groups, shape.OutChannels/shape.Groups
+		byChannel := channels >= 4*b.Parts()
+		n, blocks := filters, make([]kernel.Conv2DBlock, b.Parts())
+		if byChannel {
+			n = channels
+		}
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Input", "Output@GRAD"}, Writes: []string{"Filter@GRAD"},
+			Run: func(part, from, to int) error {
+				block := &blocks[part]
+				block.FirstChannel, block.LastChannel, block.FirstFilter, block.LastFilter = 0, channels, from, to
+				if byChannel {
+					block.FirstChannel, block.LastChannel, block.FirstFilter, block.LastFilter = from, to, 0, filters
+				}
+				kernel.Conv2DFilterGradBlock(&shape, block, images, tensor.Data[T](dfilter), tensor.Data[T](x), tensor.Data[T](dout),
+					ops.Part(tensor.Data[T](workspace), part, each))
+				return nil
+			}})
 	}
 	if dbias != nil {
-		once([]string{"Output@GRAD"}, "Bias@GRAD", func([]T) {
-			kernel.AddGrad(nil, tensor.Data[T](dbias), nil, nil, nil, tensor.Data[T](dout), images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
-		})
+		loops = append(loops, ops.Loop{N: shape.OutChannels, Apart: true, Reads: []string{"Output@GRAD"}, Writes: []string{"Bias@GRAD"},
+			Run: func(_, from, to int) error {
+				kernel.AddGradChannels(tensor.Data[T](dbias), tensor.Data[T](dout), images, shape.OutChannels, shape.OutHeight*shape.OutWidth, from, to)
+				return nil
+			}})
 	}
 	switch {
 	case dx != nil && dout.Len() == 0:

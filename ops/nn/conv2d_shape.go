@@ -123,6 +123,17 @@ func convolutionPlaces(s *ops.Shapes) (places [2]int64, err error) {
 	return places, nil
 }
 
+// convolutionGradCost counts each product once for the input and once for the filter, where their gradients are wanted.
+func convolutionGradCost(s *ops.Shapes) ops.Cost {
+	wanted := int64(0)
+	for _, slot := range []string{"Input@GRAD", "Filter@GRAD"} {
+		if s.Op().Out(slot) != "" && s.Op().Out(slot) != program.Empty {
+			wanted++
+		}
+	}
+	return convolutionCost(2 * wanted)(s)
+}
+
 // convolutionCost estimates flops operations for each product of an output element.
 func convolutionCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {

@@ -39,7 +39,7 @@ func (c *compiler) attachVariable(v *variable) error {
 			p.written = append(p.written, v.name)
 		}
 	case fed:
-		f := feed{name: v.name, value: v.tensor}
+		f := feed{name: v.name, value: v.tensor, sequences: v.meta.Sequences, followers: c.followers(v)}
 		for _, w := range c.order {
 			if w.viewOf != nil && elementsOf(w) == v {
 				f.views = append(f.views, w.tensor)

@@ -22,6 +22,7 @@ func (c *compiler) bind() error {
 		if err := c.makeTensor(v); err != nil {
 			return err
 		}
+		v.showSequences()
 	}
 	for i := range c.nodes {
 		if err := c.bindNode(&c.nodes[i]); err != nil {

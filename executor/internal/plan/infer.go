@@ -83,7 +83,7 @@ func (c *compiler) inputMeta(name string) (ops.Meta, bool) {
 	if !ok {
 		return ops.Meta{}, false
 	}
-	meta := ops.MetaOf(declared)
+	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if !isTensor(declared) {
 		c.add(name, meta, valueless)
 		return meta, true
@@ -130,7 +130,7 @@ func (c *compiler) output(name string, inferred ops.Meta) error {
 func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 	want := ops.MetaOf(declared)
 	if inferred.Dims == nil && inferred.Kind == 0 {
-		inferred = want // an op such as load, whose output only the declaration describes
+		inferred = want.WithoutLoD() // an op such as load, whose output only the declaration describes
 	}
 	switch {
 	case inferred.Kind != want.Kind || inferred.DType != want.DType:

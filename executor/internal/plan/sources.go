@@ -26,6 +26,9 @@ func (c *compiler) addFeed(name string) error {
 	case !ops.Compatible(declared.Dims, meta.Dims):
 		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
 	}
+	if meta.LoDLevel > 0 {
+		meta.LoDOf = name
+	}
 	c.add(name, meta, fed)
 	return nil
 }

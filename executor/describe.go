@@ -1,0 +1,130 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/edl-go/edl/executor/internal/plan"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Describe writes the plan as a table: each step with what it writes, its arithmetic, the bytes that it touches, where its results lie, and on how
+// many workers it may run; and for an executor with a profile, once it has run, the time of a step and its rate.
+func (p *Prepared) Describe(w io.Writer) error {
+	if err := p.local.acquire(context.Background()); err != nil {
+		return err
+	}
+	defer p.local.release()
+	return describe(w, p.plan)
+}
+
+func describe(w io.Writer, p *plan.Plan) error {
+	steps := p.Steps()
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "STEP\tOPS\tWRITES\tFLOPS\tBYTES\tMEMORY\tWORKERS\tTIME\tGFLOP/S")
+	var total plan.StepInfo
+	for i, s := range steps {
+		took, rate := "-", "-"
+		if s.Runs > 0 {
+			each := s.Took.Nanoseconds() / int64(s.Runs)
+			took = fmt.Sprintf("%.1fus", float64(each)/1000)
+			rate = fmt.Sprintf("%.1f", float64(s.Cost.Flops)/float64(max(each, 1)))
+			total.Took += s.Took / time.Duration(s.Runs)
+		}
+		total.Cost.Flops += s.Cost.Flops
+		total.Cost.Bytes += s.Cost.Bytes
+		fmt.Fprintf(table, "%d\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%s\n", i, s.Name, abridged(s.Shapes), s.Cost.Flops, s.Cost.Bytes, abridged(s.Memory), s.Parts, took, rate)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	m := p.Memory()
+	_, err := fmt.Fprintf(w, "%d steps, %d flops, %d bytes touched, %d bytes of arena for %d bytes of temporaries, %d bytes of own\n",
+		len(steps), total.Cost.Flops, total.Cost.Bytes, m.Arena, m.Sum, m.Own)
+	if err == nil && total.Took > 0 {
+		_, err = fmt.Fprintf(w, "%v for all steps on one worker after the other\n", total.Took)
+	}
+	return err
+}
+
+// abridged joins a list, of which it leaves out the middle when it is long.
+func abridged(list []string) string {
+	const most = 4
+	if len(list) > most {
+		list = []string{list[0], fmt.Sprintf("%d more", len(list)-2), list[len(list)-1]}
+	}
+	return strings.Join(list, " ")
+}
+
+// DescribePlan writes the plan that an executor with these options makes of p for a batch of rows, after running it for a number of
+// steps, with zeros for every variable that is fed or read. It needs no data and leaves nothing behind.
+func DescribePlan(ctx context.Context, w io.Writer, p *program.Program, rows int64, steps int, options ...Option) error {
+	l := New(append(options, WithScope(NewScope()), WithProfile(new(Profile)))...)
+	defer l.Close()
+	feed, err := zeros(p, rows)
+	if err != nil {
+		return err
+	}
+	prepared, err := l.Prepare(ctx, p, feed)
+	if err != nil {
+		return err
+	}
+	for range steps {
+		if _, err := prepared.RunStep(ctx, ops.Step{Rows: rows}, feed); err != nil {
+			return err
+		}
+	}
+	return prepared.Describe(w)
+}
+
+// zeros makes a batch of zeros: of the variables that the read op fills, of those that feed ops name, and of those that ops read and no op
+// writes.
+func zeros(p *program.Program, rows int64) (Feed, error) {
+	b := p.Global()
+	written := map[string]bool{}
+	feed := Feed{}
+	add := func(name string) error {
+		v, ok := b.Find(name)
+		if !ok || v.Kind != program.LoDTensor || v.Persistable || written[name] || feed[name] != nil {
+			return nil
+		}
+		dims := make([]int64, len(v.Dims))
+		for i, d := range v.Dims {
+			dims[i] = d
+			if d == program.Unknown {
+				dims[i] = rows
+			}
+		}
+		t, err := tensor.New(v.DType, dims...)
+		if err != nil {
+			return &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+		}
+		feed[name] = t
+		return nil
+	}
+	for _, op := range b.Ops {
+		def, _ := ops.Lookup(op.Type)
+		border := def != nil && (def.Class == ops.Read || def.Class == ops.Feed)
+		for _, name := range op.InputNames() {
+			if err := add(name); !border && err != nil {
+				return nil, err
+			}
+		}
+		for _, name := range op.OutputNames() {
+			if border {
+				if err := add(name); err != nil {
+					return nil, err
+				}
+			}
+			written[name] = true
+		}
+	}
+	return feed, nil
+}
