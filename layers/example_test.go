@@ -148,3 +148,33 @@ func ExampleReduceSum() {
 	// reduce_sum_0.tmp_0 float32[-1 4]
 	// reduce_max_0.tmp_0 float32[-1 1 6]
 }
+
+// The batch axis comes first, and its extent is left open.
+func ExampleData() {
+	m := layers.NewModel()
+	fmt.Println(layers.Data(m, "image", layers.Dims(1, 28, 28)))
+	fmt.Println(layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64)))
+	// Output:
+	// image float32[-1 1 28 28]
+	// label int64[-1 1]
+}
+
+// OpInto writes to variables that exist, here to a state that counts steps.
+func ExampleOpInto() {
+	s := newSketch()
+	steps := s.State("steps", tensor.Float32, []int64{1}, layers.Constant(41))
+	layers.OpInto(s.Model, "increment", layers.In{"X": {steps}}, layers.Attrs{"step": 1.0}, layers.In{"Out": {steps}})
+	s.print(steps)
+	// Output: [1] [42]
+}
+
+func ExampleNewVariables() {
+	s := newSketch()
+	x := s.numbers("x", 4, 1, 2, 3, 4)
+	halves := layers.NewVariables(s.Model, "half", 2)
+	layers.OpInto(s.Model, "split", layers.In{"X": {x}}, layers.Attrs{"num": 2, "axis": 1}, layers.In{"Out": halves})
+	s.print(halves...)
+	// Output:
+	// [1 2] [1 2]
+	// [1 2] [3 4]
+}

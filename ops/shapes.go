@@ -25,7 +25,7 @@ type Meta struct {
 	Rows int64
 }
 
-// String names dtype and dims, such as "float32[-1 784]".
+// String names dtype and dims, such as "float32[-1 784]"; of what has none, the kind.
 func (m Meta) String() string {
 	switch m.Kind {
 	case program.LoDTensor:
@@ -33,7 +33,7 @@ func (m Meta) String() string {
 	case program.SelectedRows:
 		return fmt.Sprintf("rows of %v%v", m.DType, m.Dims)
 	}
-	return fmt.Sprintf("kind %d", m.Kind)
+	return m.Kind.String()
 }
 
 // Stored returns the dims of the elements that a value of known dims holds: Dims, for program.SelectedRows with Rows in place of the

@@ -1,0 +1,61 @@
+package layers_test
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
+
+// digits reads pictures and what they show.
+func digits(m *layers.Model) layers.Reader {
+	return layers.OpenDataset(m, "train", layers.Field("image", layers.Dims(784)), layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
+}
+
+func ExampleRead() {
+	m := layers.NewModel()
+	for _, field := range layers.Read(layers.Batch(digits(m), 100)) {
+		fmt.Println(field)
+	}
+	// Output:
+	// image float32[-1 784]
+	// label int64[-1 1]
+}
+
+// The size is that of the global batch: on four trainers each takes 25 of these 100.
+func ExampleBatch() {
+	m := layers.NewModel()
+	fmt.Println(layers.Batch(digits(m), 100))
+	// Output: create_batch_reader_0.tmp_0 reader of [image label]
+}
+
+// A buffer as large as the dataset shuffles all of it.
+func ExampleShuffle() {
+	m := layers.NewModel()
+	fmt.Println(layers.Batch(layers.Shuffle(digits(m), 6000, 1), 100))
+	// Output: create_batch_reader_0.tmp_0 reader of [image label]
+}
+
+// Passes that the program names are those of a run that names none.
+func ExampleMultiPass() {
+	m := layers.NewModel()
+	layers.Read(layers.MultiPass(layers.Batch(digits(m), 100), 5))
+	show(m)
+	// Output:
+	// create_recordio_file_reader [] -> [open_dataset_0.tmp_0]
+	// create_batch_reader [open_dataset_0.tmp_0] -> [create_batch_reader_0.tmp_0]
+	// create_multi_pass_reader [create_batch_reader_0.tmp_0] -> [create_multi_pass_reader_0.tmp_0]
+	// read [create_multi_pass_reader_0.tmp_0] -> [image label]
+}
+
+// The last decorator prepares what all others make.
+func ExampleDoubleBuffer() {
+	m := layers.NewModel()
+	layers.Read(layers.DoubleBuffer(layers.Batch(digits(m), 100)))
+	show(m)
+	// Output:
+	// create_recordio_file_reader [] -> [open_dataset_0.tmp_0]
+	// create_batch_reader [open_dataset_0.tmp_0] -> [create_batch_reader_0.tmp_0]
+	// create_double_buffer_reader [create_batch_reader_0.tmp_0] -> [create_double_buffer_reader_0.tmp_0]
+	// read [create_double_buffer_reader_0.tmp_0] -> [image label]
+}
