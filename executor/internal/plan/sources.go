@@ -21,6 +21,8 @@ func (c *compiler) addFeed(name string) error {
 	switch {
 	case declared.Kind != program.LoDTensor || declared.Persistable:
 		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed", Want: "a feed for a tensor that is not persistable"}
+	case meta.Kind == program.SelectedRows:
+		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: "a dense tensor"}
 	case declared.DType != meta.DType:
 		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
 	case !ops.Compatible(declared.Dims, meta.Dims):
