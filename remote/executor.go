@@ -118,7 +118,7 @@ func (e *Executor) open(ctx context.Context, p *program.Program) error {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "remote executor", Got: "a second program that trains", Want: "program " + e.session.hash.Short(), Hint: "use one executor per model"}
 	}
 	spec := proto.Clone(e.spec).(*JobSpec)
-	spec.Data = nil
+	spec.Data, spec.Interactive = nil, true
 	if spec.Program, err = p.Encode(); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	if spec.Program, err = p.Encode(); err != nil {
 		return nil, err
 	}
-	spec.Data = nil
+	spec.Data, spec.Interactive = nil, false
 	for _, name := range sortedNames(run.Data) {
 		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name])}
 		for i := range binding.Globs {

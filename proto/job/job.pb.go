@@ -241,7 +241,7 @@ type JobSpec struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
 	Program        []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
-	Data           []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for an interactive job, which is fed
+	Data           []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
 	Trainers       int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
 	TrainersMax    int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers
 	Pservers       int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
@@ -259,6 +259,7 @@ type JobSpec struct {
 	Lease          *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                            // of every role; 0: 5 seconds
 	RecordsPerTask int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"` // 0: chosen from the dataset
 	Workers        int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                       // kernel threads per trainer; 0: 1
+	Interactive    bool                   `protobuf:"varint,21,opt,name=interactive,proto3" json:"interactive,omitempty"`                               // fed step by step by whoever submitted it, until it is finished
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -431,6 +432,13 @@ func (x *JobSpec) GetWorkers() int32 {
 		return x.Workers
 	}
 	return 0
+}
+
+func (x *JobSpec) GetInteractive() bool {
+	if x != nil {
+		return x.Interactive
+	}
+	return false
 }
 
 // RoleSpec is what one process of a job is given: its role program and how to find the others.
@@ -1206,7 +1214,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x13proto/job/job.proto\x12\aedl.job\x1a\x1egoogle/protobuf/duration.proto\"=\n" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
-	"\x05globs\x18\x02 \x03(\tR\x05globs\"\xbe\x05\n" +
+	"\x05globs\x18\x02 \x03(\tR\x05globs\"\xe0\x05\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -1228,7 +1236,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0eround_deadline\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\rroundDeadline\x12/\n" +
 	"\x05lease\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12(\n" +
 	"\x10records_per_task\x18\x13 \x01(\x03R\x0erecordsPerTask\x12\x18\n" +
-	"\aworkers\x18\x14 \x01(\x05R\aworkers\"\xad\x03\n" +
+	"\aworkers\x18\x14 \x01(\x05R\aworkers\x12 \n" +
+	"\vinteractive\x18\x15 \x01(\bR\vinteractive\"\xad\x03\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +

@@ -104,7 +104,9 @@ func reading(t testing.TB) *job.JobSpec {
 // fed is a job that is fed.
 func fed(t testing.TB) *job.JobSpec {
 	t.Helper()
-	return encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
+	spec := encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
+	spec.Interactive = true
+	return spec
 }
 
 // started begins a job.

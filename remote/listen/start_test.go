@@ -156,6 +156,7 @@ func TestUnpackedParametersEndWithTheJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := encoded(t, m)
+	spec.Interactive = true
 	spec.Params = filepath.Join(t.TempDir(), "model")
 	if err := executor.SaveCombined(local.Scope(), spec.Params, m.Program); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func (j *Job) take(e *job.Event) {
 
 // session returns the coordinator of an interactive job, waiting for it.
 func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
-	if len(j.spec.Data) > 0 {
+	if !j.spec.Interactive {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data", Want: "a job without data"}
 	}
 	select {

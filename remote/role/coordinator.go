@@ -42,7 +42,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 		return err
 	}
 	server := coordinator.New(coordinator.Config{
-		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Interactive: len(spec.Data) == 0,
+		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Interactive: spec.Interactive,
 		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: maxTaskFailures, StartDeadline: spec.StartDeadline.AsDuration() + patience,
 		TaskTimeout: [2]time.Duration{spec.RoundDeadline.AsDuration(), 20 * spec.RoundDeadline.AsDuration()},
 		Merge:       func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
@@ -103,7 +103,7 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 
 // passesOf is how often the data is read: the job's word, else the program's.
 func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
-	if spec.Passes > 0 || len(spec.Data) == 0 {
+	if spec.Passes > 0 || spec.Interactive {
 		return int(spec.Passes), nil
 	}
 	read, err := executor.ReadOp(p)

@@ -89,7 +89,7 @@ func (t *Trainer) run(ctx context.Context) error {
 	}
 	t.reporter = newReporter(ctx, t.cfg)
 	train := t.trainData
-	if len(t.cfg.Spec.Data) == 0 {
+	if t.cfg.Spec.Interactive {
 		train = t.trainFeeds
 	}
 	err := train(ctx)
