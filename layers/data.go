@@ -19,13 +19,13 @@ func NoBatchDim() Option { return Option{"NoBatchDim", func(s *settings) { s.noB
 // Data declares a variable that is fed by name. Its dims are those of one record behind an open batch axis, and its
 // type is float32 unless DType says otherwise. No gradient flows into it.
 //
-// Options: Dims, DType, NoBatchDim.
+// Options: Dims, DType, NoBatchDim, LoD.
 func Data(m *Model, name string, opts ...Option) Variable {
 	l := &layer{settings: defaults(), kind: "data", model: m, failed: m == nil}
 	if l.failed {
 		return l.fail()
 	}
-	if f := l.apply(l.kind, opts, []string{"Dims", "DType", "NoBatchDim"}); f != nil {
+	if f := l.apply(l.kind, opts, []string{"Dims", "DType", "NoBatchDim", "LoD"}); f != nil {
 		return l.mistake(f)
 	}
 	return l.data(name)
@@ -39,11 +39,14 @@ func (l *layer) data(name string) Variable {
 		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: name,
 			Got: fmt.Sprintf("dims %v", l.dims), Want: "extents of at least 1, or -1 where open"})
 	}
+	if l.lod < 0 || l.lod > 0 && l.noBatch {
+		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: fmt.Sprintf("%d LoD levels", l.lod), Want: "at least 0, and rows to cut into sequences"})
+	}
 	dims := l.dims
 	if !l.noBatch {
 		dims = append([]int64{program.Unknown}, dims...)
 	}
-	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims,
+	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims, LoDLevel: l.lod,
 		StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
 		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a name that is taken", Want: "a free name"})

@@ -27,6 +27,7 @@ type settings struct {
 	dims    []int64 // Data and Field
 	dtype   tensor.DType
 	noBatch bool
+	lod     int
 
 	flatten   int // FC
 	padID     int64
@@ -51,6 +52,10 @@ type settings struct {
 	keepDims               bool
 	transposeX, transposeY bool
 	alpha                  float64
+
+	hidden, cell                   *Variable // DynamicLSTM
+	noPeepholes, reverse           bool
+	gateAct, cellAct, candidateAct string
 }
 
 func defaults() settings {
@@ -58,6 +63,7 @@ func defaults() settings {
 		dtype: tensor.Float32, flatten: 1, padID: -1, epsilon: 1e-5, momentum: 0.9, beginNorm: 1,
 		stride: []int64{1, 1}, padding: []int64{0, 0}, dilation: []int64{1, 1}, groups: 1,
 		ignore: -100, k: 1, axis: -1, alpha: 1,
+		gateAct: "sigmoid", cellAct: "tanh", candidateAct: "tanh",
 	}
 }
 

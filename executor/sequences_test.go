@@ -1,0 +1,210 @@
+package executor_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// sentiment is the model that tells whether a sentence is good or bad: an LSTM over its words, and the largest of each of its outputs.
+func sentiment(t *testing.T, rate float64) (p *program.Program, loss string, hidden string) {
+	t.Helper()
+	m := layers.NewModel().Seed(3)
+	words := layers.Data(m, "words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+	label := layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
+	h, _ := layers.DynamicLSTM(layers.FC(layers.Embedding(words, vocabulary, 8), 32), 32, layers.Name("hidden"))
+	cost, _ := layers.SoftmaxWithCrossEntropy(layers.FC(layers.SequencePool(h, "max"), 2), label)
+	mean := layers.Mean(cost, layers.Name("loss"))
+	optimizer.Adam(rate).Minimize(mean)
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, mean.Name(), h.Name()
+}
+
+const vocabulary = 20
+
+// sentences makes sentences of these lengths. The label of one says whether word 1 comes before word 2 in it; the other words mean nothing.
+func sentences(random *rand.Rand, lengths ...int64) executor.Feed {
+	offsets, words, labels := []int64{0}, []int64{}, []int64{}
+	for _, n := range lengths {
+		sentence := make([]int64, n)
+		for i := range sentence {
+			sentence[i] = 3 + random.Int64N(vocabulary-3)
+		}
+		label := random.Int64N(2)
+		if n >= 2 {
+			at := random.Perm(int(n))[:2]
+			slices.Sort(at)
+			sentence[at[0]], sentence[at[1]] = 2-label, 1+label
+		} else {
+			label = 0
+		}
+		words, labels, offsets = append(words, sentence...), append(labels, label), append(offsets, offsets[len(offsets)-1]+n)
+	}
+	w, _ := tensor.FromSlice(words, int64(len(words)), 1)
+	w.SetLoD([][]int64{offsets})
+	l, _ := tensor.FromSlice(labels, int64(len(labels)), 1)
+	return executor.Feed{"words": w, "label": l}
+}
+
+func TestAnLSTMLearnsTheOrderOfWords(t *testing.T) {
+	p, loss, _ := sentiment(t, 0.02)
+	local := executor.New()
+	defer local.Close()
+	random, total := rand.New(rand.NewPCG(1, 2)), float32(0)
+	for step := range 150 {
+		lengths := []int64{9, 2, 5, 7, 3, 6, 4, 8, 2, 5, 3, 4}
+		random.Shuffle(len(lengths), func(i, j int) { lengths[i], lengths[j] = lengths[j], lengths[i] })
+		out, err := local.Run(t.Context(), p, sentences(random, lengths...), loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step >= 140 {
+			total += out[0].Float32s()[0] / 10
+		}
+	}
+	if total > 0.1 {
+		t.Errorf("the loss of the last steps is %v, where guessing gives 0.69", total)
+	}
+}
+
+// TestSequencesDoNotDependOnTheirBatch feeds sentences together and in two halves; what the LSTM makes of each has the same bits, on any number
+// of workers.
+func TestSequencesDoNotDependOnTheirBatch(t *testing.T) {
+	p, _, hidden := sentiment(t, 0)
+	lengths := []int64{4, 1, 9, 3, 3, 17, 2, 5}
+	whole := sentences(rand.New(rand.NewPCG(5, 6)), lengths...)
+	run := func(feed executor.Feed, options ...executor.Option) *tensor.Tensor {
+		t.Helper()
+		local := executor.New(options...)
+		defer local.Close()
+		out, err := local.Run(t.Context(), p, feed, hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	want := run(whole)
+	if !slices.Equal(want.LoD()[0], whole["words"].LoD()[0]) {
+		t.Errorf("what is fetched has the LoD %v", want.LoD())
+	}
+	var halves []float32
+	for _, half := range [][2]int{{0, 3}, {3, 8}} {
+		halves = append(halves, run(part(t, whole, half[0], half[1])).Float32s()...)
+	}
+	for name, got := range map[string][]float32{
+		"in halves":      halves,
+		"on 3 workers":   run(whole, executor.WithWorkers(3), executor.WithGrain(0)).Float32s(),
+		"without tricks": run(whole, executor.WithoutFusion()).Float32s(),
+	} {
+		if !slices.Equal(got, want.Float32s()) {
+			t.Errorf("%s the bits are others", name)
+		}
+	}
+}
+
+// part returns sentences [from, to) of a batch.
+func part(t *testing.T, feed executor.Feed, from, to int) executor.Feed {
+	t.Helper()
+	offsets := feed["words"].LoD()[0]
+	words, err := feed["words"].Rows(offsets[from], offsets[to])
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := feed["label"].Rows(int64(from), int64(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := make([]int64, to-from+1)
+	for i := range moved {
+		moved[i] = offsets[from+i] - offsets[from]
+	}
+	words.SetLoD([][]int64{moved})
+	return executor.Feed{"words": words, "label": labels}
+}
+
+// TestPreparedStepsFollowTheLoD feeds batches of as many rows and sequences, cut differently, through one plan.
+func TestPreparedStepsFollowTheLoD(t *testing.T) {
+	p, loss, hidden := sentiment(t, 0.01)
+	random := rand.New(rand.NewPCG(7, 8))
+	feeds := []executor.Feed{sentences(random, 3, 5, 2), sentences(random, 1, 1, 8), sentences(random, 4, 0, 6)}
+	local, other := executor.New(), executor.New()
+	defer local.Close()
+	defer other.Close()
+	prepared, err := local.Prepare(t.Context(), p, feeds[0], loss, hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, feed := range feeds {
+		got, err := prepared.Run(t.Context(), feed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := other.Run(t.Context(), p, feed, loss, hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got[0].Float32s(), want[0].Float32s()) || !slices.Equal(got[1].Float32s(), want[1].Float32s()) {
+			t.Errorf("offsets %v: loss %v, want %v", feed["words"].LoD(), got[0].Float32s(), want[0].Float32s())
+		}
+	}
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(10, func() { _, err = prepared.Run(ctx, feeds[1]) }); err != nil || n != 0 {
+		t.Errorf("%v allocations a step, %v", n, err)
+	}
+	if _, err := prepared.Run(t.Context(), sentences(random, 5, 5)); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("another number of sequences: %v", err)
+	}
+}
+
+func TestWrongSequencesAreRefused(t *testing.T) {
+	p, loss, _ := sentiment(t, 0.01)
+	local := executor.New()
+	defer local.Close()
+	for name, c := range map[string]struct {
+		lod  [][]int64
+		kind fault.Kind
+		want []string
+	}{
+		"none":          {nil, fault.InvalidArgument, []string{"op lstm", `variable "fc_0.tmp_1"`, "without LoD", "SetLoD"}},
+		"too short":     {[][]int64{{0, 3, 9}}, fault.ShapeMismatch, []string{`variable "words"`, "ends at 9"}},
+		"falling":       {[][]int64{{0, 11, 10}}, fault.ShapeMismatch, []string{`variable "words"`, "falls from 11 to 10"}},
+		"starting late": {[][]int64{{1, 4, 10}}, fault.ShapeMismatch, []string{`variable "words"`, "starts at 1"}},
+		"two levels":    {[][]int64{{0, 2}, {0, 4, 10}}, fault.ShapeMismatch, []string{"op lstm", "one LoD level"}},
+		"too many":      {[][]int64{{0, 1, 4, 10}}, fault.ShapeMismatch, []string{"label"}},
+	} {
+		feed := sentences(rand.New(rand.NewPCG(9, 9)), 4, 6)
+		feed["words"].SetLoD(c.lod)
+		_, err := local.Run(t.Context(), p, feed, loss)
+		if !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v, want %v", name, err, c.kind)
+			continue
+		}
+		for _, part := range c.want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, want %q", name, err, part)
+			}
+		}
+	}
+}
+
+// TestADeclaredLevelIsNeeded builds the model without layers.LoD.
+func TestADeclaredLevelIsNeeded(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(8))
+	layers.SequencePool(x, "sum")
+	if _, err := m.Program(); err == nil || !strings.Contains(err.Error(), "layers.LoD(1)") {
+		t.Errorf("a pool of rows that form no sequences: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package layers
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// LoD says that the rows of Data are cut into sequences, in so many levels: 1 for sentences of words, 2 for paragraphs of such. The dims of the
+// variable have one open axis, for the rows of all sequences. What is fed carries the offsets of its sequences (tensor.Tensor.SetLoD).
+func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = levels }} }
+
+// NoPeepholes keeps the cell of DynamicLSTM from its gates, and the weights of it out of the bias.
+func NoPeepholes() Option { return Option{"NoPeepholes", func(s *settings) { s.noPeepholes = true }} }
+
+// Reverse makes DynamicLSTM read each sequence from its end.
+func Reverse() Option { return Option{"Reverse", func(s *settings) { s.reverse = true }} }
+
+// InitialState sets what DynamicLSTM begins with, [sequences, size/4] each. The default is zeros.
+func InitialState(hidden, cell Variable) Option {
+	return Option{"InitialState", func(s *settings) { s.hidden, s.cell = &hidden, &cell }}
+}
+
+// LSTMActs sets the functions of DynamicLSTM: of the gates, of the cell on its way into hidden, and of the candidate. Each is sigmoid, tanh, relu or
+// identity; the defaults are sigmoid, tanh and tanh.
+func LSTMActs(gate, cell, candidate string) Option {
+	return Option{"LSTMActs", func(s *settings) { s.gateAct, s.cellAct, s.candidateAct = gate, cell, candidate }}
+}
+
+// DynamicLSTM runs long short-term memory over sequences. x holds what the input gives to the candidate, input, forget and output gate of each
+// row, [rows, size], such as the result of FC; size is four times the width of hidden and cell, [rows, size/4]. Parameters: w_0 [size/4, size], b_0
+// [1, size], and behind it the peepholes, 3*size/4.
+//
+// Options: Param (default Xavier), Bias (default 0), NoPeepholes, Reverse, InitialState, LSTMActs, Name (of hidden). Op: lstm.
+func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable) {
+	l := start("lstm", opts, []string{"Param", "Bias", "NoPeepholes", "Reverse", "InitialState", "LSTMActs"}, x)
+	if !l.failed && (size < 4 || size%4 != 0) {
+		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("size %d", size), Want: "four times the width of hidden, at least 4"})
+	}
+	if l.failed {
+		return l.fail(), l.fail()
+	}
+	width, bias := size/4, size
+	if !l.noPeepholes {
+		bias += 3 * width
+	}
+	in := In{"Input": {x}, "Weight": {l.parameter("w", l.param, x.DType(), []int64{width, size}, Xavier())},
+		"Bias": {l.parameter("b", l.bias, x.DType(), []int64{1, bias}, Constant(0))}}
+	if l.hidden != nil {
+		for _, v := range []Variable{*l.hidden, *l.cell} {
+			if l.model != v.model {
+				l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: "variables of two models", Want: "inputs of one model"})
+			}
+			if !v.OK() {
+				l.fail()
+			}
+		}
+		in["H0"], in["C0"] = []Variable{*l.hidden}, []Variable{*l.cell}
+	}
+	attrs := Attrs{"use_peepholes": !l.noPeepholes, "is_reverse": l.reverse,
+		"gate_activation": l.gateAct, "cell_activation": l.cellAct, "candidate_activation": l.candidateAct}
+	out := l.multi("lstm", in, attrs, "Hidden", "Cell", "BatchGate", "BatchCellPreAct")
+	return l.result(out[0]), out[1]
+}
+
+// SequencePool makes one row of each sequence of x, column by column: kind is max, average, sum, sqrt (the sum over the square root of the length), last or
+// first. A sequence without rows gives zeros.
+//
+// Options: Name. Op: sequence_pool.
+func SequencePool(x Variable, kind string, opts ...Option) Variable {
+	l := start("sequence_pool", opts, nil, x)
+	slots := []string{"Out"}
+	if kind == "max" {
+		slots = append(slots, "MaxIndex")
+	}
+	return l.result(l.multi("sequence_pool", In{"X": {x}}, Attrs{"pooltype": strings.ToUpper(kind)}, slots...)[0])
+}
+
+// SequenceFirstStep is the first row of each sequence. Options: Name. Op: sequence_pool.
+func SequenceFirstStep(x Variable, opts ...Option) Variable { return SequencePool(x, "first", opts...) }
+
+// SequenceLastStep is the last row of each sequence. Options: Name. Op: sequence_pool.
+func SequenceLastStep(x Variable, opts ...Option) Variable { return SequencePool(x, "last", opts...) }
