@@ -37,6 +37,7 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"conv":       conv,
 	"ctr":        ctr,
 	"word2vec":   word2vec,
+	"lstm":       lstm,
 	"fc":         fullyConnected,
 }
 
@@ -51,7 +52,7 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, and fc:BATCH:WIDTH-WIDTH-... for a network
+// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a network
 // of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same initial values
 // and batches every time.
 func New(name string) (*Workload, error) {
