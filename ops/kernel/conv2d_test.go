@@ -128,6 +128,6 @@ func BenchmarkConvolution(b *testing.B) {
 		"inputGrad":  func() { Conv2DInputGrad(&s, images, x, filter, out, workspace) },
 		"filterGrad": func() { Conv2DFilterGrad(&s, images, filter, x, out, workspace) },
 	} {
-		b.Run(name, func(b *testing.B) { benchmarkFlops(b, 2*images*50*64*500, f) })
+		b.Run(name, func(b *testing.B) { benchmarkFlops[float32](b, 2*images*50*64*500, f) })
 	}
 }

@@ -45,9 +45,6 @@ func TileColumns[T Float](level Level, left int) int {
 	}
 }
 
-// MostColumns returns the greatest result of TileColumns.
-func MostColumns[T Float](level Level) int { return 2 * vectorBytes(level) / int(unsafe.Sizeof(T(0))) }
-
 func vectorBytes(level Level) int {
 	if level == AVX512 {
 		return 64

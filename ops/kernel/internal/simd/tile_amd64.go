@@ -4,7 +4,7 @@ package simd
 
 import "unsafe"
 
-// RunTile computes the tile for columns columns, at most MostColumns, with the instructions of level, which is not None.
+// RunTile computes the tile for columns columns, as TileColumns gives them, with the instructions of level, which is not None.
 func RunTile[T Float](level Level, t *Tile[T], columns int) {
 	size := int(unsafe.Sizeof(t.Alpha))
 	lanes := vectorBytes(level) / size
