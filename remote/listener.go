@@ -41,7 +41,7 @@ type listening struct {
 func WithAddress(address string) Option { return func(o *listening) { o.address = address } }
 
 // WithLauncher starts roles as launcher does. They find each other through etcd: the servers of WithEtcd, or one inside of this process. The
-// default is roles that are goroutines and share a store in memory.
+// default is roles that are goroutines; without WithEtcd they share a store in memory.
 func WithLauncher(l launch.Launcher) Option {
 	return func(o *listening) { o.launcher, o.processes = l, true }
 }
@@ -110,6 +110,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 			return nil, err
 		}
 	}
+	here := config.Launcher
 	if o.spread {
 		config.Launcher = &launch.Nodes{Directory: l.nodes}
 	}
@@ -122,7 +123,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	service := wire.NewServer()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	if o.node != "" {
-		server.Local = hosted{o.launcher, host}
+		server.Local = hosted{here, host}
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
@@ -185,6 +186,11 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Log: o.log})
 	}
+	if config.Launcher == nil {
+		config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+			return role.Run(ctx, spec, role.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+		})
+	}
 	return nil
 }
 
@@ -192,16 +198,14 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 func shareMemory(config *listen.Config) {
 	store := cluster.NewMemory()
 	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
-	if config.Launcher == nil {
-		config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
-			registry, err := store.Open(spec.Prefix)
-			if err != nil {
-				return err
-			}
-			defer registry.Close()
-			return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
-		})
-	}
+	config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		registry, err := store.Open(spec.Prefix)
+		if err != nil {
+			return err
+		}
+		defer registry.Close()
+		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+	})
 }
 
 // Address is where the listener listens.
