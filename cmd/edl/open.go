@@ -16,8 +16,9 @@ var everything = dataset.Part{}
 // A place is where a program runs.
 type place struct {
 	remote  bool
-	address string // of a listener; empty: an embedded cluster of processes on this machine
-	binary  string // of these processes; empty: this one
+	address string            // of a listener; empty: an embedded cluster of processes on this machine
+	binary  string            // of these processes; empty: this one
+	profile *executor.Profile // of what runs on this machine; nil: none
 }
 
 // openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
@@ -25,7 +26,11 @@ func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if where.remote {
 		return openRemote(where, spec)
 	}
-	return executor.New(localOptions(spec)...), nil
+	options := localOptions(spec)
+	if where.profile != nil {
+		options = append(options, executor.WithProfile(where.profile))
+	}
+	return executor.New(options...), nil
 }
 
 func localOptions(spec *job.JobSpec) []executor.Option {

@@ -19,6 +19,7 @@ type runFlags struct {
 	feed   []string
 	every  uint64
 	output *choice
+	trace  string
 }
 
 func newRun(c *console) *cobra.Command {
@@ -44,6 +45,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
+	flags.StringVar(&f.trace, "profile", "", "write when each op ran to this `FILE`, for about:tracing and ui.perfetto.dev")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runProgram(cmd, c, f, args) }
 	return cmd
@@ -79,10 +81,14 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if op := roleOp(p); op != nil {
 		return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Got: "a program of one role of a job", Want: "a whole program", Hint: "run the program that it was transpiled from with --remote"})
 	}
-	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
-		return runOnce(cmd.Context(), c, f, spec, p)
+	write, err := f.where.profiled(f.trace)
+	if err != nil {
+		return err
 	}
-	return runToEnd(cmd.Context(), c, f, spec, p)
+	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
+		return write(runOnce(cmd.Context(), c, f, spec, p))
+	}
+	return write(runToEnd(cmd.Context(), c, f, spec, p))
 }
 
 // runOnce feeds, runs one step and prints what was fetched.

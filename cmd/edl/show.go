@@ -18,6 +18,10 @@ type showFlags struct {
 	as   *choice
 	svg  string
 	full bool
+
+	plan    bool
+	rows    int64
+	workers int
 }
 
 func newShow(c *console) *cobra.Command {
@@ -37,6 +41,9 @@ from its content; a job file is one whose name ends in .yaml or .yml.`,
 	f.as = choiceFlag(cmd, "output", "form of the output; prototext is for programs", "table", "json", "prototext")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
+	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
+	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: rows of the batch (default: as the program reads)")
+	cmd.Flags().IntVar(&f.workers, "workers", 1, "with --plan: goroutines that run the ops of a step")
 	cmd.AddCommand(newShowOps(c))
 	return cmd
 }
@@ -56,8 +63,8 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 	if err != nil {
 		return err
 	}
-	if kind != programFile && (f.svg != "" || f.as.value == "prototext") {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: "a file that holds no program", Want: "a program for --svg and --output prototext"}
+	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: "a file that holds no program", Want: "a program for --svg, --plan and --output prototext"}
 	}
 	switch kind {
 	case tensorFile:

@@ -17,6 +17,9 @@ func showProgram(ctx context.Context, c *console, f *showFlags, path string) err
 	if f.svg != "" {
 		return drawProgram(ctx, c, p, f.svg)
 	}
+	if f.plan {
+		return showPlan(ctx, c, f, p)
+	}
 	switch f.as.value {
 	case "json":
 		return p.JSON(c.out)
