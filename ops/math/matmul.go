@@ -130,6 +130,9 @@ func bindMatmul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, dout, dx, dy := b.In("X"), b.In("Y"), b.In("Out@GRAD"), b.Out("X@GRAD"), b.Out("Y@GRAD")
 	p := matmulShapeOf(b)
+	if dout.Len() > 0 && p.batch == 1 {
+		return b.Loops(matmulGradOnce[T](b, p)...)
+	}
 	if dout.Len() == 0 {
 		p.batch = 0
 	}
@@ -145,6 +148,27 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}
 		return nil
 	}, nil
+}
+
+// matmulGradOnce are the loops of the gradients of one product.
+func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
+	dx := product[T]{transY: !p.transposeY, m: p.m, n: p.k, k: p.n, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("Y"), yLD: p.yLD, ySlot: "Y"}
+	if p.transposeX {
+		dx = product[T]{transX: p.transposeY, transY: true, m: p.k, n: p.m, k: p.n, x: b.In("Y"), xLD: p.yLD, xSlot: "Y", y: b.In("Out@GRAD"), yLD: p.n, ySlot: "Out@GRAD"}
+	}
+	dy := product[T]{transX: !p.transposeX, m: p.k, n: p.n, k: p.m, x: b.In("X"), xLD: p.xLD, xSlot: "X", y: b.In("Out@GRAD"), yLD: p.n, ySlot: "Out@GRAD"}
+	if p.transposeY {
+		dy = product[T]{transX: true, transY: p.transposeX, m: p.n, n: p.k, k: p.m, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("X"), yLD: p.xLD, ySlot: "X"}
+	}
+	dx.outSlot, dx.out, dy.outSlot, dy.out = "X@GRAD", b.Out("X@GRAD"), "Y@GRAD", b.Out("Y@GRAD")
+	var loops []ops.Loop
+	for _, d := range []product[T]{dy, dx} {
+		if d.out != nil {
+			d.alpha = T(p.alpha)
+			loops = append(loops, d.loop(b))
+		}
+	}
+	return loops
 }
 
 // matmulGradX overwrites dx, which sums over the batch when X has one matrix.
