@@ -44,6 +44,7 @@ var tables = []section{
 		{"CTR (DeepFM), SGD", "ctr/sgd", 0},
 		{"CTR (DeepFM), Adam", "ctr/adam", 0},
 		{"word2vec, SGD", "word2vec/sgd", 0},
+		{"LSTM, Adam", "lstm/adam", 0},
 	}},
 }
 
