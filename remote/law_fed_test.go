@@ -28,6 +28,7 @@ func drawCluster(t *rapid.T) *remote.JobSpec {
 		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
 		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
 		RoundDeadline: durationpb.New(patience),
+		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
 	}
 }
 
@@ -56,7 +57,7 @@ func TestLawOfOneTrainer(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, spec := drawModel(r, nil), drawCluster(r)
 		spec.Trainers, spec.Mode, spec.Save = 1, rapid.SampledFrom([]job.Mode{job.Mode_SYNC, job.Mode_ASYNC}).Draw(r, "mode"), scratch(r)
-		want := executor.New()
+		want := executor.New(executor.WithoutFiniteCheck())
 		defer want.Close()
 		if err := checkFedLaw(l, s, spec, rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 4).Draw(r, "rows"), want); err != nil {
 			r.Fatal(err)

@@ -22,17 +22,17 @@ import (
 
 // A rig runs jobs whose roles are processes, children of this test binary, and sees what becomes of them. It implements launch.Launcher.
 type rig struct {
-	t       testing.TB
-	port    net.Listener
-	etcd    []string
-	served  sync.WaitGroup
-	running sync.WaitGroup // a connection of every child that lives
+	t      testing.TB
+	port   net.Listener
+	etcd   []string
+	served sync.WaitGroup
 
 	mu      sync.Mutex
+	lives   int                       // connections of children that live
 	handles map[string]launch.Handle  // by role, such as "trainer-1"
 	held    map[string]chan struct{}  // roles that wait for release
 	paused  map[int]chan *net.TCPConn // by pid
-	changed chan struct{}
+	changed chan struct{}             // closed and replaced when lives or handles change
 }
 
 // newRig starts a rig with an etcd server of its own. When the test ends, all children must have ended.
@@ -84,10 +84,40 @@ func (r *rig) serve() {
 			r.pauses(pid) <- conn.(*net.TCPConn)
 			continue
 		}
-		r.running.Go(func() {
+		r.change(func() { r.lives++ })
+		r.served.Go(func() {
 			defer conn.Close()
 			_, _ = io.Copy(io.Discard, in) // ends with the child
+			r.change(func() { r.lives-- })
 		})
+	}
+}
+
+// change makes a change that others may wait for.
+func (r *rig) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// await waits until ok, which is called with r.mu held.
+func (r *rig) await(what string, ok func() bool) {
+	r.t.Helper()
+	timeout := time.After(patience)
+	for {
+		r.mu.Lock()
+		done, changed := ok(), r.changed
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			r.t.Fatalf("no end of waiting for %s", what)
+		}
 	}
 }
 
@@ -139,31 +169,18 @@ func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (lau
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.handles[name] = h
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.change(func() { r.handles[name] = h })
 	return h, nil
 }
 
 // handle returns a role, waiting until it is launched.
-func (r *rig) handle(name string) launch.Handle {
+func (r *rig) handle(name string) (h launch.Handle) {
 	r.t.Helper()
-	timeout := time.After(patience)
-	for {
-		r.mu.Lock()
-		h, changed := r.handles[name], r.changed
-		r.mu.Unlock()
-		if h != nil {
-			return h
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			r.t.Fatalf("no %s", name)
-		}
-	}
+	r.await("the launch of "+name, func() bool {
+		h = r.handles[name]
+		return h != nil
+	})
+	return h
 }
 
 // signal sends a signal to a role.
@@ -174,7 +191,7 @@ func (r *rig) signal(name string, s syscall.Signal) {
 	}
 }
 
-// paused waits until a role has stopped in test_pause.
+// waitPaused waits until a role has stopped in test_pause.
 func (r *rig) waitPaused(name string) *net.TCPConn {
 	r.t.Helper()
 	select {
@@ -207,11 +224,5 @@ func (r *rig) resume(name string, conn *net.TCPConn) {
 // gone waits until every child has ended.
 func (r *rig) gone() {
 	r.t.Helper()
-	ended := make(chan struct{})
-	go func() { r.running.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		r.t.Error("a child is left")
-	}
+	r.await("the end of every child", func() bool { return r.lives == 0 })
 }

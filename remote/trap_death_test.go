@@ -59,7 +59,7 @@ func submit(t *testing.T, spec *remote.JobSpec) *doomed {
 
 // shortLived is a job in which members are missed soon.
 func shortLived() *remote.JobSpec {
-	return &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, Lease: durationpb.New(time.Second), RoundDeadline: durationpb.New(20 * time.Second)}
+	return &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, Lease: durationpb.New(3 * time.Second), RoundDeadline: durationpb.New(20 * time.Second)}
 }
 
 // mustMiss follows the job to its end and checks that it names who was lost, and that no process is left.

@@ -28,6 +28,7 @@ func endsWith(t *testing.T, j *listen.Job) *fault.Fault {
 
 // A loss that is no number ends the job, and the user is told which op made it so.
 func TestNotANumber(t *testing.T) {
+	t.Parallel()
 	m := layers.NewModel()
 	v := layers.Read(layers.Batch(layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1))), 5))
 	bad := layers.Log(layers.Scale(layers.Square(layers.FC(v[0], 1)), -1, -1))
@@ -43,6 +44,7 @@ func TestNotANumber(t *testing.T) {
 
 // A file that is not there is named.
 func TestMissingData(t *testing.T) {
+	t.Parallel()
 	spec := reading(t)
 	spec.Data[0].Globs = []string{"/nowhere/train-*"}
 	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
@@ -53,6 +55,7 @@ func TestMissingData(t *testing.T) {
 
 // Of several failures the job tells the one that explains the others, and what every role ended with.
 func TestCauseOfFailure(t *testing.T) {
+	t.Parallel()
 	fails := func(kind fault.Kind, what string) run {
 		return func(context.Context, *job.RoleSpec, io.Writer) error { return fault.New(kind, what) }
 	}
@@ -68,6 +71,7 @@ func TestCauseOfFailure(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			j := newHouse(t, listen.Config{}, func(name string) run {
 				if r := c.roles[name]; r != nil {
 					return r

@@ -157,7 +157,7 @@ func (j *Job) setState(state job.State, err error) {
 	j.manager.cfg.Log.Info("job", "job", j.ID, "state", state, "error", err)
 }
 
-// runRoles starts every role and waits until all have ended. The first one that fails ends the others.
+// runRoles starts every role and waits until all have ended. When one fails, the others have lastWords to tell what they know before they are stopped.
 func (j *Job) runRoles(ctx context.Context) error {
 	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(job.Role_COORDINATOR, 0, nil))
 	if err != nil {
@@ -169,16 +169,17 @@ func (j *Job) runRoles(ctx context.Context) error {
 	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
 		return err
 	}
-	running, fail := context.WithCancel(ctx)
-	defer fail()
+	watching, unwatch := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		j.watch(running, registry)
+		j.watch(watching, registry)
 	}()
-	defer func() { fail(); <-watched }()
+	defer func() { unwatch(); <-watched }()
 
-	handles, err := j.launchRoles(running)
+	handles, err := j.launchRoles(ctx)
+	failed := make(chan struct{})
+	fail := sync.OnceFunc(func() { close(failed) })
 	var waiting sync.WaitGroup
 	for i, h := range handles {
 		waiting.Go(func() {
@@ -195,7 +196,8 @@ func (j *Job) runRoles(ctx context.Context) error {
 	if err == nil {
 		select {
 		case <-ended:
-		case <-running.Done():
+		case <-failed:
+		case <-ctx.Done():
 		}
 		if ctx.Err() == nil {
 			settle(ended, watched)

@@ -180,8 +180,11 @@ func (t *Trainer) finish(ctx context.Context) error {
 }
 
 // leave is the trainer's last word. It is sent also when ctx has ended, because the coordinator should not have to guess; one that is gone is not waited
-// for.
+// for. Where ctx has ended, its cause tells more than what failed because of it: a lost lease, for one.
 func (t *Trainer) leave(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(err, fault.Canceled) && fault.KindOf(cause) != fault.Internal {
+		err = cause
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	_, lerr := t.cfg.Coordinator.Leave(ctx, &rpc.LeaveRequest{Id: t.id(0, 0), Failure: wire.FailureOf(err)}, grpc.WaitForReady(false))
