@@ -15,7 +15,7 @@ const (
 
 // A RecordWriter takes records, such as a recordio.Writer or a ShardWriter. It does not keep the bytes.
 type RecordWriter interface {
-	Write(record []byte) error
+	Write(record []byte) error // appends one record
 }
 
 // AppendRecord appends the training record that holds one sample's tensors.

@@ -44,7 +44,7 @@ type TrainOptions struct {
 
 // StepResult is what one step of training reports.
 type StepResult struct {
-	Pass    int
+	Pass    int              // from 0
 	Step    uint64           // from 0, over all passes
 	Rows    int64            // rows of the batch, over all trainers
 	Fetched []*tensor.Tensor // valid until the callback returns
@@ -52,8 +52,8 @@ type StepResult struct {
 
 // Summary is what a finished run reports.
 type Summary struct {
-	Passes  int
-	Steps   uint64
-	Records int64
-	Elapsed time.Duration
+	Passes  int           // that were completed
+	Steps   uint64        // over all passes
+	Records int64         // over all passes and trainers
+	Elapsed time.Duration // of training
 }

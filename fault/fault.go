@@ -13,7 +13,7 @@ import (
 
 // A Fault is one thing that is wrong. Empty fields are left out of the message.
 type Fault struct {
-	Kind     Kind
+	Kind     Kind   // what sort of thing is wrong
 	Op       string // type of the op of the program, such as "mul"
 	Variable string // variable of the program
 	Where    string // file, block, endpoint or member: where it was found

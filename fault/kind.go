@@ -4,6 +4,7 @@ package fault
 type Kind int
 
 const (
+	// OK is no error.
 	OK               Kind = iota
 	Internal              // a bug in EDL
 	InvalidProgram        // a program breaks the rules of the IR or of its stage

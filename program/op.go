@@ -11,7 +11,7 @@ type Op struct {
 	Inputs   map[string][]string // slot -> variable names; Empty marks a hole
 	Outputs  map[string][]string
 	Attrs    map[string]Attr
-	IsTarget bool
+	IsTarget bool // Fluid's mark of an op that pruning keeps
 
 	unknown []byte            // of OpDesc
 	rest    map[string][]byte // unknown fields of slots and attributes, by a prefix and the name

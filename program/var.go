@@ -30,7 +30,7 @@ type Var struct {
 	Kind     VarKind
 	DType    tensor.DType
 	Dims     []int64 // Unknown where open
-	LoDLevel int
+	LoDLevel int     // levels of sequences that the rows are cut into; 0 for none
 
 	Persistable   bool // lives from step to step and is saved
 	IsParameter   bool // trained by an optimizer

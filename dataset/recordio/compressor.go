@@ -16,9 +16,9 @@ import (
 type Compressor uint32
 
 const (
-	None   Compressor = 0
+	None   Compressor = 0 // payloads as they are
 	Snappy Compressor = 1 // framing format
-	Gzip   Compressor = 2
+	Gzip   Compressor = 2 // RFC 1952
 )
 
 // String returns the name that commands and errors use.

@@ -16,10 +16,14 @@ import (
 const ChunkBytes = 1 << 20
 
 // Sender is the sending half of a stream of chunks, on either side of a call.
-type Sender interface{ SendMsg(m any) error }
+type Sender interface {
+	SendMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
+}
 
 // Receiver is the receiving half.
-type Receiver interface{ RecvMsg(m any) error }
+type Receiver interface {
+	RecvMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
+}
 
 // SendVariable sends t in chunks, the first of which carries header. t must not be written until the call has ended.
 func SendVariable(s Sender, header *rpc.VariableChunk, t *tensor.Tensor) error {

@@ -11,6 +11,7 @@ const (
 
 var names = [...]string{"none", "AVX2", "AVX-512"}
 
+// String returns the name that processors' manuals use.
 func (l Level) String() string { return names[l] }
 
 // current is what Current returns: the best of this machine, unless a test chose another.
