@@ -23,7 +23,7 @@ type Reader struct {
 }
 
 // OpenReader opens the dataset that p reads, for a caller that decides itself which records a pass has. data binds dataset names to
-// globs of record files and must name what p reads and nothing else. part is the share of each global batch that is decoded.
+// globs of record files and must name what p reads and nothing else; the files hold at least one record. part is the share of each global batch that is decoded.
 func OpenReader(ctx context.Context, p *program.Program, data map[string][]string, part dataset.Part) (*Reader, error) {
 	read, err := ReadOp(p)
 	if err != nil {
@@ -39,6 +39,10 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 	opened, err := dataset.Open(ctx, data[pipeline.Dataset])
 	if err != nil {
 		return nil, err
+	}
+	if opened.NumRecords() == 0 {
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(pipeline.Dataset),
+			Got: "no records in " + strings.Join(data[pipeline.Dataset], ", "), Want: "at least one"}
 	}
 	fields := make([]dataset.Field, len(pipeline.Fields))
 	for i, f := range pipeline.Fields {

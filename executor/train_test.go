@@ -58,6 +58,7 @@ func TestTrainBindsExactlyTheDatasetsThatAreRead(t *testing.T) {
 		"another bound":   {map[string][]string{"lines": good["line"]}, fault.NotFound},
 		"one too many":    {map[string][]string{"line": good["line"], "test": good["line"]}, fault.InvalidArgument},
 		"no such files":   {map[string][]string{"line": {"nowhere-*"}}, fault.NotFound},
+		"no records":      {fixture.LineFiles(t, 0), fault.NotFound},
 		"no read op":      {nil, fault.InvalidProgram},
 		"all is in place": {good, fault.OK},
 	} {
