@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -101,18 +101,22 @@ func TestPongPlayer(t *testing.T) {
 		state[i] = uint8(i)
 	}
 	path := filepath.Join(t.TempDir(), "state.npy")
-	writeBytes(t, path, state, "(1, 4, 84, 84)")
+	writeArray(t, path, "|u1", []int64{1, 4, 84, 84}, state)
 	want := []float64{0.49592587, 0.51072258, 0.44459975, 0.60065556, 0.41136983, 0.58217990}
 	near(t, fetchedBy(t, "run", model, "--feed", "state="+path), want, 1e-5)
 }
 
-// writeBytes writes a .npy file of uint8 as NumPy does.
-func writeBytes(t *testing.T, path string, data []uint8, shape string) {
+// writeArray writes a .npy file of an element type as NumPy does.
+func writeArray(t *testing.T, path, element string, dims []int64, data any) {
 	t.Helper()
-	header := fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': %s, }", shape)
+	shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(dims), "[]"), " ", ", ")
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", element, shape)
 	header += strings.Repeat(" ", 117-len(header)) + "\n"
 	file := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), 0)
-	file = append(append(file, header...), data...)
+	file, err := binary.Append(append(file, header...), binary.LittleEndian, data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, file, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -154,30 +158,19 @@ type recordFunc func([]byte) error
 
 func (f recordFunc) Write(record []byte) error { return f(record) }
 
-// classify returns what a saved model says of images, and the share of labels that it gets right.
-func classify(t *testing.T, model string, images *tensor.Tensor, labels []int64) (scores []float32, accuracy float64) {
+// classify returns what a saved model says of images when edl runs it, and the share of labels that it gets right.
+func classify(t *testing.T, model string, images *tensor.Tensor, labels []int64) (scores []float64, accuracy float64) {
 	t.Helper()
-	p, params, err := loadProgram(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	local := executor.New(executor.WithWorkers(2))
-	defer local.Close()
-	if err := executor.LoadParams(local.Scope(), params, p); err != nil {
-		t.Fatal(err)
-	}
-	const batch, classes = 500, 10
+	const batch, classes = 1000, 10
+	path := filepath.Join(t.TempDir(), "images.npy")
 	right := 0
 	for from := 0; from < len(labels); from += batch {
 		rows, err := images.Rows(int64(from), int64(min(from+batch, len(labels))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := local.Run(context.Background(), p, executor.Feed{p.Feeds()[0]: rows})
-		if err != nil {
-			t.Fatal(err)
-		}
-		scores = append(scores, out[0].Float32s()...)
+		writeArray(t, path, "<f4", rows.Dims(), rows.Float32s())
+		scores = append(scores, fetchedBy(t, "run", model, "--feed", path, "--workers", "2")...)
 	}
 	for i, label := range labels {
 		row := scores[i*classes : (i+1)*classes]
@@ -201,11 +194,7 @@ func TestPerceptronOf2018TellsDigits(t *testing.T) {
 	if accuracy != 0.6084 {
 		t.Errorf("accuracy %.4f, want 0.6084", accuracy)
 	}
-	first := make([]float64, 10)
-	for i := range first {
-		first[i] = float64(scores[i])
-	}
-	near(t, first, []float64{0.00736, 0.02525, 0.02408, 0.04131, 0.02078, 0.02103, 0.01891, 0.47369, 0.07213, 0.29547}, 1e-5)
+	near(t, scores[:10], []float64{0.00736, 0.02525, 0.02408, 0.04131, 0.02078, 0.02103, 0.01891, 0.47369, 0.07213, 0.29547}, 1e-5)
 }
 
 func TestConvolutionsTellDigits(t *testing.T) {
