@@ -69,7 +69,7 @@ var (
 
 func TestRegistry(t *testing.T) {
 	server := embedded(t)
-	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(nil)})
+	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(context.Background(), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,12 @@ func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error)
 	c.TickMs, c.ElectionMs = tickMilliseconds, electionMilliseconds
 	c.UnsafeNoFsync = true
 	c.EnableGRPCGateway = false
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(log))
 	// The server listens on ports that the system chooses. With no peers nobody reads what it advertises.
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	c.ListenPeerUrls, c.AdvertisePeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = free, free, free, free
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	closing, cancel := context.WithCancel(context.Background())
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(closing, log))
 	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(closing))}
 
 	server, err := embed.StartEtcd(c)

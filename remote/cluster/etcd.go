@@ -48,9 +48,9 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 		c.Lease = DefaultLease
 	}
 	where := "etcd at " + strings.Join(c.Endpoints, ", ")
-	log := zapTo(c.Log)
 	// The client lives until Close, not until ctx ends.
 	base, cancel := context.WithCancel(context.Background())
+	log := zapTo(base, c.Log)
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: c.TLS, Username: c.User, Password: c.Password, DialTimeout: requestTimeout, Context: base, Logger: log,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,

@@ -9,16 +9,19 @@ import (
 )
 
 // zapTo returns the logger that etcd is given. Its errors become warnings, for EDL reports by itself what it cannot do; its warnings, of which there
-// are many on a busy machine, become debug messages; the rest is left out.
-func zapTo(log *slog.Logger) *zap.Logger {
+// are many on a busy machine, become debug messages; the rest is left out, and so is all that comes after ended: servers complain when they are closed.
+func zapTo(ended context.Context, log *slog.Logger) *zap.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return zap.New(zapCore{log: log.With("from", "etcd")})
+	return zap.New(zapCore{log: log.With("from", "etcd"), ended: ended})
 }
 
 // zapCore is a zapcore.Core over slog.
-type zapCore struct{ log *slog.Logger }
+type zapCore struct {
+	log   *slog.Logger
+	ended context.Context
+}
 
 func levelOf(l zapcore.Level) slog.Level {
 	if l >= zapcore.ErrorLevel {
@@ -28,11 +31,11 @@ func levelOf(l zapcore.Level) slog.Level {
 }
 
 func (c zapCore) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.WarnLevel && c.log.Enabled(context.Background(), levelOf(l))
+	return l >= zapcore.WarnLevel && c.ended.Err() == nil && c.log.Enabled(context.Background(), levelOf(l))
 }
 
 func (c zapCore) With(fields []zapcore.Field) zapcore.Core {
-	return zapCore{log: slog.New(c.log.Handler().WithAttrs(attributes(fields)))}
+	return zapCore{log: slog.New(c.log.Handler().WithAttrs(attributes(fields))), ended: c.ended}
 }
 
 func (c zapCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
