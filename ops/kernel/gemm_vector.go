@@ -22,7 +22,7 @@ type gemmCall[T tensor.Float] struct {
 // Limits of blocks. They hold for both element types, so that GemmWorkspace need not know it.
 const (
 	vectorDepth   = 256 // of k
-	vectorRows    = 384 // of a packed block of op(A)
+	vectorRows    = 384 // of a block of op(A), which is to stay in the second-level cache
 	vectorColumns = 32  // of a packed panel of op(B)
 	packedGap     = 16  // between packed rows, so that rows of a power of two do not meet in one cache set
 	thinColumns   = 4   // up to which the roles of A and B are exchanged
@@ -40,30 +40,41 @@ func depthOfBlock(k int) int {
 	return min(roundUp((k+blocks-1)/blocks, 8), vectorDepth)
 }
 
-// run computes C block by block.
+// run computes C block by block. A block of rows is finished before the next one begins, so that its part of C stays near, too; but where op(A) is
+// packed, which happens for products over a long k, a part of op(B) serves all rows before the next one is fetched.
 func (g *gemmCall[T]) run() {
 	if g.n <= thinColumns && g.m >= 2*g.n {
 		g.runThin()
 		return
 	}
-	beta, block := g.beta, depthOfBlock(g.k)
-	packA := g.packsA()
-	rows := g.m
-	if packA {
-		rows = min(rows, vectorRows)
-	}
-	for p := 0; p < g.k; p += block {
-		depth := min(block, g.k-p)
-		for i := 0; i < g.m; i += rows {
-			g.block(p, depth, i, min(rows, g.m-i), packA, beta)
+	block, rows := depthOfBlock(g.k), g.rowsOfBlock()
+	if g.packsA() {
+		for p := 0; p < g.k; p += block {
+			for i := 0; i < g.m; i += rows {
+				g.block(p, min(block, g.k-p), i, min(rows, g.m-i), true)
+			}
 		}
-		beta = 1
+		return
+	}
+	for i := 0; i < g.m; i += rows {
+		for p := 0; p < g.k; p += block {
+			g.block(p, min(block, g.k-p), i, min(rows, g.m-i), false)
+		}
 	}
 }
 
+// rowsOfBlock returns how many rows all blocks but the last have: about equal parts, and whole tiles.
+func (g *gemmCall[T]) rowsOfBlock() int {
+	blocks := (g.m + vectorRows - 1) / vectorRows
+	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), vectorRows)
+}
+
 // block adds the products of depth k from p to count rows of C from first.
-func (g *gemmCall[T]) block(p, depth, first, count int, packA bool, beta T) {
-	size := sizeOf[T]()
+func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
+	size, beta := sizeOf[T](), g.beta
+	if p > 0 {
+		beta = 1
+	}
 	t := simd.Tile[T]{RowC: g.ldc * size, Depth: depth, Alpha: g.alpha, Beta: beta}
 	a := g.placeOfA(&t, p, depth, first, count, packA)
 	most := simd.TileRows(g.level)
@@ -92,10 +103,10 @@ func (g *gemmCall[T]) packsA() bool {
 }
 
 // packsB is packsA for a panel of op(B) that count rows of C share. A copy pays where rows of B are far apart and enough
-// tiles use it; a transposed B always goes through one.
+// tiles use it, and sooner beside a transposed A, whose k is long as a rule, so that B comes from far away. A transposed B always goes through one.
 func (g *gemmCall[T]) packsB(count int) bool {
 	worth := 1 << 18
-	if g.level == simd.AVX512 { // its tiles have twice the rows, and wait less for each vector
+	if g.level == simd.AVX512 && !g.transA { // its tiles have twice the rows, and wait less for each vector
 		worth = 1 << 20
 	}
 	return g.transB || sizeOf[T]()*g.ldb*count > worth
