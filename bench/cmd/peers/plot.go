@@ -57,7 +57,7 @@ func (part section) plot(s settings, m machine, measured map[key][]sample) (*plo
 	p.X.Label.Text, p.Y.Label.Text = part.column, "time of a step, us"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left = false, false // below the lines, which rise to the right
 	p.Legend.Padding = vg.Millimeter
 	p.Add(plotter.NewGrid())
 	lines := 0

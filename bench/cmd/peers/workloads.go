@@ -54,7 +54,7 @@ var growth = []section{
 		func(n int) string { return fmt.Sprintf("fc:%d:784-200-200-10/sgd", n) })},
 	{"Step time against layers: 200 wide, batch 64", "layers", []string{edl, pytorch}, false, grow([]int{1, 2, 5, 10, 20, 50, 100},
 		func(n int) string { return "fc:64:200-" + strings.Repeat("200-", n-1) + "10/sgd" })},
-	{"Step time against parameters: one square hidden layer, batch 64", "parameters", []string{edl, pytorch}, false, square()},
+	{"Step time against parameters: one square layer, batch 64", "parameters", []string{edl, pytorch}, false, square()},
 }
 
 func grow(values []int, workload func(n int) string) []row {
