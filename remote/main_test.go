@@ -18,7 +18,7 @@ import (
 )
 
 // lawCases is how many random cases a property is tested with; -rapid.checks=N asks for more.
-const lawCases = "20"
+const lawCases = "15"
 
 // Environment of this test binary when it runs as a child.
 const (
