@@ -13,7 +13,6 @@ type subject struct {
 	testkit.Model
 	fetch  []string // the loss first, then a prediction by rows and a parameter
 	inputs []input
-	drawn  string // what it is, for messages
 }
 
 // An input is a variable that the batch or the dataset brings.
