@@ -57,7 +57,7 @@ func TestGradientsByDefinition(t *testing.T) {
 
 // One contribution is taken as it is, to the bit, whatever its rows are.
 func TestOneShareIsTakenAsItIs(t *testing.T) {
-	odd := []float32{0.1, -0.0, 1e-45, float32(math.Inf(1)), 3}
+	odd := []float32{0.1, float32(math.Copysign(0, -1)), 1e-45, float32(math.Inf(1)), 3}
 	for _, how := range []ops.Merge{ops.MergeMean, ops.MergeSum, ops.MergeFirst} {
 		dst := of(t, make([]float32, len(odd))...)
 		for _, merged := range []error{merge.Gradients(dst, []merge.Share{{Value: of(t, odd...), Rows: 3}}, how),
