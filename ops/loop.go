@@ -18,8 +18,8 @@ type Loop struct {
 	Reads  []string // input slots that it reads; nil: all
 	Whole  []string // those of them of which an iteration may read everything
 	Writes []string // output slots that it writes; nil: all
-	// Apart says that iterations own other parts of the tensors than equal shares, of which no two overlap. Nothing can be said of what a range of them
-	// touches then, so such a loop only runs after the loops before it and before those after it.
+	// Apart says that iterations own other parts of the tensors than equal shares, of which no two overlap; what is in Whole may still be read by all. Nothing
+	// can be said of what a range of them touches then, so such a loop only runs after the loops before it and before those after it.
 	Apart bool
 	// Copies says that the loop does nothing but to copy the first of Reads to the first of Writes, which have as many elements,
 	// so that an executor that can give both the same memory need not run it.

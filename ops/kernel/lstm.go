@@ -37,30 +37,28 @@ func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
 	return row[:d], row[d : 2*d], row[2*d : 3*d], row[3*d : 4*d]
 }
 
-// Forward computes a step. gates holds what goes into the activations, but for peepholes, and becomes their values. cell,
-// active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. work is Width
-// elements of scratch.
-func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, work []T) {
+// Forward computes a step. sums holds what goes into the activations, but for peepholes, and is used up; gates gets their values. cell, active =
+// Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. Slices do not overlap.
+func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, sums []T) {
+	d := l.Width
 	candidate, input, forget, output := l.parts(gates)
-	l.Candidate.Func(candidate, candidate)
-	switch {
-	case l.Peepholes == nil:
-		l.Gate.Func(gates[l.Width:], gates[l.Width:])
-	case previous != nil:
-		mulAdd(input, previous, l.Peepholes[:l.Width])
-		mulAdd(forget, previous, l.Peepholes[l.Width:2*l.Width])
-		fallthrough
-	default:
-		l.Gate.Func(gates[l.Width:3*l.Width], gates[l.Width:3*l.Width])
+	l.Candidate.Func(candidate, sums[:d])
+	if l.Peepholes == nil {
+		l.Gate.Func(gates[d:], sums[d:])
+	} else {
+		if previous != nil {
+			mulAdd(sums[d:2*d], previous, l.Peepholes[:d])
+			mulAdd(sums[2*d:3*d], previous, l.Peepholes[d:2*d])
+		}
+		l.Gate.Func(gates[d:3*d], sums[d:3*d])
 	}
-	mulVectors(work, candidate, input)
+	mulVectors(cell, candidate, input)
 	if previous != nil {
-		mulAdd(work, previous, forget)
+		mulAdd(cell, previous, forget)
 	}
-	copy(cell, work)
 	if l.Peepholes != nil {
-		mulAdd(output, cell, l.Peepholes[2*l.Width:])
-		l.Gate.Func(output, output)
+		mulAdd(sums[3*d:], cell, l.Peepholes[2*d:])
+		l.Gate.Func(output, sums[3*d:])
 	}
 	l.Cell.Func(active, cell)
 	mulVectors(hidden, output, active)

@@ -120,7 +120,7 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 		case dy != nil && r.byY:
 			loops = append(loops, ops.Loop{N: r.n, Writes: []string{"Y@GRAD"}, Run: run(nil, dy)})
 		case dy != nil && channels != nil:
-			loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Out@GRAD"}, Writes: []string{"Y@GRAD"}, Run: func(_, from, to int) error {
+			loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Out@GRAD"}, Whole: []string{"Out@GRAD"}, Writes: []string{"Y@GRAD"}, Run: func(_, from, to int) error {
 				channels(tensor.Data[T](dy), tensor.Data[T](dout), pre, n, post, from, to)
 				return nil
 			}})

@@ -31,7 +31,7 @@ func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 	workspace := b.Scratch(p.x.DType(), b.Parts()*each)
 	reads, writes := []string{p.xSlot, p.ySlot}, []string{p.outSlot}
 	if b.Parts() > 1 && p.m < p.n && p.m < leastRows*leastRows {
-		return ops.Loop{N: (p.n + panel - 1) / panel, Reads: reads, Writes: writes, Apart: true, Run: func(part, from, to int) error {
+		return ops.Loop{N: (p.n + panel - 1) / panel, Reads: reads, Whole: reads, Writes: writes, Apart: true, Run: func(part, from, to int) error {
 			from, to = from*panel, min(to*panel, p.n)
 			column := from // from one column of op(Y) to the next
 			if p.transY {

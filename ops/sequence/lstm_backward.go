@@ -32,7 +32,7 @@ func bindLSTMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width), dgates: b.Scratch(of, n.n*4*n.width), parts: make([]steps, b.Parts())}
 	k.workspace = max(kernel.GemmPackedWorkspace(n.n, n.width, 4*n.width), kernel.GemmWorkspace(n.width, 4*n.width, rows))
 	k.work = b.Scratch(of, b.Parts()*(k.workspace+2*n.width))
-	loops := []ops.Loop{n.pack(true), {N: n.n, Least: leastSequences, Apart: true, Run: k.run}}
+	loops := []ops.Loop{n.pack(true), {N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: k.run}}
 	if k.dweight != nil {
 		k.states = b.Scratch(of, rows*n.width)
 		loops = append(loops, ops.Loop{N: n.width, Least: leastSequences, Reads: []string{}, Apart: true, Run: k.weights})

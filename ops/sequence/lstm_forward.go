@@ -68,9 +68,9 @@ type forward[T tensor.Float] struct {
 	input, hidden, cells, gates, active *tensor.Tensor
 
 	state     *tensor.Tensor // [sequences, D]: Hidden of the step before, in the order of the steps
-	products  *tensor.Tensor // [sequences, 4D]: state*Weight
+	sums      *tensor.Tensor // [sequences, 4D]: what goes into the gates, in that order
 	work      *tensor.Tensor
-	workspace int // elements that a part of work gives to products of matrices
+	workspace int // elements of work for each part
 	parts     []steps
 }
 
@@ -79,10 +79,10 @@ func bindLSTM[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	rows := int(n.value.Dims()[0])
 	f := &forward[T]{network: n, input: n.value, hidden: orScratch[T](b, "Hidden", rows*n.width), cells: orScratch[T](b, "Cell", rows*n.width),
 		gates: orScratch[T](b, "BatchGate", rows*4*n.width), active: orScratch[T](b, "BatchCellPreAct", rows*n.width),
-		state: b.Scratch(tensor.Of[T](), n.n*n.width), products: b.Scratch(tensor.Of[T](), n.n*4*n.width),
+		state: b.Scratch(tensor.Of[T](), n.n*n.width), sums: b.Scratch(tensor.Of[T](), n.n*4*n.width),
 		workspace: kernel.GemmPackedWorkspace(n.n, 4*n.width, n.width), parts: make([]steps, b.Parts())}
-	f.work = b.Scratch(tensor.Of[T](), b.Parts()*(f.workspace+n.width))
-	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Apart: true, Run: f.run})
+	f.work = b.Scratch(tensor.Of[T](), b.Parts()*f.workspace)
+	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: f.run})
 }
 
 // leastSequences is how many sequences are worth a goroutine: for fewer, reading Weight in every step takes a good part of the time.
@@ -104,37 +104,35 @@ func (f *forward[T]) run(part, from, to int) error {
 	}
 	s := &f.parts[part]
 	s.arrange(offsets, f.reverse, from, to)
-	work := ops.Part(tensor.Data[T](f.work), part, f.workspace+f.width)
-	state, products := tensor.Data[T](f.state)[from*f.width:], tensor.Data[T](f.products)[from*4*f.width:]
+	work := ops.Part(tensor.Data[T](f.work), part, f.workspace)
+	state, sums := tensor.Data[T](f.state)[from*f.width:], tensor.Data[T](f.sums)[from*4*f.width:]
 	if f.h0 != nil {
 		for j, sequence := range s.order {
 			copy(row(state, j, f.width), row(tensor.Data[T](f.h0), sequence, f.width))
 		}
 	}
-	l := f.network.cells()
+	l, wide := f.network.cells(), 4*f.width
+	input, bias := tensor.Data[T](f.input), tensor.Data[T](f.bias)[:wide]
 	for step, active := 0, len(s.order); step < s.longest(); step++ {
 		active = s.active(step, active)
-		recurrent := step > 0 || f.h0 != nil
-		if recurrent {
-			kernel.GemmPacked(active, 4*f.width, f.width, 1, state, f.width, tensor.Data[T](f.packed), 0, products, 4*f.width, work[f.width:])
+		for j, sequence := range s.order[:active] {
+			kernel.Add(row(sums, j, wide), row(input, s.row(sequence, step), wide), bias, 1, wide, 1)
+		}
+		if step > 0 || f.h0 != nil {
+			kernel.GemmPacked(active, wide, f.width, 1, state, f.width, tensor.Data[T](f.packed), 1, sums, wide, work)
 		}
 		for j, sequence := range s.order[:active] {
-			f.step(&l, s, sequence, step, row(state, j, f.width), row(products, j, 4*f.width), recurrent, work[:f.width])
+			f.step(&l, s, sequence, step, row(state, j, f.width), row(sums, j, wide))
 		}
 	}
 	return nil
 }
 
-// step computes one step of one sequence, whose part of the product with Weight is in product, and leaves its hidden value in state.
-func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, product []T, recurrent bool, work []T) {
-	at, wide := s.row(sequence, step), 4*f.width
-	gates := row(tensor.Data[T](f.gates), at, wide)
-	kernel.Add(gates, row(tensor.Data[T](f.input), at, wide), tensor.Data[T](f.bias)[:wide], 1, wide, 1)
-	if recurrent {
-		kernel.Add(gates, gates, product, 1, wide, 1)
-	}
-	cells := tensor.Data[T](f.cells)
+// step computes one step of one sequence and leaves its hidden value in state.
+func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, sums []T) {
+	at, cells := s.row(sequence, step), tensor.Data[T](f.cells)
 	hidden := row(tensor.Data[T](f.hidden), at, f.width)
-	l.Forward(gates, row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden, f.before(cells, f.c0, s, sequence, step), work)
+	l.Forward(row(tensor.Data[T](f.gates), at, 4*f.width), row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden,
+		f.before(cells, f.c0, s, sequence, step), sums)
 	copy(state, hidden)
 }

@@ -136,6 +136,6 @@ func (p *piece) timesRead(c *compiler, b *buffer) int {
 // part before others have run.
 func (s *step) rowsOnly(b *buffer) bool {
 	return len(s.chains) == 1 && !slices.ContainsFunc(s.pieces, func(p *piece) bool {
-		return p.loop.Apart || slices.ContainsFunc(p.whole, func(v *variable) bool { return v.buffer == b })
+		return slices.ContainsFunc(p.whole, func(v *variable) bool { return v.buffer == b })
 	})
 }
