@@ -89,6 +89,8 @@ func TestWrongFeedsChangeNothing(t *testing.T) {
 	m, _ := normed(t)
 	random := func(dtype tensor.DType, dims ...int64) *tensor.Tensor { return testkit.Random(t, dtype, 1, dims...) }
 	x, y := random(tensor.Float32, 8, testkit.Width), random(tensor.Float32, 8, 1)
+	sequences := random(tensor.Float32, 8, testkit.Width)
+	sequences.SetLoD([][]int64{{0, 5, 8}})
 	cases := map[string]struct {
 		feed     executor.Feed
 		fetch    string
@@ -103,6 +105,7 @@ func TestWrongFeedsChangeNothing(t *testing.T) {
 		"rows that differ": {executor.Feed{"x": x, "y": random(tensor.Float32, 7, 1)}, m.Loss, fault.ShapeMismatch, "y"},
 		"no rows":          {executor.Feed{"x": random(tensor.Float32, 0, testkit.Width), "y": random(tensor.Float32, 0, 1)}, m.Loss, fault.ShapeMismatch, "x"},
 		"nil":              {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "y"},
+		"sequences":        {executor.Feed{"x": sequences, "y": y}, m.Loss, fault.Unsupported, "x"},
 		"unknown fetch":    {executor.Feed{"x": x, "y": y}, "nothing", fault.NotFound, "nothing"},
 	}
 	want, err := reference.New(m.Program, 2)

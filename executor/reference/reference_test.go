@@ -252,6 +252,11 @@ func TestReferenceRefuses(t *testing.T) {
 	if _, err := e.Run(t.Context(), m.Program, feed); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("rows that do not agree: %v", err)
 	}
+	sequences := fixture.Numbers(1, 4, 13)
+	sequences.SetLoD([][]int64{{0, 1, 4}})
+	if _, err := e.Run(t.Context(), m.Program, executor.Feed{"x": sequences, "y": fixture.Numbers(1, 4, 1)}); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("sequences: %v", err)
+	}
 	if _, err := e.Run(t.Context(), m.Program, nil); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("no rows: %v", err)
 	}

@@ -14,6 +14,9 @@ import (
 func (e *Executor) rowsOf(feed executor.Feed) (int64, error) {
 	rows := int64(-1)
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
+		if feed[name] != nil && len(feed[name].LoD()) > 0 {
+			return 0, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a feed whose rows form sequences", Want: "rows that can be divided among trainers"}
+		}
 		if !e.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
 			continue
 		}

@@ -34,6 +34,10 @@ func checkFeed(p *program.Program, name string, value *tensor.Tensor) error {
 	if !ok {
 		return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a feed", Want: "the name of a variable of the program"}
 	}
+	if v.LoDLevel > 0 || len(value.LoD()) > 0 {
+		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a feed whose rows form sequences", Want: "rows that can be divided among trainers",
+			Hint: "train models of sequences with the local executor"}
+	}
 	kind := fault.OK
 	switch dims := value.Dims(); {
 	case value.DType() != v.DType:
