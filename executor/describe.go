@@ -85,7 +85,7 @@ func DescribePlan(ctx context.Context, w io.Writer, p *program.Program, rows int
 }
 
 // zeros makes a batch of zeros: of the variables that the read op fills, of those that feed ops name, and of those that ops read and no op
-// writes.
+// writes. Where rows form sequences, each row is one.
 func zeros(p *program.Program, rows int64) (Feed, error) {
 	b := p.Global()
 	written := map[string]bool{}
@@ -105,6 +105,9 @@ func zeros(p *program.Program, rows int64) (Feed, error) {
 		t, err := tensor.New(v.DType, dims...)
 		if err != nil {
 			return &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+		}
+		for range v.LoDLevel {
+			t.SetLoD(append(t.LoD(), singles(rows)))
 		}
 		feed[name] = t
 		return nil
@@ -127,4 +130,13 @@ func zeros(p *program.Program, rows int64) (Feed, error) {
 		}
 	}
 	return feed, nil
+}
+
+// singles returns the offsets of n sequences of one row.
+func singles(n int64) []int64 {
+	offsets := make([]int64, n+1)
+	for i := range offsets {
+		offsets[i] = int64(i)
+	}
+	return offsets
 }

@@ -208,3 +208,11 @@ func TestADeclaredLevelIsNeeded(t *testing.T) {
 		t.Errorf("a pool of rows that form no sequences: %v", err)
 	}
 }
+
+func TestAPlanOfSequencesIsDescribed(t *testing.T) {
+	p, _, _ := sentiment(t, 0.01)
+	var text strings.Builder
+	if err := executor.DescribePlan(t.Context(), &text, p, 7, 1); err != nil || !strings.Contains(text.String(), "sequence_pool") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
