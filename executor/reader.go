@@ -101,7 +101,7 @@ func checkBound(read *program.Op, name string, data map[string][]string) error {
 			bound = "none"
 		}
 		return ops.At(read, &fault.Fault{Kind: fault.NotFound, Got: "no files for the dataset " + fault.Quote(name) + " (bound: " + bound + ")",
-			Want: "globs of record files", Hint: "bind it: Data: {" + fault.Quote(name) + ": {...}}"})
+			Want: "globs of record files", Hint: "bind it with --data " + name + "=GLOB, or in TrainOptions.Data"})
 	}
 	if len(data) > 1 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "files for the datasets " + bound, Want: "only " + fault.Quote(name) + ", which the program reads"}

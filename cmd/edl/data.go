@@ -78,7 +78,7 @@ func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets
 		return err
 	}
 	if datasets[0].records == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to write", Want: "at least one record"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "an input without records", Want: "at least one"}
 	}
 	for _, d := range datasets {
 		if err := d.writer.Close(); err != nil {

@@ -27,7 +27,7 @@ func parseHeader(b []byte, name string, offset int64) (header, error) {
 		words[i] = binary.LittleEndian.Uint32(b[4*i:])
 	}
 	if words[0] != magic {
-		return header{}, corrupt(name, offset, fmt.Sprintf("magic number 0x%08x", words[0]), fmt.Sprintf("0x%08x", magic))
+		return header{}, corrupt(name, offset, fmt.Sprintf("magic number 0x%08x", words[0]), fmt.Sprintf("0x%08x, as a record file begins", magic))
 	}
 	h := header{checksum: words[1], compressor: Compressor(words[2]), stored: words[3], records: words[4]}
 	if words[3] <= uint32(Gzip) {
