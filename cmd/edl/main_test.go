@@ -25,14 +25,11 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command as users do. "go test -update" writes what it prints into the scripts.
 func TestScripts(t *testing.T) {
-	temporary := t.TempDir() // one for all, since the engine that draws programs compiles itself once into it
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EDL_TESTDATA", os.Getenv("EDL_TESTDATA"))
-			e.Setenv("TMPDIR", temporary)
-			e.Setenv("XDG_CACHE_HOME", temporary)
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

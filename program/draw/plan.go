@@ -121,15 +121,11 @@ func roleColor(role program.Role) string {
 // maxLabel is the number of bytes of a name that a picture shows.
 const maxLabel = 60
 
-// forGraphviz escapes what Graphviz gives a meaning to in labels: backslashes and entities.
-var forGraphviz = strings.NewReplacer(`\`, `\\`, "&", "&amp;")
-
-// label escapes a name to printable ASCII and then for Graphviz.
+// label escapes a name to printable ASCII.
 func label(name string) string {
 	if len(name) > maxLabel {
 		name = name[:maxLabel] + "..."
 	}
 	quoted := strconv.QuoteToASCII(name)
-	plain := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-	return forGraphviz.Replace(plain)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
