@@ -55,7 +55,7 @@ func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
 	if err != nil {
 		faults.Add(err)
 	}
-	faults = slices.Concat(faults, checkAttrNames(op, def))
+	faults = slices.Concat(faults, checkAttrNames(op, def), checkOverlap(op, def))
 	if f := r.rule.checkOp(r.stage, b, def); f != nil {
 		faults.Add(f)
 	}

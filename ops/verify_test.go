@@ -23,9 +23,14 @@ func testOps(t *testing.T) {
 	like := func(s *Shapes) error { s.Like("Out", "X"); return nil }
 	open := func(*Shapes) error { return nil }
 	def := func(opType string, class Class, in, out []Slot, infer func(*Shapes) error, attrs ...Attr) {
-		Register(Def{Type: opType, Class: class, Doc: "Stands for an op in tests.", Inputs: in, Outputs: out, Attrs: attrs, Infer: infer, Bind: bind})
+		d := Def{Type: opType, Class: class, Doc: "Stands for an op in tests.", Inputs: in, Outputs: out, Attrs: attrs, Infer: infer, Bind: bind}
+		if len(in) > 0 && len(out) > 0 && opType != "mul" {
+			d.InPlace = map[string]string{"Out": "X"}
+		}
+		Register(d)
 	}
 	def("relu", Compute, x, out, like)
+	def("mul", Compute, x, out, like)
 	def("relu_grad", Backward, x, out, like)
 	def("dropout", Random, x, out, like, Attr{Name: "dropout_prob", Default: float32(0.5), Check: probability}, Attr{Name: "seed", Default: int32(0)})
 	def("dropout_grad", Backward, x, out, like)
@@ -130,6 +135,17 @@ func TestVerifyReportsEveryFaultWithItsPlace(t *testing.T) {
 		`model/net.go:16; block 0, op 6; no variable in input X`,
 		`model/net.go:17; block 0, op 7; op broken; panicked`,
 	)
+}
+
+// A kernel that was not written for it must not write what it reads.
+func TestVerifyRefusesOutputsOverInputs(t *testing.T) {
+	testOps(t)
+	d := newDraft(t, "x", "y")
+	b := d.p.Global()
+	d.op(b, "relu", "x", "x")
+	d.op(b, "mul", "x", "y")
+	d.op(b, "mul", "y", "y")
+	d.requireFaults(program.StageLocal, `model/net.go:12; block 0, op 2; op mul; "y"; input X and output Out; another variable`)
 }
 
 func TestVerifyComparesTypesWithDeclarations(t *testing.T) {
