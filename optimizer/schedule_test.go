@@ -1,10 +1,12 @@
 package optimizer_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -119,6 +121,20 @@ func TestMistakesInSchedules(t *testing.T) {
 		_, err := m.Program()
 		if err == nil || !strings.Contains(err.Error(), name) || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// A rate that is no number, or a schedule that is not there, is refused when the model is built: a rate of 0 would train nothing, silently.
+func TestRatesThatAreNone(t *testing.T) {
+	for name, o := range map[string]*optimizer.Optimizer{
+		"not a number": optimizer.SGD(math.NaN()), "infinite": optimizer.SGD(math.Inf(1)), "no schedule": optimizer.SGD(optimizer.Schedule(nil)),
+	} {
+		m := layers.NewModel()
+		x := layers.Data(m, "x", layers.Dims(3))
+		o.Minimize(layers.Mean(layers.FC(x, 1)))
+		if _, err := m.Program(); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "learning rate") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
