@@ -41,3 +41,11 @@ func TestRuleIsShort(t *testing.T) {
 		t.Errorf("the rule has %d lines", lines)
 	}
 }
+
+func TestLaw(t *testing.T) {
+	out := t.TempDir()
+	if err := write(out); err != nil {
+		t.Fatal(err)
+	}
+	exampletest.Obeys(t, out, "loss")
+}

@@ -45,3 +45,11 @@ func TestHousesOfBoston(t *testing.T) {
 		}
 	}
 }
+
+func TestLaw(t *testing.T) {
+	out := t.TempDir()
+	if err := write(out, ""); err != nil {
+		t.Fatal(err)
+	}
+	exampletest.Obeys(t, out, "loss")
+}

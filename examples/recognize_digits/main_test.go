@@ -71,3 +71,15 @@ func TestConvolutionsLearnMNIST(t *testing.T) {
 		t.Errorf("accuracy on the 1,000 held back is %g", accuracy)
 	}
 }
+
+func TestLaw(t *testing.T) {
+	for net := range networks {
+		t.Run(net, func(t *testing.T) {
+			out := t.TempDir()
+			if err := write(out, net, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			exampletest.Obeys(t, out, "loss")
+		})
+	}
+}

@@ -36,11 +36,7 @@ func model() (*program.Program, error) {
 }
 
 // train feeds the points of y = 3x + 1. It does not know where its steps run.
-func train(ctx context.Context, exe executor.Executor, w io.Writer) error {
-	p, err := model()
-	if err != nil {
-		return err
-	}
+func train(ctx context.Context, exe executor.Executor, p *program.Program, w io.Writer) error {
 	x, err := tensor.FromSlice([]float32{-1, 0, 1, 2}, 4, 1)
 	if err != nil {
 		return err
@@ -72,15 +68,19 @@ func main() {
 }
 
 func run(ctx context.Context, address, out string, w io.Writer) error {
+	p, err := model()
+	if err != nil {
+		return err
+	}
 	if out != "" {
-		if err := save(out); err != nil {
+		if err := save(p, out); err != nil {
 			return err
 		}
 	}
 	local := executor.New()
 	defer local.Close()
 	fmt.Fprintln(w, "on this machine:")
-	if err := train(ctx, local, w); err != nil {
+	if err := train(ctx, local, p, w); err != nil {
 		return err
 	}
 	cluster, err := remote.NewExecutor(address, &remote.JobSpec{Trainers: 2, Pservers: 2})
@@ -88,18 +88,14 @@ func run(ctx context.Context, address, out string, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "on a cluster of 2 trainers and 2 parameter servers:")
-	if err := train(ctx, cluster, w); err != nil {
+	if err := train(ctx, cluster, p, w); err != nil {
 		cluster.Close()
 		return err
 	}
 	return cluster.Close()
 }
 
-func save(out string) error {
-	p, err := model()
-	if err != nil {
-		return err
-	}
+func save(p *program.Program, out string) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}

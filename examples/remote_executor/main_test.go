@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/edl-go/edl/examples/internal/exampletest"
+	"github.com/edl-go/edl/executor"
 )
 
 func TestClusterLearnsTheSameLine(t *testing.T) {
@@ -20,4 +24,18 @@ func TestClusterLearnsTheSameLine(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "program.pb")); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestLaw(t *testing.T) {
+	p, err := model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exampletest.ObeysOn(t, p, func(exe executor.Executor) map[string][]byte {
+		recorder := exampletest.Steps(exe)
+		if err := train(t.Context(), recorder, p, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return recorder.Fetched
+	})
 }

@@ -36,3 +36,11 @@ func TestCount(t *testing.T) {
 		t.Errorf("numbers are %v", numbers)
 	}
 }
+
+func TestLaw(t *testing.T) {
+	out := t.TempDir()
+	if err := write(out, ""); err != nil {
+		t.Fatal(err)
+	}
+	exampletest.Obeys(t, out, "loss")
+}
