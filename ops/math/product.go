@@ -20,7 +20,8 @@ type product[T tensor.Float] struct {
 const (
 	// leastRows is below how many rows reading the other matrix takes a good part of the time.
 	leastRows = 16
-	// panel is how many columns go together, as many as fit the tiles of every processor.
+	// panel is how many columns go together, as many as fit the tiles of every processor. A cut by columns divides the rows of a panel in
+	// groups of at least leastRows, so that parts differ by less than a panel.
 	panel = 16
 )
 
@@ -31,14 +32,21 @@ func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 	workspace := b.Scratch(p.x.DType(), b.Parts()*each)
 	reads, writes := []string{p.xSlot, p.ySlot}, []string{p.outSlot}
 	if b.Parts() > 1 && p.m < p.n && p.m < leastRows*leastRows {
-		return ops.Loop{N: (p.n + panel - 1) / panel, Reads: reads, Whole: reads, Writes: writes, Apart: true, Run: func(part, from, to int) error {
-			from, to = from*panel, min(to*panel, p.n)
-			column := from // from one column of op(Y) to the next
-			if p.transY {
-				column = from * p.yLD
+		groups := max(1, p.m/leastRows)
+		panels := (p.n + panel - 1) / panel
+		return ops.Loop{N: panels * groups, Reads: reads, Whole: reads, Writes: writes, Apart: true, Run: func(part, from, to int) error {
+			for from < to {
+				first, group := from/groups, from%groups
+				count := (to - from) / groups // of whole panels
+				if group > 0 || count == 0 {
+					end := min(groups, group+to-from)
+					p.run(part, each, workspace, p.m*group/groups, p.m*end/groups, first*panel, min((first+1)*panel, p.n))
+					from += end - group
+					continue
+				}
+				p.run(part, each, workspace, 0, p.m, first*panel, min((first+count)*panel, p.n))
+				from += count * groups
 			}
-			kernel.Gemm(p.transX, p.transY, p.m, to-from, p.k, p.alpha, tensor.Data[T](p.x), p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
-				0, tensor.Data[T](p.out)[from:], p.n, ops.Part(tensor.Data[T](workspace), part, each))
 			return nil
 		}}
 	}
@@ -47,12 +55,20 @@ func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 		whole = reads
 	}
 	return ops.Loop{N: p.m, Least: leastRows, Reads: reads, Whole: whole, Writes: writes, Run: func(part, from, to int) error {
-		row := from * p.xLD
-		if p.transX {
-			row = from
-		}
-		kernel.Gemm(p.transX, p.transY, to-from, p.n, p.k, p.alpha, tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y), p.yLD,
-			0, tensor.Data[T](p.out)[from*p.n:], p.n, ops.Part(tensor.Data[T](workspace), part, each))
+		p.run(part, each, workspace, from, to, 0, p.n)
 		return nil
 	}}
+}
+
+// run computes some rows and columns of a product.
+func (p *product[T]) run(part, each int, workspace *tensor.Tensor, firstRow, endRow, firstColumn, endColumn int) {
+	row, column := firstRow*p.xLD, firstColumn // where op(x) and op(y) begin
+	if p.transX {
+		row = firstRow
+	}
+	if p.transY {
+		column = firstColumn * p.yLD
+	}
+	kernel.Gemm(p.transX, p.transY, endRow-firstRow, endColumn-firstColumn, p.k, p.alpha, tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
+		0, tensor.Data[T](p.out)[firstRow*p.n+firstColumn:], p.n, ops.Part(tensor.Data[T](workspace), part, each))
 }

@@ -40,6 +40,8 @@ var productCases = []Case{
 	matmul("", nil, Floats(dims{2, 2}, 1, 2, 3, 4), Floats(dims{2, 2}, 1, 0, 2, -1), Floats(dims{2, 2}, 5, -2, 11, -4)),
 	matmul("transposed", attrs{"transpose_X": true, "transpose_Y": true, "alpha": float32(0.5)},
 		Floats(dims{2, 1}, 1, 2), Floats(dims{3, 2}, 1, 0, 2, -1, 4, 4), Floats(dims{1, 3}, 0.5, 0, 6)),
+	matmul("cut by columns and rows", nil, Spread(1, 33, 2), Spread(2, 2, 50), nil),
+	matmul("cut by columns and rows, transposed", attrs{"transpose_X": true, "transpose_Y": true}, Spread(1, 2, 33), Spread(2, 50, 2), nil),
 	matmul("batched", attrs{"transpose_Y": true}, Floats(dims{2, 1, 2}, 1, 2, 3, 4), Floats(dims{2, 1, 2}, 1, 1, 2, -1), Floats(dims{2, 1, 1}, 3, 2)),
 	matmul("batched, X transposed", attrs{"transpose_X": true}, Spread(1, 2, 3, 2), Spread(2, 2, 3, 4), nil),
 	matmul("one Y for all", nil, Spread(1, 2, 2, 2, 3), Spread(2, 3, 2), nil),

@@ -5,20 +5,20 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Pool is a fixed number of workers that run the steps of plans as soon as their inputs are ready, and the parts of large steps beside each
 // other. The goroutine that runs a plan is one of the workers, so a pool of n has n-1 goroutines of its own and never more than n are at
 // work for one plan. Several plans may run on one pool at the same time. A step that blocks keeps a worker busy.
 type Pool struct {
-	mu      sync.Mutex
-	wake    sync.Cond
-	ready   []task  // steps whose inputs are ready
-	parted  []*step // steps with parts that nobody has begun
-	asleep  int     // workers that wait for wake
-	running int     // plans that run
-	closed  bool
-	spin    int // how often an idle worker looks for work before it sleeps
+	mu     sync.Mutex
+	wake   sync.Cond
+	ready  []task  // steps whose inputs are ready
+	parted []*step // steps with parts that nobody has begun
+	asleep int     // workers that wait for wake
+	closed bool
+	spins  bool // an idle worker looks for work for a while before it sleeps
 
 	posted  atomic.Uint32 // changes whenever an idle worker may find something
 	workers sync.WaitGroup
@@ -29,17 +29,19 @@ type task struct {
 	index int
 }
 
-// spinLooks is about 20 microseconds: longer than most gaps between the large steps of a plan, and about what putting a worker to sleep and
-// waking it costs.
-const spinLooks = 20_000
+// spinTime is how long an idle worker looks for work: about what it takes to put it to sleep and to wake it on a virtual machine, so
+// waiting costs at most twice what the better choice would have. It covers the gaps between the steps of a plan, and between
+// one run of a plan and the next.
+const spinTime = 100 * time.Microsecond
+
+// spinLooks is how often a worker looks between two readings of the clock.
+const spinLooks = 256
 
 // NewPool starts the goroutines of a pool, which Close ends.
 func NewPool(workers int) *Pool {
 	p := &Pool{}
 	p.wake.L = &p.mu
-	if runtime.GOMAXPROCS(0) >= workers {
-		p.spin = spinLooks
-	}
+	p.spins = runtime.GOMAXPROCS(0) >= workers
 	for lane := 1; lane < workers; lane++ {
 		p.workers.Go(func() { p.work(lane, nil) })
 	}
@@ -62,7 +64,6 @@ func (p *Pool) run(ctx context.Context, d *dataflow) error {
 	}
 	p.mu.Lock()
 	d.reset(ctx)
-	p.running++
 	for _, i := range d.roots {
 		p.ready = append(p.ready, task{d, i})
 	}
@@ -71,9 +72,6 @@ func (p *Pool) run(ctx context.Context, d *dataflow) error {
 	}
 	p.mu.Unlock()
 	p.work(0, d)
-	p.mu.Lock()
-	p.running--
-	p.mu.Unlock()
 	d.ctx = nil
 	return d.err
 }
@@ -134,14 +132,9 @@ func (p *Pool) take(own *dataflow) (t task, ok bool) {
 
 // idle waits until something may have been posted. It holds the lock when it is called and when it returns.
 func (p *Pool) idle() {
-	if p.running > 0 && p.spin > 0 {
-		seen := p.posted.Load()
+	if seen := p.posted.Load(); p.spins {
 		p.mu.Unlock()
-		for range p.spin {
-			if p.posted.Load() != seen {
-				break
-			}
-		}
+		p.look(seen)
 		p.mu.Lock()
 		if p.posted.Load() != seen {
 			return
@@ -150,6 +143,17 @@ func (p *Pool) idle() {
 	p.asleep++
 	p.wake.Wait()
 	p.asleep--
+}
+
+// look returns when something was posted after seen, or when spinTime has passed.
+func (p *Pool) look(seen uint32) {
+	for start := time.Now(); time.Since(start) < spinTime; {
+		for range spinLooks {
+			if p.posted.Load() != seen {
+				return
+			}
+		}
+	}
 }
 
 // execute runs a step and posts what becomes ready by it. The caller holds the lock, which is free meanwhile.
