@@ -8,15 +8,16 @@ import (
 
 // The batch normalisations see their arrays as [n, c, hw]: NCHW with both spatial axes merged, or hw 1 for [n, c]. Each of
 // the c channels is normalised over its n*hw elements, of which there is at least one. scale, bias and the statistics hold c
-// elements. Variances are those of the population (divided by n*hw).
+// elements. Variances are those of the population (divided by n*hw). A call computes the channels [from, to) alone, and is given the whole of
+// every slice.
 
 // BatchNormTrain normalises by the statistics of the batch: out = (x-mean)*inverseStd*scale + bias with inverseStd =
 // 1/sqrt(variance+epsilon). savedMean gets the mean and savedInverseStd the inverse standard deviation, which is what
 // Fluid keeps in SavedVariance. runningMean and runningVariance are updated in place: running*momentum +
 // batch*(1-momentum). out may be x.
-func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T, n, c, hw int, momentum, epsilon float64) {
+func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T, n, c, hw, from, to int, momentum, epsilon float64) {
 	count := float64(n * hw)
-	for ch := range c {
+	for ch := from; ch < to; ch++ {
 		total := 0.0
 		for i := range n {
 			total += sum(x[(i*c+ch)*hw:][:hw])
@@ -36,8 +37,8 @@ func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean
 }
 
 // BatchNormInfer normalises by given statistics. out may be x.
-func BatchNormInfer[T tensor.Float](out, x, scale, bias, mean, variance []T, n, c, hw int, epsilon float64) {
-	for ch := range c {
+func BatchNormInfer[T tensor.Float](out, x, scale, bias, mean, variance []T, n, c, hw, from, to int, epsilon float64) {
+	for ch := from; ch < to; ch++ {
 		inverseStd := 1 / math.Sqrt(float64(variance[ch])+epsilon)
 		normaliseChannel(out, x, ch, n, c, hw, float64(mean[ch]), inverseStd, scale[ch], bias[ch])
 	}

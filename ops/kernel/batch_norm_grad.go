@@ -10,9 +10,9 @@ import (
 // (x-savedMean)*savedInverseStd: dbias = sum(dout), dscale = sum(dout*xhat) and
 // dx = scale*savedInverseStd*(dout - dbias/(n*hw) - xhat*dscale/(n*hw)). Any of dx, dscale and dbias may be nil; dx may be
 // dout.
-func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, savedInverseStd, dout []T, n, c, hw int) {
+func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, savedInverseStd, dout []T, n, c, hw, from, to int) {
 	count := float64(n * hw)
-	for ch := range c {
+	for ch := from; ch < to; ch++ {
 		mean, inverseStd := savedMean[ch], savedInverseStd[ch]
 		gradBias, gradScale := channelGradients(dscale, dbias, x, dout, ch, n, c, hw, float64(mean), float64(inverseStd))
 		if dx == nil {
@@ -21,10 +21,9 @@ func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, saved
 		factor := scale[ch] * inverseStd
 		meanGrad, meanProduct := T(gradBias/count), T(gradScale/count)
 		for i := range n {
-			from, g := x[(i*c+ch)*hw:][:hw], dout[(i*c+ch)*hw:][:hw]
-			to := dx[(i*c+ch)*hw:][:hw]
-			for j := range to {
-				to[j] = factor * (g[j] - meanGrad - (from[j]-mean)*inverseStd*meanProduct)
+			v, g, d := x[(i*c+ch)*hw:][:hw], dout[(i*c+ch)*hw:][:hw], dx[(i*c+ch)*hw:][:hw]
+			for j := range d {
+				d[j] = factor * (g[j] - meanGrad - (v[j]-mean)*inverseStd*meanProduct)
 			}
 		}
 	}
@@ -32,8 +31,8 @@ func BatchNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, savedMean, saved
 
 // BatchNormInferGrad computes the gradients of BatchNormInfer, in which the statistics are constants (use_global_stats):
 // dx = dout*scale/sqrt(variance+epsilon), dscale and dbias as in BatchNormGrad. Any of the three may be nil; dx may be dout.
-func BatchNormInferGrad[T tensor.Float](dx, dscale, dbias, x, scale, mean, variance, dout []T, n, c, hw int, epsilon float64) {
-	for ch := range c {
+func BatchNormInferGrad[T tensor.Float](dx, dscale, dbias, x, scale, mean, variance, dout []T, n, c, hw, from, to int, epsilon float64) {
+	for ch := from; ch < to; ch++ {
 		inverseStd := 1 / math.Sqrt(float64(variance[ch])+epsilon)
 		channelGradients(dscale, dbias, x, dout, ch, n, c, hw, float64(mean[ch]), inverseStd)
 		if dx == nil {

@@ -25,18 +25,13 @@ func Embedding[T tensor.Float](out, table []T, ids []int64, width int, paddingID
 	}
 }
 
-// EmbeddingGrad overwrites dtable with the dense gradient of the table: zeros, and then ScatterAddRows of dout.
-func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int, paddingID int64) {
-	clear(dtable)
-	ScatterAddRows(dtable, ids, dout, width, paddingID)
-}
-
-// ScatterAddRows adds row i of rows to row ids[i] of table, in the order of ids; rows whose id is paddingID are skipped.
-// Rows are width long.
-func ScatterAddRows[T tensor.Float](table []T, ids []int64, rows []T, width int, paddingID int64) {
+// EmbeddingGrad overwrites the rows [from, to) of dtable with those of the dense gradient of the table: zeros, to which row i of dout is added where
+// ids[i] says, in the order of ids, but for rows whose id is paddingID.
+func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int, paddingID int64, from, to int) {
+	clear(dtable[from*width : to*width])
 	for i, id := range ids {
-		if id != paddingID {
-			Accumulate(table[int(id)*width:][:width], rows[i*width:][:width])
+		if id != paddingID && id >= int64(from) && id < int64(to) {
+			Accumulate(dtable[int(id)*width:][:width], dout[i*width:][:width])
 		}
 	}
 }

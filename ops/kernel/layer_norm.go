@@ -28,29 +28,14 @@ func LayerNorm[T tensor.Float](out, mean, variance, x, scale, bias []T, rows, wi
 	}
 }
 
-// LayerNormGrad computes the gradients of LayerNorm from the mean and variance that it wrote. With xhat the normalised x
-// and g = dout*scale: dx = (g - mean(g) - xhat*mean(g*xhat))/sqrt(variance+epsilon) per row; dscale = sum(dout*xhat)
-// and dbias = sum(dout) over rows, in their order. Any of dx, dscale and dbias may be nil, and scale as in LayerNorm. dx may
-// be dout.
-func LayerNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, mean, variance, dout []T, rows, width int, epsilon float64) {
-	clear(dscale)
-	clear(dbias)
+// LayerNormGrad computes the gradient of LayerNorm in x from the mean and variance that it wrote. With xhat the normalised x
+// and g = dout*scale: dx = (g - mean(g) - xhat*mean(g*xhat))/sqrt(variance+epsilon) per row. scale is as in LayerNorm. dx may be
+// dout.
+func LayerNormGrad[T tensor.Float](dx, x, scale, mean, variance, dout []T, rows, width int, epsilon float64) {
 	for r := range rows {
-		from, g := x[r*width:][:width], dout[r*width:][:width]
+		from, to := x[r*width:][:width], dx[r*width:][:width]
 		center, inverseStd := mean[r], T(1/math.Sqrt(float64(variance[r])+epsilon))
-		if dbias != nil {
-			Accumulate(dbias[:width], g)
-		}
-		if dscale != nil {
-			for i := range width {
-				dscale[i] += g[i] * (from[i] - center) * inverseStd
-			}
-		}
-		if dx == nil {
-			continue
-		}
-		to := dx[r*width:][:width]
-		copy(to, g)
+		copy(to, dout[r*width:][:width])
 		if scale != nil {
 			mulVectors(to, to, scale)
 		}
@@ -59,6 +44,29 @@ func LayerNormGrad[T tensor.Float](dx, dscale, dbias, x, scale, mean, variance, 
 		meanProduct := T(product / float64(width))
 		for i := range to {
 			to[i] = (to[i] - meanGrad - (from[i]-center)*inverseStd*meanProduct) * inverseStd
+		}
+	}
+}
+
+// LayerNormParamGrad computes the gradients of LayerNorm in scale and bias for the places [first, last) of a row: dscale = sum(dout*xhat) and
+// dbias = sum(dout) over rows, in their order. Either may be nil.
+func LayerNormParamGrad[T tensor.Float](dscale, dbias, x, mean, variance, dout []T, rows, width, first, last int, epsilon float64) {
+	if dbias != nil {
+		dbias = dbias[first:last]
+		clear(dbias)
+	}
+	if dscale != nil {
+		dscale = dscale[first:last]
+		clear(dscale)
+	}
+	for r := range rows {
+		from, g := x[r*width:][first:last], dout[r*width:][first:last]
+		if dbias != nil {
+			Accumulate(dbias, g)
+		}
+		center, inverseStd := mean[r], T(1/math.Sqrt(float64(variance[r])+epsilon))
+		for i := range dscale {
+			dscale[i] += g[i] * (from[i] - center) * inverseStd
 		}
 	}
 }

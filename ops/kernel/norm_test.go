@@ -50,7 +50,8 @@ func TestBatchNorm(t *testing.T) {
 		_, mean, variance := normalised(x, channel, c, normEpsilon)
 		out, savedMean, savedInverse := make([]float64, len(x)), make([]float64, c), make([]float64, c)
 		newMean, newVariance := slices.Clone(running), slices.Clone(spread)
-		BatchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw, 0.9, normEpsilon)
+		BatchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw, c/2, c, 0.9, normEpsilon)
+		BatchNormTrain(out, savedMean, savedInverse, newMean, newVariance, x, scale, bias, n, c, hw, 0, c/2, 0.9, normEpsilon)
 		for i := range out {
 			near(t, out[i], want[i], 100, "out[%d]", i)
 		}
@@ -61,23 +62,24 @@ func TestBatchNorm(t *testing.T) {
 			near(t, newVariance[ch], 0.9*spread[ch]+0.1*variance[ch], 1, "running variance")
 		}
 		single, stats := make([]float32, len(x)), make([]float32, 4*c)
-		BatchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias), n, c, hw, 0.9, normEpsilon)
+		BatchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias), n, c, hw, 0, c, 0.9, normEpsilon)
 		for i := range single {
 			near(t, single[i], want[i], 100, "float32 out[%d]", i)
 		}
 
 		dx, dscale, dbias := make([]float64, len(x)), make([]float64, c), make([]float64, c)
-		BatchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw)
+		BatchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw, c/2, c)
+		BatchNormGrad(dx, dscale, dbias, x, scale, savedMean, savedInverse, dout, n, c, hw, 0, c/2)
 		loss := func() float64 { return dot(reference(), dout) }
 		sameNormGradient(t, "dx", dx, gradientOf(x, loss))
 		sameNormGradient(t, "dscale", dscale, gradientOf(scale, loss))
 		sameNormGradient(t, "dbias", dbias, gradientOf(bias, loss))
 		inPlace := slices.Clone(dout)
-		BatchNormGrad(inPlace, nil, nil, x, scale, savedMean, savedInverse, inPlace, n, c, hw)
+		BatchNormGrad(inPlace, nil, nil, x, scale, savedMean, savedInverse, inPlace, n, c, hw, 0, c)
 		sameBits(t, inPlace, dx)
 
 		infer := func() float64 {
-			BatchNormInfer(out, x, scale, bias, running, spread, n, c, hw, normEpsilon)
+			BatchNormInfer(out, x, scale, bias, running, spread, n, c, hw, 0, c, normEpsilon)
 			return dot(out, dout)
 		}
 		infer()
@@ -85,7 +87,7 @@ func TestBatchNorm(t *testing.T) {
 			ch := channel(i)
 			near(t, out[i], (x[i]-running[ch])/math.Sqrt(spread[ch]+normEpsilon)*scale[ch]+bias[ch], 1, "inferred[%d]", i)
 		}
-		BatchNormInferGrad(dx, dscale, dbias, x, scale, running, spread, dout, n, c, hw, normEpsilon)
+		BatchNormInferGrad(dx, dscale, dbias, x, scale, running, spread, dout, n, c, hw, 0, c, normEpsilon)
 		sameNormGradient(t, "inferred dx", dx, gradientOf(x, infer))
 		sameNormGradient(t, "inferred dscale", dscale, gradientOf(scale, infer))
 		sameNormGradient(t, "inferred dbias", dbias, gradientOf(bias, infer))
@@ -139,13 +141,16 @@ func TestLayerNorm(t *testing.T) {
 
 		loss := func() float64 { return dot(reference(), dout) }
 		dx, dscale, dbias := make([]float64, len(x)), make([]float64, width), make([]float64, width)
-		LayerNormGrad(dx, dscale, dbias, x, scale, mean, variance, dout, rows, width, normEpsilon)
+		LayerNormGrad(dx, x, scale, mean, variance, dout, rows, width, normEpsilon)
+		for _, places := range [][2]int{{width / 3, width}, {0, width / 3}} {
+			LayerNormParamGrad(dscale, dbias, x, mean, variance, dout, rows, width, places[0], places[1], normEpsilon)
+		}
 		sameNormGradient(t, "dx", dx, gradientOf(x, loss))
 		if !plain {
 			sameNormGradient(t, "dscale", dscale, gradientOf(scale, loss))
 			sameNormGradient(t, "dbias", dbias, gradientOf(bias, loss))
 		}
-		LayerNormGrad(dout, nil, nil, x, scale, mean, variance, dout, rows, width, normEpsilon)
+		LayerNormGrad(dout, x, scale, mean, variance, dout, rows, width, normEpsilon)
 		sameBits(t, dout, dx)
 	})
 }

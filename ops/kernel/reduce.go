@@ -6,80 +6,82 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// ReduceSum adds what falls together under the plan. x holds InCount elements, out OutCount.
-func ReduceSum[T tensor.Float](p *ReducePlan, out, x []T) {
-	clear(out[:p.outCount])
-	var c reduceCursor
-	for at := 0; at < p.inCount; at += p.block {
-		block := x[at:][:p.block]
+// The reductions compute the iterations [from, to) of a plan, see ReducePlan.Iterations, and their gradients those of ReducePlan.GradIterations. They
+// are given the whole of every slice: x and dx hold InCount elements, out and dout OutCount.
+
+// ReduceSum adds what falls together under the plan.
+func ReduceSum[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	c, first, last := p.forward(from, to)
+	clear(out[first:last])
+	for c.at < c.end {
 		if p.reduced {
-			out[c.out] += T(sum(block))
+			out[c.out] += T(sum(block(&c, x)))
 		} else {
-			Accumulate(out[c.out:][:p.block], block)
+			Accumulate(kept(&c, out), block(&c, x))
 		}
 		c.next(p)
 	}
 }
 
 // ReduceMean is ReduceSum divided by the number of elements that fall together, NaN for none.
-func ReduceMean[T tensor.Float](p *ReducePlan, out, x []T) {
-	ReduceSum(p, out, x)
+func ReduceMean[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	ReduceSum(p, out, x, from, to)
+	_, first, last := p.forward(from, to)
 	ratio := T(p.Ratio())
-	for i := range out[:p.outCount] {
-		out[i] /= ratio
+	for i := range out[first:last] {
+		out[first+i] /= ratio
 	}
 }
 
 // ReduceMax finds the largest of what falls together, NaN if there is one, -Inf for nothing.
-func ReduceMax[T tensor.Float](p *ReducePlan, out, x []T) {
-	Fill(out[:p.outCount], T(math.Inf(-1)))
-	var c reduceCursor
-	for at := 0; at < p.inCount; at += p.block {
-		block := x[at:][:p.block]
+func ReduceMax[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	c, first, last := p.forward(from, to)
+	Fill(out[first:last], T(math.Inf(-1)))
+	for c.at < c.end {
 		if p.reduced {
-			out[c.out] = max(out[c.out], maxOf(block))
+			out[c.out] = max(out[c.out], maxOf(block(&c, x)))
 		} else {
-			to := out[c.out:][:p.block]
-			maxVectors(to, to, block)
+			to := kept(&c, out)
+			maxVectors(to, to, block(&c, x))
 		}
 		c.next(p)
 	}
 }
 
 // ReduceSumGrad gives every element the gradient of the sum it fell into.
-func ReduceSumGrad[T tensor.Float](p *ReducePlan, dx, dout []T) { spread(p, dx, dout, 1) }
+func ReduceSumGrad[T tensor.Float](p *ReducePlan, dx, dout []T, from, to int) {
+	spread(p, dx, dout, 1, from, to)
+}
 
 // ReduceMeanGrad gives every element the gradient of the mean it fell into, divided by Ratio.
-func ReduceMeanGrad[T tensor.Float](p *ReducePlan, dx, dout []T) { spread(p, dx, dout, T(p.Ratio())) }
+func ReduceMeanGrad[T tensor.Float](p *ReducePlan, dx, dout []T, from, to int) {
+	spread(p, dx, dout, T(p.Ratio()), from, to)
+}
 
-func spread[T tensor.Float](p *ReducePlan, dx, dout []T, ratio T) {
-	var c reduceCursor
-	for at := 0; at < p.inCount; at += p.block {
-		to := dx[at:][:p.block]
+func spread[T tensor.Float](p *ReducePlan, dx, dout []T, ratio T, from, to int) {
+	for c := p.backward(from, to); c.at < c.end; c.next(p) {
 		if p.reduced {
-			Fill(to, dout[c.out]/ratio)
+			Fill(block(&c, dx), dout[c.out]/ratio)
 		} else {
-			divScalar(to, dout[c.out:][:p.block], ratio)
+			divScalar(block(&c, dx), kept(&c, dout), ratio)
 		}
-		c.next(p)
 	}
 }
 
 // ReduceMaxGrad gives every element that equals the maximum it fell into the gradient of that maximum, the others 0. Like
 // Fluid, all of several equal maxima get it.
-func ReduceMaxGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T) {
-	var c reduceCursor
-	for at := 0; at < p.inCount; at += p.block {
-		step := 1
+func ReduceMaxGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T, from, to int) {
+	for c := p.backward(from, to); c.at < c.end; c.next(p) {
+		d, v, o, step := block(&c, dx), block(&c, x), c.out+c.lo, 1
 		if p.reduced {
-			step = 0
+			o, step = c.out, 0
 		}
-		for i, o := 0, c.out; i < p.block; i, o = i+1, o+step {
-			dx[at+i] = 0
-			if x[at+i] == out[o] {
-				dx[at+i] = dout[o]
+		for i := range d {
+			d[i] = 0
+			if v[i] == out[o] {
+				d[i] = dout[o]
 			}
+			o += step
 		}
-		c.next(p)
 	}
 }

@@ -8,18 +8,17 @@ import (
 
 // ReduceMin finds the smallest of what falls together under the plan, NaN if there is one, +Inf for nothing. Its gradient
 // is ReduceMaxGrad, which only asks which elements equal the result.
-func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T) {
-	Fill(out[:p.outCount], T(math.Inf(1)))
-	var c reduceCursor
-	for at := 0; at < p.inCount; at += p.block {
-		block := x[at:][:p.block]
+func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	c, first, last := p.forward(from, to)
+	Fill(out[first:last], T(math.Inf(1)))
+	for c.at < c.end {
 		if p.reduced {
-			for _, v := range block {
+			for _, v := range block(&c, x) {
 				out[c.out] = min(out[c.out], v)
 			}
 		} else {
-			to := out[c.out:][:p.block]
-			minVectors(to, to, block)
+			to := kept(&c, out)
+			minVectors(to, to, block(&c, x))
 		}
 		c.next(p)
 	}

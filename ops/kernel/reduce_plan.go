@@ -11,6 +11,7 @@ type ReducePlan struct {
 	strides  [maxRank]int // what a step along each moves the place in the output, 0 for a reduced axis
 	block    int          // length of the contiguous innermost run
 	reduced  bool         // whether the block falls onto one output element, or onto as many as it has
+	leads    bool         // whether the first axis of the loop is kept
 	inCount  int
 	outCount int
 }
@@ -41,6 +42,7 @@ func NewReducePlan(dims []int, reduced []bool) ReducePlan {
 		return p
 	}
 	p.outer = n - 1
+	p.leads = n > 1 && !falls[0]
 	p.block, p.reduced = extents[n-1], falls[n-1]
 	stride := 1
 	if !p.reduced {
@@ -70,14 +72,76 @@ func (p *ReducePlan) Ratio() int {
 	return p.inCount / p.outCount
 }
 
-// A reduceCursor walks over the blocks of the input in order.
-type reduceCursor struct {
-	index [maxRank]int
-	out   int // where in the output the current block falls
+// Iterations returns into how many parts the functions that reduce can be cut, and whether iteration i owns part i of equally long ones of the input, or only
+// of the output: rows where the first axis is kept, else columns where all others are, else the whole.
+func (p *ReducePlan) Iterations() (n int, inputToo bool) {
+	switch {
+	case p.leads:
+		return p.dims[0], true
+	case p.outer == 1 && !p.reduced:
+		return p.block, false
+	}
+	return 1, true
 }
+
+// GradIterations is Iterations for the gradients, which are cut as the input is. allOut says that an iteration reads every output element.
+func (p *ReducePlan) GradIterations() (n int, allOut bool) {
+	if p.outer > 0 {
+		return p.dims[0], !p.leads
+	}
+	return p.block, true
+}
+
+// A reduceCursor walks over the blocks of a range of iterations in order.
+type reduceCursor struct {
+	index  [maxRank]int
+	at     int // where in the input the current block begins
+	end    int // of the input that belongs to the range
+	out    int // where in the output the current block falls
+	lo, hi int // what of every block belongs to the range
+}
+
+// forward begins the iterations [from, to) of a reduction. The elements [first, last) of the output are theirs.
+func (p *ReducePlan) forward(from, to int) (c reduceCursor, first, last int) {
+	c = reduceCursor{end: p.inCount, hi: p.block}
+	switch {
+	case p.leads:
+		c.rows(p, from, to)
+		each := p.outCount / max(1, p.dims[0])
+		return c, from * each, to * each
+	case p.outer == 1 && !p.reduced:
+		c.lo, c.hi = from, to
+		return c, from, to
+	}
+	return c, 0, p.outCount
+}
+
+// backward begins the iterations [from, to) of a gradient.
+func (p *ReducePlan) backward(from, to int) reduceCursor {
+	c := reduceCursor{end: p.inCount, hi: p.block}
+	if p.outer > 0 {
+		c.rows(p, from, to)
+	} else {
+		c.lo, c.hi = from, to
+	}
+	return c
+}
+
+// rows limits a walk to a range of the first axis.
+func (c *reduceCursor) rows(p *ReducePlan, from, to int) {
+	each := p.inCount / max(1, p.dims[0])
+	c.index[0], c.out, c.at, c.end = from, from*p.strides[0], from*each, to*each
+}
+
+// block returns what of the current block of the input belongs to the range.
+func block[T any](c *reduceCursor, x []T) []T { return x[c.at+c.lo : c.at+c.hi] }
+
+// kept returns what of the output the current block falls onto, where the blocks are kept.
+func kept[T any](c *reduceCursor, out []T) []T { return out[c.out+c.lo : c.out+c.hi] }
 
 // next moves to the next block.
 func (c *reduceCursor) next(p *ReducePlan) {
+	c.at += p.block
 	for i := p.outer - 1; i >= 0; i-- {
 		c.index[i]++
 		c.out += p.strides[i]

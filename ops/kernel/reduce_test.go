@@ -48,21 +48,27 @@ func testReduce[T tensor.Float](t *rapid.T) {
 		counts[o]++
 		tops[o] = math.Max(tops[o], float64(x[i]))
 	}
-	out := make([]T, p.OutCount())
-	ReduceSum(&p, out, x)
+	n, _ := p.Iterations()
+	out := inParts(t, n, p.OutCount(), func(out []T, from, to int) { ReduceSum(&p, out, x, from, to) })
 	nearAll(t, "sum", out, sums)
-	ReduceMean(&p, out, x)
+	out = inParts(t, n, p.OutCount(), func(out []T, from, to int) { ReduceMean(&p, out, x, from, to) })
 	for o := range out {
 		near(t, out[o], sums[o]/counts[o], 1, "mean[%d]", o)
 	}
-	ReduceMax(&p, out, x)
+	out = inParts(t, n, p.OutCount(), func(out []T, from, to int) { ReduceMin(&p, out, x, from, to) })
+	for i, o := range places {
+		if !(out[o] <= x[i]) {
+			t.Fatalf("the smallest of %d is %g, but there is %g", o, out[o], x[i])
+		}
+	}
+	out = inParts(t, n, p.OutCount(), func(out []T, from, to int) { ReduceMax(&p, out, x, from, to) })
 	nearAll(t, "max", out, tops)
 
 	dout := noise[T](5, len(out))
-	dsum, dmean, dmax := make([]T, len(x)), make([]T, len(x)), make([]T, len(x))
-	ReduceSumGrad(&p, dsum, dout)
-	ReduceMeanGrad(&p, dmean, dout)
-	ReduceMaxGrad(&p, dmax, x, out, dout)
+	n, _ = p.GradIterations()
+	dsum := inParts(t, n, len(x), func(dx []T, from, to int) { ReduceSumGrad(&p, dx, dout, from, to) })
+	dmean := inParts(t, n, len(x), func(dx []T, from, to int) { ReduceMeanGrad(&p, dx, dout, from, to) })
+	dmax := inParts(t, n, len(x), func(dx []T, from, to int) { ReduceMaxGrad(&p, dx, x, out, dout, from, to) })
 	for i, o := range places {
 		g := float64(dout[o])
 		near(t, dsum[i], g, 1, "sum gradient[%d]", i)
@@ -72,6 +78,17 @@ func testReduce[T tensor.Float](t *rapid.T) {
 		}
 		near(t, dmax[i], g, 1, "max gradient[%d]", i)
 	}
+}
+
+// inParts returns the elements that f writes in n iterations, and checks that they do not depend on how these are cut.
+func inParts[T tensor.Float](t *rapid.T, n, elements int, f func(out []T, from, to int)) []T {
+	whole, parts := make([]T, elements), make([]T, elements)
+	f(whole, 0, n)
+	cut := rapid.IntRange(0, n).Draw(t, "cut")
+	f(parts, cut, n)
+	f(parts, 0, cut)
+	sameBits(t, parts, whole)
+	return whole
 }
 
 func TestReduce(t *testing.T) {
@@ -85,12 +102,12 @@ func TestReduceOfSliceEqualsSliceOfReduce(t *testing.T) {
 	x := noise[float32](1, a*kept*b)
 	whole := NewReducePlan([]int{a, kept, b}, []bool{true, false, true})
 	out := make([]float32, kept)
-	ReduceSum(&whole, out, x)
+	ReduceSum(&whole, out, x, 0, 1)
 	part := NewReducePlan([]int{a, 1, b}, []bool{true, false, true})
 	slice, one := make([]float32, a*b), make([]float32, 1)
 	for k := range kept {
 		CopyStrided(slice, 0, b, x, k*b, kept*b, a, b)
-		ReduceSum(&part, one, slice)
+		ReduceSum(&part, one, slice, 0, 1)
 		sameBits(t, one, out[k:k+1])
 	}
 }
@@ -98,7 +115,7 @@ func TestReduceOfSliceEqualsSliceOfReduce(t *testing.T) {
 func TestReduceMaxKeepsNaN(t *testing.T) {
 	p := NewReducePlan([]int{2, 2}, []bool{true, false})
 	out := make([]float64, 2)
-	ReduceMax(&p, out, []float64{1, math.NaN(), 2, 5})
+	ReduceMax(&p, out, []float64{1, math.NaN(), 2, 5}, 0, 2)
 	nearAll(t, "max", out, []float64{2, math.NaN()})
 }
 
@@ -123,7 +140,9 @@ func TestTranspose(t *testing.T) {
 			x[i] = int32(i)
 		}
 		plan := NewTransposePlan(dims, perm)
-		Transpose(&plan, out, x)
+		cut := rapid.IntRange(0, plan.Iterations()).Draw(t, "cut")
+		Transpose(&plan, out, x, cut, plan.Iterations())
+		Transpose(&plan, out, x, 0, cut)
 		for i, v := range x {
 			index, rest := make([]int, len(dims)), i
 			for a := len(dims) - 1; a >= 0; a-- {
@@ -138,7 +157,7 @@ func TestTranspose(t *testing.T) {
 			}
 		}
 		plan = NewTransposePlan(outDims, inverse)
-		if Transpose(&plan, back, out); !slices.Equal(back, x) {
+		if Transpose(&plan, back, out, 0, plan.Iterations()); !slices.Equal(back, x) {
 			t.Fatalf("the inverse permutation gives %v", back)
 		}
 	})
@@ -164,7 +183,7 @@ func TestPlansAllocateNothing(t *testing.T) {
 	x, out := noise[float32](1, 24), make([]float32, 24)
 	reduce := NewReducePlan([]int{2, 3, 4}, []bool{false, true, false})
 	transpose := NewTransposePlan([]int{2, 3, 4}, []int{2, 0, 1})
-	noAllocation(t, func() { ReduceSum(&reduce, out, x) })
-	noAllocation(t, func() { ReduceMax(&reduce, out, x) })
-	noAllocation(t, func() { Transpose(&transpose, out, x) })
+	noAllocation(t, func() { ReduceSum(&reduce, out, x, 0, 2) })
+	noAllocation(t, func() { ReduceMax(&reduce, out, x, 0, 2) })
+	noAllocation(t, func() { Transpose(&transpose, out, x, 0, 4) })
 }

@@ -79,7 +79,7 @@ func TestMergedRowsAreTheDenseGradient(t *testing.T) {
 			}
 		}
 		want := make([]float32, int(height)*width)
-		EmbeddingGrad(want, rows, values, width, NoPadding)
+		EmbeddingGrad(want, rows, values, width, NoPadding, 0, int(height))
 		ordered := OrderRows(make([]int64, n), make([]int64, n), rows, height)
 
 		merged := make([]float32, len(want))

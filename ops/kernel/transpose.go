@@ -39,11 +39,24 @@ func NewTransposePlan(dims, perm []int) TransposePlan {
 	return p
 }
 
-// Transpose writes the permuted x to out; they do not overlap.
-func Transpose[T any](p *TransposePlan, out, x []T) {
+// Iterations returns into how many equal parts the output can be cut.
+func (p *TransposePlan) Iterations() int {
+	if p.outer > 0 {
+		return p.dims[0]
+	}
+	return p.run
+}
+
+// Transpose writes the iterations [first, last) of the permuted x to their place in out; x and out do not overlap.
+func Transpose[T any](p *TransposePlan, out, x []T, first, last int) {
+	if p.outer == 0 {
+		copy(out[first:last], x[first:last])
+		return
+	}
 	var index [maxRank]int
-	from := 0
-	for at := 0; at < p.count; at += p.run {
+	index[0] = first
+	from, each := first*p.strides[0], p.count/max(1, p.dims[0])
+	for at := first * each; at < last*each; at += p.run {
 		run := out[at:][:p.run]
 		if p.stride == 1 {
 			copy(run, x[from:])

@@ -36,7 +36,7 @@ var elementLoops = []struct {
 	{"scale, bias", 2, func(x [][]float32, p []float32) { Scale(x[0], x[1], p[0], p[1], true) }},
 	{"bias, scale", 2, func(x [][]float32, p []float32) { Scale(x[0], x[1], p[0], p[1], false) }},
 	{"batch norm", 2, func(x [][]float32, p []float32) {
-		BatchNormInfer(x[0], x[1], p[:1], p[1:2], p[2:3], p[3:4], 1, 1, len(x[0]), 1e-5)
+		BatchNormInfer(x[0], x[1], p[:1], p[1:2], p[2:3], p[3:4], 1, 1, len(x[0]), 0, 1, 1e-5)
 	}},
 	{"relu", 2, func(x [][]float32, p []float32) { Relu(x[0], x[1]) }},
 	{"relu gradient", 3, func(x [][]float32, p []float32) { ReluGrad(x[0], nil, x[1], x[2]) }},

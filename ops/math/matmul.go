@@ -134,20 +134,55 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return b.Loops(matmulGradOnce[T](b, p)...)
 	}
 	if dout.Len() == 0 {
-		p.batch = 0
+		return func(context.Context) error { // sums of nothing
+			clear(bind.Data[T](dx))
+			clear(bind.Data[T](dy))
+			return nil
+		}, nil
 	}
+	// An operand that meets all matrices of the other has a gradient that sums over them, so that one is cut by rows.
 	most := max(p.m, p.n, p.k)
-	workspace := b.Scratch(x.DType(), kernel.GemmWorkspace(most, most, most))
-	return func(context.Context) error {
-		w := tensor.Data[T](workspace)
-		if dx != nil {
-			matmulGradX(p, tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](dout), w)
-		}
-		if dy != nil {
-			matmulGradY(p, tensor.Data[T](dy), tensor.Data[T](x), tensor.Data[T](dout), w)
-		}
-		return nil
-	}, nil
+	each := kernel.GemmWorkspace(most, most, most)
+	workspace := b.Scratch(x.DType(), b.Parts()*each)
+	scratch := func(part int) []T { return ops.Part(tensor.Data[T](workspace), part, each) }
+	var loops []ops.Loop
+	if dy != nil {
+		n, rows := matmulGradIterations(p.batch, p.yStep, y)
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"X", "Out@GRAD"}, Writes: []string{"Y@GRAD"}, Run: func(part, from, to int) error {
+			matmulGradY(p, tensor.Data[T](dy), tensor.Data[T](x), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
+			return nil
+		}})
+	}
+	if dx != nil {
+		n, rows := matmulGradIterations(p.batch, p.xStep, x)
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Y", "Out@GRAD"}, Writes: []string{"X@GRAD"}, Run: func(part, from, to int) error {
+			matmulGradX(p, tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
+			return nil
+		}})
+	}
+	return b.Loops(loops...)
+}
+
+// A gradCut is what a range of iterations computes of a gradient: rows of the matrices of a part of the batch.
+type gradCut struct{ first, last, row, end int }
+
+// matmulGradIterations returns how many iterations the gradient of an operand has, and how many rows each of its matrices: matrices where it has as many as
+// the batch, else rows of the only one.
+func matmulGradIterations(batch, step int, operand *tensor.Tensor) (n, rows int) {
+	dims := operand.Dims()
+	rows = int(dims[len(dims)-2])
+	if step > 0 {
+		return batch, rows
+	}
+	return rows, 0
+}
+
+// cutOf returns what iterations [from, to) compute; rows is 0 where they are rows.
+func cutOf(batch, rows, from, to int) gradCut {
+	if rows > 0 {
+		return gradCut{from, to, 0, rows}
+	}
+	return gradCut{0, batch, from, to}
 }
 
 // matmulGradOnce are the loops of the gradients of one product.
@@ -171,28 +206,39 @@ func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
 	return loops
 }
 
-// matmulGradX overwrites dx, which sums over the batch when X has one matrix.
-func matmulGradX[T tensor.Float](p matmulShape, dx, y, dout, workspace []T) {
-	clear(dx)
-	for i := range p.batch {
+// matmulGradX overwrites what cut says of dx, which sums over the batch when X has one matrix.
+func matmulGradX[T tensor.Float](p matmulShape, dx, y, dout, workspace []T, cut gradCut) {
+	for i := cut.first; i < cut.last; i++ {
 		to, b, g := dx[i*p.xStep:], y[i*p.yStep:], dout[i*p.m*p.n:]
 		if p.transposeX {
-			kernel.Gemm(p.transposeY, true, p.k, p.m, p.n, T(p.alpha), b, p.yLD, g, p.n, 1, to, p.xLD, workspace)
+			accumulateProduct(p.transposeY, true, p.m, p.n, T(p.alpha), b, p.yLD, g, p.n, to, p.xLD, workspace, cut, p.xStep > 0 || i == 0)
 		} else {
-			kernel.Gemm(false, !p.transposeY, p.m, p.k, p.n, T(p.alpha), g, p.n, b, p.yLD, 1, to, p.xLD, workspace)
+			accumulateProduct(false, !p.transposeY, p.k, p.n, T(p.alpha), g, p.n, b, p.yLD, to, p.xLD, workspace, cut, p.xStep > 0 || i == 0)
 		}
 	}
 }
 
-// matmulGradY overwrites dy, which sums over the batch when Y has one matrix.
-func matmulGradY[T tensor.Float](p matmulShape, dy, x, dout, workspace []T) {
-	clear(dy)
-	for i := range p.batch {
+// matmulGradY overwrites what cut says of dy, which sums over the batch when Y has one matrix.
+func matmulGradY[T tensor.Float](p matmulShape, dy, x, dout, workspace []T, cut gradCut) {
+	for i := cut.first; i < cut.last; i++ {
 		to, a, g := dy[i*p.yStep:], x[i*p.xStep:], dout[i*p.m*p.n:]
 		if p.transposeY {
-			kernel.Gemm(true, p.transposeX, p.n, p.k, p.m, T(p.alpha), g, p.n, a, p.xLD, 1, to, p.yLD, workspace)
+			accumulateProduct(true, p.transposeX, p.k, p.m, T(p.alpha), g, p.n, a, p.xLD, to, p.yLD, workspace, cut, p.yStep > 0 || i == 0)
 		} else {
-			kernel.Gemm(!p.transposeX, false, p.k, p.n, p.m, T(p.alpha), a, p.xLD, g, p.n, 1, to, p.yLD, workspace)
+			accumulateProduct(!p.transposeX, false, p.n, p.m, T(p.alpha), a, p.xLD, g, p.n, to, p.yLD, workspace, cut, p.yStep > 0 || i == 0)
 		}
 	}
+}
+
+// accumulateProduct adds rows of alpha*op(a)*op(b), of n columns over k, to c, from which it first clears them if fresh.
+func accumulateProduct[T tensor.Float](transA, transB bool, n, k int, alpha T, a []T, lda int, b []T, ldb int, c []T, ldc int, workspace []T, cut gradCut, fresh bool) {
+	c = c[cut.row*ldc:]
+	if fresh {
+		clear(c[:(cut.end-cut.row)*ldc])
+	}
+	row := cut.row * lda
+	if transA {
+		row = cut.row
+	}
+	kernel.Gemm(transA, transB, cut.end-cut.row, n, k, alpha, a[row:], lda, b, ldb, 1, c, ldc, workspace)
 }

@@ -1,7 +1,6 @@
 package math
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
@@ -97,30 +96,42 @@ func reducePlan(b *ops.Binding) *kernel.ReducePlan {
 	return &plan
 }
 
-func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T)) bind.Binder {
+func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, from, to int)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
-		return func(context.Context) error {
-			f(plan, tensor.Data[T](to), tensor.Data[T](x))
+		n, inputToo := plan.Iterations()
+		return b.Loops(ops.Loop{N: n, Apart: !inputToo, Run: func(_, from, till int) error {
+			f(plan, tensor.Data[T](to), tensor.Data[T](x), from, till)
 			return nil
-		}, nil
+		}})
 	}
 }
 
-func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T)) bind.Binder {
+func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T, from, to int)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, dout, dx := reducePlan(b), b.In("Out@GRAD"), b.Out("X@GRAD")
-		return func(context.Context) error {
-			f(plan, tensor.Data[T](dx), tensor.Data[T](dout))
+		n, whole := gradIterations(plan, "Out@GRAD")
+		return b.Loops(ops.Loop{N: n, Reads: []string{"Out@GRAD"}, Whole: whole, Run: func(_, from, to int) error {
+			f(plan, tensor.Data[T](dx), tensor.Data[T](dout), from, to)
 			return nil
-		}, nil
+		}})
 	}
+}
+
+// gradIterations returns how the gradient of a reduction is cut, and which of its inputs of the dims of Out each range reads as a whole.
+func gradIterations(plan *kernel.ReducePlan, outs ...string) (n int, whole []string) {
+	n, allOut := plan.GradIterations()
+	if allOut {
+		whole = outs
+	}
+	return n, whole
 }
 
 func bindExtremeGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	plan, x, to, dout, dx := reducePlan(b), b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
-	return func(context.Context) error {
-		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout))
+	n, whole := gradIterations(plan, "Out", "Out@GRAD")
+	return b.Loops(ops.Loop{N: n, Whole: whole, Run: func(_, from, till int) error {
+		kernel.ReduceMaxGrad(plan, tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](to), tensor.Data[T](dout), from, till)
 		return nil
-	}, nil
+	}})
 }

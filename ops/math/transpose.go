@@ -1,7 +1,6 @@
 package math
 
 import (
-	"context"
 	"slices"
 
 	"github.com/edl-go/edl/ops"
@@ -100,7 +99,7 @@ func inferTransposeGrad(s *ops.Shapes, x []int64) error {
 }
 
 func bindTranspose[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
-	return transposed[T](b.In("X"), b.Out("Out"), bind.Ints(b.Ints("axis"))), nil
+	return transposed[T](b, "X", "Out", bind.Ints(b.Ints("axis")))
 }
 
 func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
@@ -109,13 +108,14 @@ func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	for i := range axes {
 		back[i] = slices.Index(axes, i)
 	}
-	return transposed[T](b.In("Out@GRAD"), b.Out("X@GRAD"), back), nil
+	return transposed[T](b, "Out@GRAD", "X@GRAD", back)
 }
 
-func transposed[T tensor.Element](x, to *tensor.Tensor, axes []int) ops.Kernel {
+func transposed[T tensor.Element](b *ops.Binding, from, to string, axes []int) (ops.Kernel, error) {
+	x, out := b.In(from), b.Out(to)
 	plan := kernel.NewTransposePlan(bind.Ints(x.Dims()), axes)
-	return func(context.Context) error {
-		kernel.Transpose(&plan, tensor.Data[T](to), tensor.Data[T](x))
+	return b.Loops(ops.Loop{N: plan.Iterations(), Reads: []string{from}, Whole: []string{from}, Writes: []string{to}, Run: func(_, first, last int) error {
+		kernel.Transpose(&plan, tensor.Data[T](out), tensor.Data[T](x), first, last)
 		return nil
-	}
+	}})
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
@@ -99,25 +97,25 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	savedMean, savedVariance := orScratch[T](b, "SavedMean", c), orScratch[T](b, "SavedVariance", c)
 	momentum, epsilon := b.Float("momentum"), b.Float("epsilon")
 	given := givenStatistics(b)
-	return func(context.Context) error {
+	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		movingMean, movingVariance := tensor.Data[T](meanOut), tensor.Data[T](varianceOut)
-		copy(movingMean, tensor.Data[T](mean))
-		copy(movingVariance, tensor.Data[T](variance))
+		copy(movingMean[first:last], tensor.Data[T](mean)[first:last])
+		copy(movingVariance[first:last], tensor.Data[T](variance)[first:last])
 		batchMean, batchVariance := tensor.Data[T](savedMean), tensor.Data[T](savedVariance)
 		from, to := tensor.Data[T](x), tensor.Data[T](y)
 		if given || len(from) == 0 {
-			clear(batchMean)
-			clear(batchVariance)
+			clear(batchMean[first:last])
+			clear(batchVariance[first:last])
 		}
 		switch {
 		case len(from) == 0: // a batch without rows says nothing of the statistics
 		case given:
-			kernel.BatchNormInfer(to, from, tensor.Data[T](scale), tensor.Data[T](bias), movingMean, movingVariance, n, c, hw, epsilon)
+			kernel.BatchNormInfer(to, from, tensor.Data[T](scale), tensor.Data[T](bias), movingMean, movingVariance, n, c, hw, first, last, epsilon)
 		default:
-			kernel.BatchNormTrain(to, batchMean, batchVariance, movingMean, movingVariance, from, tensor.Data[T](scale), tensor.Data[T](bias), n, c, hw, momentum, epsilon)
+			kernel.BatchNormTrain(to, batchMean, batchVariance, movingMean, movingVariance, from, tensor.Data[T](scale), tensor.Data[T](bias), n, c, hw, first, last, momentum, epsilon)
 		}
 		return nil
-	}, nil
+	}})
 }
 
 func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
@@ -133,14 +131,14 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	if given && (mean == nil || variance == nil) {
 		return nil, &fault.Fault{Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(), Got: "no Mean or no Variance", Want: "both, since they are what X was normalised by"}
 	}
-	return func(context.Context) error {
+	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		gx, gscale, gbias := bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias)
 		from, factor, g := tensor.Data[T](x), tensor.Data[T](scale), tensor.Data[T](dy)
 		if given {
-			kernel.BatchNormInferGrad(gx, gscale, gbias, from, factor, tensor.Data[T](mean), tensor.Data[T](variance), g, n, c, hw, epsilon)
+			kernel.BatchNormInferGrad(gx, gscale, gbias, from, factor, tensor.Data[T](mean), tensor.Data[T](variance), g, n, c, hw, first, last, epsilon)
 			return nil
 		}
-		kernel.BatchNormGrad(gx, gscale, gbias, from, factor, tensor.Data[T](savedMean), tensor.Data[T](savedVariance), g, n, c, hw)
+		kernel.BatchNormGrad(gx, gscale, gbias, from, factor, tensor.Data[T](savedMean), tensor.Data[T](savedVariance), g, n, c, hw, first, last)
 		return nil
-	}, nil
+	}})
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
@@ -89,9 +87,22 @@ func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	dx, dscale, dbias := b.Out("X@GRAD"), b.Out("Scale@GRAD"), b.Out("Bias@GRAD")
 	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
 	epsilon := b.Float("epsilon")
-	return func(context.Context) error {
-		kernel.LayerNormGrad(bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), bind.Data[T](scale),
-			tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](dy), rows, width, epsilon)
-		return nil
-	}, nil
+	var loops []ops.Loop
+	if dscale != nil || dbias != nil { // first, since X@GRAD may be in the place of Y@GRAD
+		reads := []string{"X", "Mean", "Variance", "Y@GRAD"}
+		loops = append(loops, ops.Loop{N: width, Apart: true, Reads: reads, Whole: reads, Writes: []string{"Scale@GRAD", "Bias@GRAD"}, Run: func(_, from, to int) error {
+			kernel.LayerNormParamGrad(bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](dy),
+				rows, width, from, to, epsilon)
+			return nil
+		}})
+	}
+	if dx != nil {
+		reads := []string{"X", "Scale", "Mean", "Variance", "Y@GRAD"}
+		loops = append(loops, ops.Loop{N: rows, Reads: reads, Whole: []string{"Scale"}, Writes: []string{"X@GRAD"}, Run: func(_, from, to int) error {
+			kernel.LayerNormGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), bind.Data[T](scale), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to],
+				bind.Cut[T](dy, from, to, rows), to-from, width, epsilon)
+			return nil
+		}})
+	}
+	return b.Loops(loops...)
 }

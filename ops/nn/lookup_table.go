@@ -109,17 +109,21 @@ func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return bindLookupRows[T](b)
 	}
 	rows, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
-	apart := standIn(b, dout, dtable)
-	return func(context.Context) error {
+	scatter := func(from, to int, values []T) error {
 		if err := checkIDs(op, ids.Int64s(), 0, rows); err != nil {
 			return err
 		}
-		values := tensor.Data[T](dout)
-		if apart != nil {
-			values = tensor.Data[T](apart)
-			copy(values, tensor.Data[T](dout))
-		}
-		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), values, width, padding)
+		kernel.EmbeddingGrad(tensor.Data[T](dtable), ids.Int64s(), values, width, padding, from, to)
 		return nil
-	}, nil
+	}
+	if apart := standIn(b, dout, dtable); apart != nil || rows == 0 {
+		return func(context.Context) error {
+			copy(bind.Data[T](apart), tensor.Data[T](dout))
+			return scatter(0, int(rows), bind.Data[T](apart))
+		}, nil
+	}
+	reads := []string{"Ids", "Out@GRAD"}
+	return b.Loops(ops.Loop{N: int(rows), Least: ids.Len(), Reads: reads, Whole: reads, Run: func(_, from, to int) error {
+		return scatter(from, to, tensor.Data[T](dout))
+	}})
 }
