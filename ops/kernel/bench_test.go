@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/ops/kernel/internal/peak"
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
+	"github.com/edl-go/edl/ops/kernel/peak"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -14,7 +14,7 @@ import (
 // best as a part of what the core does in a loop of multiply-adds right before. The best is what counts where other
 // processes use the machine.
 func benchmarkFlops[T tensor.Float](b *testing.B, operations float64, f func()) {
-	limit := peak.Flops(simd.Current()) * 4 / float64(sizeOf[T]())
+	limit := peak.Flops(simd.Current().String()) * 4 / float64(sizeOf[T]())
 	shortest := time.Duration(1 << 62)
 	for b.Loop() {
 		start := time.Now()

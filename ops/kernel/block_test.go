@@ -20,11 +20,11 @@ func testFilterGradBlocks[T tensor.Float](t *rapid.T) {
 	workspace := noise[T](3, Conv2DWorkspace(&s))
 	size := s.OutChannels * s.patch()
 	whole, blocks := noise[T](4, size), noise[T](5, size)
-	Conv2DFilterGrad(&s, images, whole, x, dout, workspace)
+	Conv2DFilterGrad(&s, wholeFilter(&s), images, whole, x, dout, workspace)
 	channels, filters := cutAt(t, s.InChannels/s.Groups, "channel"), cutAt(t, s.OutChannels/s.Groups, "filter")
 	for c := range 2 {
 		for f := range 2 {
-			Conv2DFilterGradBlock(&s, &Conv2DBlock{FirstChannel: channels[c], LastChannel: channels[c+1], FirstFilter: filters[f], LastFilter: filters[f+1]}, images, blocks, x, dout, workspace)
+			Conv2DFilterGrad(&s, &Conv2DBlock{FirstChannel: channels[c], LastChannel: channels[c+1], FirstFilter: filters[f], LastFilter: filters[f+1]}, images, blocks, x, dout, workspace)
 		}
 	}
 	sameBits(t, blocks, whole)
@@ -52,8 +52,8 @@ func TestFilterGradientBlockAllocatesNothing(t *testing.T) {
 	s := mnistConvolution()
 	x, dout := noise[float32](1, s.InChannels*s.InHeight*s.InWidth), noise[float32](2, s.OutChannels*s.pixels())
 	dfilter, workspace := make([]float32, s.OutChannels*s.patch()), make([]float32, Conv2DWorkspace(&s))
-	block := Conv2DBlock{LastChannel: s.InChannels, LastFilter: s.OutChannels}
+	block := wholeFilter(&s)
 	noAllocation(t, func() {
-		Conv2DFilterGradBlock(&s, &block, 1, dfilter, x, dout, workspace)
+		Conv2DFilterGrad(&s, block, 1, dfilter, x, dout, workspace)
 	})
 }

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"github.com/edl-go/edl/ops/kernel/internal/simd"
-	"github.com/edl-go/edl/tensor"
-)
+import "github.com/edl-go/edl/tensor"
 
 // The convolutions go image by image and group by group through a matrix of patches (im2col) and Gemm, so outputs and
 // input gradients of an image do not depend on the batch. workspace holds Conv2DWorkspace elements. x and dx hold
@@ -35,34 +32,5 @@ func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dou
 		}
 		Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, matrix.columns, pixels, rest)
 		matrix.spread(to)
-	}
-}
-
-// Conv2DFilterGrad overwrites dfilter with the gradient of the filter, summed over images in their order.
-//
-// It is computed as its transpose, [patch, filter], where patches outnumber filters: then the smaller of the two factors is
-// the one that Gemm has to transpose. The bits of both ways are the same.
-func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, images int, dfilter, x, dout, workspace []T) {
-	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
-	size := s.OutChannels * patch
-	transposed, workspace := workspace[:size], workspace[size:]
-	matrix, rest := newPatchMatrix(s, workspace)
-	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
-	clear(dfilter[:size])
-	clear(transposed)
-	for g := range images * s.Groups {
-		columns, from := matrix.of(x[g*inGroup:][:inGroup]), dout[g*filters*pixels:]
-		at := g % s.Groups * filters * patch
-		if patch > filters {
-			Gemm(false, true, patch, filters, pixels, 1, columns, pixels, from, pixels, 1, transposed[at:], filters, rest)
-		} else {
-			Gemm(false, true, filters, patch, pixels, 1, from, pixels, columns, pixels, 1, dfilter[at:], patch, rest)
-		}
-	}
-	if patch > filters {
-		for g := range s.Groups {
-			at := g * filters * patch
-			simd.Transpose(dfilter[at:], patch, transposed[at:], filters, patch, filters)
-		}
 	}
 }

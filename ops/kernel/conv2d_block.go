@@ -14,9 +14,12 @@ type Conv2DBlock struct {
 	part Conv2DShape // of these channels; here so that it is allocated with the block
 }
 
-// Conv2DFilterGradBlock is Conv2DFilterGrad for a block: it overwrites that part of dfilter, with the same bits, and
-// leaves the rest. A block serves one call at a time.
-func Conv2DFilterGradBlock[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images int, dfilter, x, dout, workspace []T) {
+// Conv2DFilterGrad overwrites a block of dfilter with the gradient of the filter, summed over images in their order, and
+// leaves the rest. It has the same bits in every block that it is in. A block serves one call at a time.
+//
+// It is computed as its transpose, [patch, filter], where patches outnumber filters: then the smaller of the two factors is
+// the one that Gemm has to transpose. The bits of both ways are the same.
+func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images int, dfilter, x, dout, workspace []T) {
 	inGroup, plane := s.InChannels/s.Groups, s.InHeight*s.InWidth
 	if block.FirstChannel == block.LastChannel || block.FirstFilter == block.LastFilter {
 		return

@@ -54,19 +54,6 @@ func sumProduct[T tensor.Float](x, y []T) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// Sum computes out[i] = xs[0][i] + xs[1][i] + ..., in the order of xs (Fluid's sum). All slices are of one length; out may be
-// xs[0] itself. With no xs, out becomes zero.
-func Sum[T Number](out []T, xs [][]T) {
-	if len(xs) == 0 {
-		clear(out)
-		return
-	}
-	copy(out, xs[0])
-	for _, x := range xs[1:] {
-		Accumulate(out, x)
-	}
-}
-
 // Accumulate computes out[i] += x[i]. Both slices are of one length.
 func Accumulate[T Number](out, x []T) {
 	addVectors(out, out, x)
@@ -86,14 +73,6 @@ func Axpy[T tensor.Float](out, x []T, weight T) {
 
 // Mean returns the mean of all elements (Fluid's mean), NaN for none.
 func Mean[T tensor.Float](x []T) T { return T(sum(x) / float64(len(x))) }
-
-// MeanGrad sets every element of dx to dout/len(dx).
-func MeanGrad[T tensor.Float](dx []T, dout T) {
-	g := T(float64(dout) / float64(len(dx)))
-	for i := range dx {
-		dx[i] = g
-	}
-}
 
 // sumSquaredDeviation adds (x[i]-center)^2 in four interleaved lanes of float64.
 func sumSquaredDeviation[T tensor.Float](x []T, center float64) float64 {

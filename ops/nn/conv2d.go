@@ -86,7 +86,7 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 				if byChannel {
 					block.FirstChannel, block.LastChannel, block.FirstFilter, block.LastFilter = from, to, 0, filters
 				}
-				kernel.Conv2DFilterGradBlock(&shape, block, images, tensor.Data[T](dfilter), tensor.Data[T](x), tensor.Data[T](dout),
+				kernel.Conv2DFilterGrad(&shape, block, images, tensor.Data[T](dfilter), tensor.Data[T](x), tensor.Data[T](dout),
 					ops.Part(tensor.Data[T](workspace), part, each))
 				return nil
 			}})

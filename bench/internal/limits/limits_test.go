@@ -4,7 +4,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/edl-go/edl/ops/kernel/peak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBestRateRunsEveryThread(t *testing.T) {
 	var ran [3]atomic.Int64
@@ -29,9 +35,9 @@ func TestBestRateRunsEveryThread(t *testing.T) {
 }
 
 func TestPeakNamesWhatReachedIt(t *testing.T) {
-	known := loops()
+	known := peak.Loops()
 	rate, instructions := Peak(1, 1)
-	named := slices.ContainsFunc(known, func(l loop) bool { return l.name == instructions })
+	named := slices.ContainsFunc(known, func(l peak.Loop) bool { return l.Level == instructions })
 	if (rate > 0) != (len(known) > 0) || named != (len(known) > 0) {
 		t.Errorf("%v operations a second with %q", rate, instructions)
 	}

@@ -4,31 +4,25 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/edl-go/edl/ops/kernel/peak"
 )
 
 // trial is how long one trial of a limit lasts at least.
 const trial = 20 * time.Millisecond
 
-// A loop is a loop of fused multiply-adds that touch no memory.
-type loop struct {
-	name  string
-	flops int64 // operations of one round
-	run   func(rounds int)
-}
-
 // Peak returns the most float32 operations a second that fused multiply-adds in registers reached on a number of threads together, over
-// some trials, and the instructions that reached it. It is 0 where this package has no such loop: on machines that are not amd64
-// with FMA.
+// some trials, and the instructions that reached it. It is 0 where package peak has no such loop.
 func Peak(threads, trials int) (flopsPerSecond float64, instructions string) {
-	for _, l := range loops() {
+	for _, l := range peak.Loops() {
 		best := bestRate(threads, trials, func(int) func(int) int64 {
 			return func(rounds int) int64 {
-				l.run(rounds)
-				return int64(rounds) * l.flops
+				l.Run(rounds)
+				return int64(rounds) * l.Flops
 			}
 		})
 		if best > flopsPerSecond {
-			flopsPerSecond, instructions = best, l.name
+			flopsPerSecond, instructions = best, l.Level
 		}
 	}
 	return flopsPerSecond, instructions

@@ -33,7 +33,7 @@ var units = []struct {
 	{"simd/half_amd64.s", half},
 	{"simd/patch_amd64.s", patch},
 	{"simd/pool_amd64.s", pool},
-	{"peak/peak_amd64.s", peak},
+	{"../peak/peak_amd64.s", peak},
 }
 
 func main() {
