@@ -30,6 +30,18 @@ func testFilterGradBlocks[T tensor.Float](t *rapid.T) {
 	sameBits(t, blocks, whole)
 }
 
+// The choice must differ between shapes, or the tests of equal bits would compare one way with itself.
+func TestFilterGradientIsComputedBothWays(t *testing.T) {
+	for _, c := range []struct {
+		filters, patch int
+		want           bool
+	}{{50, 500, false}, {20, 25, false}, {64, 576, true}, {32, 288, true}, {16, 9, true}, {2, 9, false}} {
+		if got := exchangesFilter(c.filters, c.patch); got != c.want {
+			t.Errorf("%d filters of %d: exchanged is %v, want %v", c.filters, c.patch, got, c.want)
+		}
+	}
+}
+
 func TestFilterGradientInBlocksHasTheSameBits(t *testing.T) {
 	t.Run("float32", func(t *testing.T) { rapid.Check(t, testFilterGradBlocks[float32]) })
 	t.Run("float64", func(t *testing.T) { rapid.Check(t, testFilterGradBlocks[float64]) })

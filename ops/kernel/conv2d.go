@@ -14,7 +14,7 @@ func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, workspac
 	for g := range images * s.Groups {
 		weights := filter[g%s.Groups*filters*patch:]
 		to := out[g*filters*pixels:][:filters*pixels]
-		Gemm(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:][:inGroup]), pixels, 0, to, pixels, rest)
+		Gemm(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:], inGroup), pixels, 0, to, pixels, rest)
 	}
 }
 

@@ -17,7 +17,7 @@ func drawConvolution(t *rapid.T) (s Conv2DShape, images int) {
 		PaddingHeight: draw("padding height", 0, 2), PaddingWidth: draw("padding width", 0, 4),
 		DilationHeight: draw("dilation height", 1, 2), DilationWidth: draw("dilation width", 1, 3),
 	}
-	s.InChannels, s.OutChannels = s.Groups*draw("in channels", 1, 2), s.Groups*draw("out channels", 1, 2)
+	s.InChannels, s.OutChannels = s.Groups*draw("in channels", 1, 2), s.Groups*draw("out channels", 1, 18)
 	s.OutHeight = ConvOutSize(s.InHeight, s.KernelHeight, s.StrideHeight, s.PaddingHeight, s.DilationHeight)
 	s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, s.DilationWidth)
 	return s, draw("images", 0, 3)
@@ -56,20 +56,20 @@ func wholeFilter(s *Conv2DShape) *Conv2DBlock {
 	return &Conv2DBlock{LastChannel: s.InChannels / s.Groups, LastFilter: s.OutChannels / s.Groups}
 }
 
-func testConvolution[T tensor.Float](t *rapid.T) {
+func testConvolution[T tensor.Float](t *rapid.T, g *guards) {
 	s, images := drawConvolution(t)
 	seed := rapid.Int64().Draw(t, "seed")
 	inImage, outImage := s.InChannels*s.InHeight*s.InWidth, s.OutChannels*s.pixels()
-	x, filter := noise[T](seed, images*inImage), noise[T](seed+1, s.OutChannels*s.patch())
-	dout := noise[T](seed+2, images*outImage)
+	x, filter := guarded(g, 0, noise[T](seed, images*inImage)), guarded(g, 1, noise[T](seed+1, s.OutChannels*s.patch()))
+	dout := guarded(g, 2, noise[T](seed+2, images*outImage))
 	wantOut, wantDx, wantDfilter := make([]float64, len(dout)), make([]float64, len(x)), make([]float64, len(filter))
 	eachProduct(&s, images, func(o, i, w int) {
 		wantOut[o] += float64(x[i]) * float64(filter[w])
 		wantDx[i] += float64(dout[o]) * float64(filter[w])
 		wantDfilter[w] += float64(dout[o]) * float64(x[i])
 	})
-	workspace := noise[T](3, Conv2DWorkspace(&s)) // whatever it holds
-	out, dx, dfilter := noise[T](4, len(dout)), noise[T](5, len(x)), noise[T](6, len(filter))
+	workspace := guarded(g, 3, noise[T](3, Conv2DWorkspace(&s))) // whatever it holds
+	out, dx, dfilter := guarded(g, 4, noise[T](4, len(dout))), guarded(g, 5, noise[T](5, len(x))), guarded(g, 6, noise[T](6, len(filter)))
 	Conv2D(&s, images, out, x, filter, workspace)
 	Conv2DInputGrad(&s, images, dx, filter, dout, workspace)
 	Conv2DFilterGrad(&s, wholeFilter(&s), images, dfilter, x, dout, workspace)
@@ -88,9 +88,10 @@ func testConvolution[T tensor.Float](t *rapid.T) {
 }
 
 func TestConvolution(t *testing.T) {
+	g := newGuards(t, 7)
 	eachLevel(t, func(t *testing.T) {
-		t.Run("float32", func(t *testing.T) { rapid.Check(t, testConvolution[float32]) })
-		t.Run("float64", func(t *testing.T) { rapid.Check(t, testConvolution[float64]) })
+		t.Run("float32", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testConvolution[float32](t, g) }) })
+		t.Run("float64", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testConvolution[float64](t, g) }) })
 	})
 }
 

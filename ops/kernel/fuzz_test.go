@@ -15,7 +15,10 @@ func FuzzGemm(f *testing.F) {
 
 func FuzzConvolution(f *testing.F) {
 	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz"))
-	f.Fuzz(rapid.MakeFuzz(testConvolution[float32]))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		g := newGuards(t, 7)
+		rapid.MakeFuzz(func(t *rapid.T) { testConvolution[float32](t, g) })(t, input)
+	})
 }
 
 func FuzzTranscendentals(f *testing.F) {

@@ -7,7 +7,7 @@ const patchSlack = 7
 
 // A patchMatrix goes between one group of an image and the matrix of its patches, [channel, kernel row, kernel column] x
 // [output row, output column], which holds the input element that each meets, 0 in the padding. Between them lies a copy of
-// the image with its padding, so that no window leaves it.
+// the image with its padding, so that no window leaves it, unless there is no padding.
 type patchMatrix[T tensor.Float] struct {
 	shape         *Conv2DShape
 	height, width int // of a padded plane
@@ -29,23 +29,26 @@ func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatri
 	}, workspace[size+padded:]
 }
 
-// of returns the matrix of one group of an image: the image itself where that is the same.
-func (m *patchMatrix[T]) of(image []T) []T {
-	if m.shape.isPointwise() {
-		return image
+// of returns the matrix of one group of an image, which is the first size elements of images: these themselves where that is the same.
+func (m *patchMatrix[T]) of(images []T, size int) []T {
+	switch s := m.shape; {
+	case s.isPointwise():
+		return images[:size]
+	case s.PaddingHeight > 0 || s.PaddingWidth > 0:
+		m.pad(images[:size])
+		m.gather(m.padded)
+	case len(images) < size+patchSlack:
+		copy(m.padded, images[:size])
+		m.gather(m.padded)
+	default:
+		m.gather(images)
 	}
-	m.pad(image)
-	m.gather()
 	return m.columns
 }
 
 // pad copies image into the middle of zeros.
 func (m *patchMatrix[T]) pad(image []T) {
 	s := m.shape
-	if s.PaddingHeight == 0 && s.PaddingWidth == 0 {
-		copy(m.padded, image)
-		return
-	}
 	clear(m.padded)
 	for c := range s.InChannels / s.Groups {
 		for y := range s.InHeight {
@@ -59,13 +62,13 @@ func (m *patchMatrix[T]) inside(c, y int) int {
 	return (c*m.height+m.shape.PaddingHeight+y)*m.width + m.shape.PaddingWidth
 }
 
-// gather fills columns from padded.
-func (m *patchMatrix[T]) gather() {
+// gather fills columns from an image with its padding, behind which there are patchSlack elements of any content.
+func (m *patchMatrix[T]) gather(padded []T) {
 	s := m.shape
 	v := vectorsOf[T]()
 	perChannel := s.KernelHeight * s.KernelWidth * s.pixels()
 	for c := range s.InChannels / s.Groups {
-		to, plane := m.columns[c*perChannel:], m.padded[c*m.height*m.width:]
+		to, plane := m.columns[c*perChannel:], padded[c*m.height*m.width:]
 		if v != nil && s.StrideWidth == 1 && perChannel > 0 {
 			v.CopyPatches(singles(to), singles(plane), s.KernelHeight, s.KernelWidth, s.DilationHeight*m.width, s.DilationWidth,
 				s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
