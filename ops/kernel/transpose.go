@@ -1,5 +1,11 @@
 package kernel
 
+import (
+	"unsafe"
+
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+)
+
 // A TransposePlan says how to permute the axes of a row-major array. Build it once per shape with NewTransposePlan; it is
 // immutable afterwards.
 type TransposePlan struct {
@@ -49,30 +55,84 @@ func (p *TransposePlan) Iterations() int {
 
 // Transpose writes the iterations [first, last) of the permuted x to their place in out; x and out do not overlap.
 func Transpose[T any](p *TransposePlan, out, x []T, first, last int) {
-	if p.outer == 0 {
+	switch {
+	case p.count == 0:
+		return
+	case p.outer == 0:
 		copy(out[first:last], x[first:last])
 		return
 	}
-	var index [maxRank]int
-	index[0] = first
-	from, each := first*p.strides[0], p.count/max(1, p.dims[0])
-	for at := first * each; at < last*each; at += p.run {
-		run := out[at:][:p.run]
-		if p.stride == 1 {
-			copy(run, x[from:])
-		} else {
-			for i, place := 0, from; i < len(run); i, place = i+1, place+p.stride {
-				run[i] = x[place]
-			}
+	each := p.count / p.dims[0]
+	c := transposeCursor{outer: p.outer, at: first * each, end: last * each, from: first * p.strides[0]}
+	c.index[0] = first
+	if plane := p.outer - 1; p.strides[plane] == 1 { // the last two axes are those of a matrix, exchanged
+		columns := p.dims[plane]
+		if plane == 0 {
+			transposeMatrix(out[c.at:c.end], x[c.from:], p.stride, p.run, last-first)
+			return
 		}
-		for i := p.outer - 1; i >= 0; i-- {
-			index[i]++
-			from += p.strides[i]
-			if index[i] < p.dims[i] {
-				break
-			}
-			from -= p.strides[i] * p.dims[i]
-			index[i] = 0
+		for c.outer = plane; c.at < c.end; c.next(p, columns*p.run) {
+			transposeMatrix(out[c.at:][:columns*p.run], x[c.from:], p.stride, p.run, columns)
+		}
+		return
+	}
+	for ; c.at < c.end; c.next(p, p.run) {
+		run := out[c.at:][:p.run]
+		if p.stride == 1 {
+			copy(run, x[c.from:])
+			continue
+		}
+		for i, place := 0, c.from; i < len(run); i, place = i+1, place+p.stride {
+			run[i] = x[place]
 		}
 	}
 }
+
+// A transposeCursor walks over the output and knows the place in the input.
+type transposeCursor struct {
+	outer         int // axes that it walks over
+	index         [maxRank]int
+	at, end, from int
+}
+
+// next moves on by some elements of the output, which are one step of the innermost axis of the walk.
+func (c *transposeCursor) next(p *TransposePlan, elements int) {
+	c.at += elements
+	for i := c.outer - 1; i >= 0; i-- {
+		c.index[i]++
+		c.from += p.strides[i]
+		if c.index[i] < p.dims[i] {
+			return
+		}
+		c.from -= p.strides[i] * p.dims[i]
+		c.index[i] = 0
+	}
+}
+
+// transposeColumns is how many columns of a matrix are transposed together, so that the lines that they are written to stay in the cache.
+const transposeColumns = 64
+
+// transposeMatrix writes out[c*rows+r] = x[r*step+c] for r below rows and c below columns. Vectors only move elements, whatever these mean.
+func transposeMatrix[T any](out, x []T, step, rows, columns int) {
+	if len(out) == 0 {
+		return
+	}
+	for from := 0; from < columns; from += transposeColumns {
+		part, to, source := min(transposeColumns, columns-from), out[from*rows:], x[from:]
+		switch unsafe.Sizeof(out[0]) {
+		case 4:
+			simd.Transpose(as[float32](to), rows, as[float32](source), step, rows, part)
+		case 8:
+			simd.Transpose(as[float64](to), rows, as[float64](source), step, rows, part)
+		default:
+			for c := range part {
+				for r := range rows {
+					to[c*rows+r] = source[r*step+c]
+				}
+			}
+		}
+	}
+}
+
+// as sees elements as others of the same size.
+func as[E, T any](x []T) []E { return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(x))), len(x)) }
