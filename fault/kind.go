@@ -26,6 +26,7 @@ const (
 	VerifyFailed          // distributed and local results differ
 	Fenced                // this process lost its lease or lock: retry elsewhere
 	Drained               // ended on request after finishing its work
+	Superseded            // the generation of a message has ended, in order: join the next one
 )
 
 // kinds is the one table from kind to name, gRPC code and exit code.
@@ -55,6 +56,7 @@ var kinds = [...]struct {
 	VerifyFailed:     {"verification failed", 9, 3},
 	Fenced:           {"fenced", 10, 138},
 	Drained:          {"drained", 1, 143},
+	Superseded:       {"superseded", 10, 1},
 }
 
 // String names the kind in plain words.

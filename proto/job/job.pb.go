@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -187,7 +188,8 @@ func (State) EnumDescriptor() ([]byte, []int) {
 type DataBinding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dataset       string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Globs         []string               `protobuf:"bytes,2,rep,name=globs,proto3" json:"globs,omitempty"`
+	Globs         []string               `protobuf:"bytes,2,rep,name=globs,proto3" json:"globs,omitempty"`    // paths, or URLs of buckets: s3://bucket/train-*
+	Follow        bool                   `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"` // new files that match become tasks while the job runs, until a file named _END is there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,32 +238,43 @@ func (x *DataBinding) GetGlobs() []string {
 	return nil
 }
 
+func (x *DataBinding) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
 // JobSpec is everything a user says about a job. job.yaml has the same fields.
 type JobSpec struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
-	Program        []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
-	Data           []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
-	Trainers       int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
-	TrainersMax    int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers
-	Pservers       int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
-	Mode           Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
-	Passes         int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
-	Save           string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
-	Params         string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory or combined file to start from; empty: the startup program
-	Fetch          []string               `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`                                      // variables reported with every step
-	MinBlockSize   int64                  `protobuf:"varint,12,opt,name=min_block_size,json=minBlockSize,proto3" json:"min_block_size,omitempty"` // elements of the smallest slice; 0: 8192
-	NoSlice        bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole
-	SplitMethod    string                 `protobuf:"bytes,14,opt,name=split_method,json=splitMethod,proto3" json:"split_method,omitempty"`       // round_robin (default) or hash_name
-	NoFiniteCheck  bool                   `protobuf:"varint,15,opt,name=no_finite_check,json=noFiniteCheck,proto3" json:"no_finite_check,omitempty"`
-	StartDeadline  *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`       // for all roles to be there; 0: 2 minutes
-	RoundDeadline  *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`       // for the next round to complete; 0: 1 minute
-	Lease          *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                            // of every role; 0: 5 seconds
-	RecordsPerTask int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"` // 0: chosen from the dataset
-	Workers        int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                       // kernel threads per trainer; 0: 1
-	Interactive    bool                   `protobuf:"varint,21,opt,name=interactive,proto3" json:"interactive,omitempty"`                               // fed step by step by whoever submitted it, until it is finished
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
+	Program         []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`                             // ProgramDesc with its startup program
+	Data            []*DataBinding         `protobuf:"bytes,3,rep,name=data,proto3" json:"data,omitempty"`                                   // empty for a job that is fed
+	Trainers        int32                  `protobuf:"varint,4,opt,name=trainers,proto3" json:"trainers,omitempty"`                          // at least 1
+	TrainersMax     int32                  `protobuf:"varint,5,opt,name=trainers_max,json=trainersMax,proto3" json:"trainers_max,omitempty"` // 0: as trainers. Beyond trainers the job is elastic: it goes on with any number between the two
+	Pservers        int32                  `protobuf:"varint,6,opt,name=pservers,proto3" json:"pservers,omitempty"`                          // at least 1
+	Mode            Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
+	Passes          int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
+	Save            string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
+	Params          string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory or combined file to start from; empty: the startup program
+	Fetch           []string               `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`                                      // variables reported with every step
+	MinBlockSize    int64                  `protobuf:"varint,12,opt,name=min_block_size,json=minBlockSize,proto3" json:"min_block_size,omitempty"` // elements of the smallest slice; 0: 8192
+	NoSlice         bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole
+	SplitMethod     string                 `protobuf:"bytes,14,opt,name=split_method,json=splitMethod,proto3" json:"split_method,omitempty"`       // round_robin (default) or hash_name
+	NoFiniteCheck   bool                   `protobuf:"varint,15,opt,name=no_finite_check,json=noFiniteCheck,proto3" json:"no_finite_check,omitempty"`
+	StartDeadline   *durationpb.Duration   `protobuf:"bytes,16,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`          // for all roles to be there; 0: 2 minutes
+	RoundDeadline   *durationpb.Duration   `protobuf:"bytes,17,opt,name=round_deadline,json=roundDeadline,proto3" json:"round_deadline,omitempty"`          // for the next round to complete; 0: 1 minute
+	Lease           *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                               // of every role; 0: 5 seconds
+	RecordsPerTask  int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`    // 0: chosen from the dataset
+	Workers         int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                          // kernel threads per trainer; 0: 1
+	Interactive     bool                   `protobuf:"varint,21,opt,name=interactive,proto3" json:"interactive,omitempty"`                                  // fed step by step by whoever submitted it, until it is finished
+	MaxRestarts     int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`               // of each role, after failures that another start may mend; 0: 10; negative: none
+	MaxTaskFailures int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"` // a task that failed or timed out more often is discarded; 0: 3
+	MinTaskTimeout  *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`     // bounds of the time that a task may take, which is otherwise
+	MaxTaskTimeout  *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`     // a multiple of the moving average; 0: round_deadline, and 20 times that
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -441,6 +454,34 @@ func (x *JobSpec) GetInteractive() bool {
 	return false
 }
 
+func (x *JobSpec) GetMaxRestarts() int32 {
+	if x != nil {
+		return x.MaxRestarts
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMaxTaskFailures() int32 {
+	if x != nil {
+		return x.MaxTaskFailures
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMinTaskTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.MinTaskTimeout
+	}
+	return nil
+}
+
+func (x *JobSpec) GetMaxTaskTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.MaxTaskTimeout
+	}
+	return nil
+}
+
 // RoleSpec is what one process of a job is given: its role program and how to find the others.
 type RoleSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +492,7 @@ type RoleSpec struct {
 	Program       []byte                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`                             // role program; empty for the coordinator
 	ProgramHash   []byte                 `protobuf:"bytes,6,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`  // SHA-256 of the user's program: the identity of the job's messages
 	Registry      string                 `protobuf:"bytes,7,opt,name=registry,proto3" json:"registry,omitempty"`                           // fingerprint of the op registry that the program was verified against
-	Generation    uint64                 `protobuf:"varint,8,opt,name=generation,proto3" json:"generation,omitempty"`                      // fencing number of the job
+	Start         uint32                 `protobuf:"varint,8,opt,name=start,proto3" json:"start,omitempty"`                                // how often the role was started before
 	Etcd          []string               `protobuf:"bytes,9,rep,name=etcd,proto3" json:"etcd,omitempty"`                                   // endpoints of the cluster's store; empty: the in-process registry
 	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`                              // key prefix of the job
 	RunDir        string                 `protobuf:"bytes,11,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`                // scratch directory of the embedded cluster, removed by whoever is left last
@@ -541,9 +582,9 @@ func (x *RoleSpec) GetRegistry() string {
 	return ""
 }
 
-func (x *RoleSpec) GetGeneration() uint64 {
+func (x *RoleSpec) GetStart() uint32 {
 	if x != nil {
-		return x.Generation
+		return x.Start
 	}
 	return 0
 }
@@ -710,6 +751,8 @@ type RoleStatus struct {
 	ExitCode      int32                  `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	Waiting       string                 `protobuf:"bytes,7,opt,name=waiting,proto3" json:"waiting,omitempty"` // what it waits for, by whom, until when; empty when it does not
 	Failure       *Failure               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`
+	Starts        int32                  `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"` // how often it was started
+	Pid           int32                  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`      // of its process; 0 when it has none on this machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -800,6 +843,105 @@ func (x *RoleStatus) GetFailure() *Failure {
 	return nil
 }
 
+func (x *RoleStatus) GetStarts() int32 {
+	if x != nil {
+		return x.Starts
+	}
+	return 0
+}
+
+func (x *RoleStatus) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+// Wait is something that does not go on.
+type Wait struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Who           string                 `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`   // that waits: "pserver 0"
+	What          string                 `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"` // for what: "round 41"
+	By            []string               `protobuf:"bytes,3,rep,name=by,proto3" json:"by,omitempty"`     // who is waited for: "trainer 1"
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`                          // when the wait fails; absent: it has no deadline of its own
+	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the one that is waited for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wait) Reset() {
+	*x = Wait{}
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wait) ProtoMessage() {}
+
+func (x *Wait) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wait.ProtoReflect.Descriptor instead.
+func (*Wait) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Wait) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *Wait) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Wait) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *Wait) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Wait) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Wait) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 // JobStatus is what a listener knows of a job.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -815,14 +957,16 @@ type JobStatus struct {
 	Seconds       float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
 	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
-	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"` // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
+	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"` // wanted
+	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`      // why the job does not go on now; empty when it does
+	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`   // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +978,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +991,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -934,6 +1078,20 @@ func (x *JobStatus) GetPlacement() []*ServerLoad {
 	return nil
 }
 
+func (x *JobStatus) GetTrainers() int32 {
+	if x != nil {
+		return x.Trainers
+	}
+	return 0
+}
+
+func (x *JobStatus) GetPaused() string {
+	if x != nil {
+		return x.Paused
+	}
+	return ""
+}
+
 func (x *JobStatus) GetRefused() uint64 {
 	if x != nil {
 		return x.Refused
@@ -953,7 +1111,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1123,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1136,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -1013,7 +1171,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1183,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1196,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Value) GetName() string {
@@ -1069,7 +1227,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1239,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1252,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -1151,7 +1309,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1321,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1334,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetPass() int32 {
@@ -1211,10 +1369,11 @@ var File_proto_job_job_proto protoreflect.FileDescriptor
 
 const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13proto/job/job.proto\x12\aedl.job\x1a\x1egoogle/protobuf/duration.proto\"=\n" +
+	"\x13proto/job/job.proto\x12\aedl.job\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"U\n" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
-	"\x05globs\x18\x02 \x03(\tR\x05globs\"\xe0\x05\n" +
+	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xb9\a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -1237,7 +1396,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05lease\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12(\n" +
 	"\x10records_per_task\x18\x13 \x01(\x03R\x0erecordsPerTask\x12\x18\n" +
 	"\aworkers\x18\x14 \x01(\x05R\aworkers\x12 \n" +
-	"\vinteractive\x18\x15 \x01(\bR\vinteractive\"\xad\x03\n" +
+	"\vinteractive\x18\x15 \x01(\bR\vinteractive\x12!\n" +
+	"\fmax_restarts\x18\x16 \x01(\x05R\vmaxRestarts\x12*\n" +
+	"\x11max_task_failures\x18\x17 \x01(\x05R\x0fmaxTaskFailures\x12C\n" +
+	"\x10min_task_timeout\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\x0eminTaskTimeout\x12C\n" +
+	"\x10max_task_timeout\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\x0emaxTaskTimeout\"\xa3\x03\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -1245,10 +1408,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04spec\x18\x04 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12\x18\n" +
 	"\aprogram\x18\x05 \x01(\fR\aprogram\x12!\n" +
 	"\fprogram_hash\x18\x06 \x01(\fR\vprogramHash\x12\x1a\n" +
-	"\bregistry\x18\a \x01(\tR\bregistry\x12\x1e\n" +
-	"\n" +
-	"generation\x18\b \x01(\x04R\n" +
-	"generation\x12\x12\n" +
+	"\bregistry\x18\a \x01(\tR\bregistry\x12\x14\n" +
+	"\x05start\x18\b \x01(\rR\x05start\x12\x12\n" +
 	"\x04etcd\x18\t \x03(\tR\x04etcd\x12\x16\n" +
 	"\x06prefix\x18\n" +
 	" \x01(\tR\x06prefix\x12\x17\n" +
@@ -1265,7 +1426,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04want\x18\x06 \x01(\tR\x04want\x12\x12\n" +
 	"\x04site\x18\a \x01(\tR\x04site\x12\x12\n" +
 	"\x04hint\x18\b \x01(\tR\x04hint\x12\x18\n" +
-	"\amessage\x18\t \x01(\tR\amessage\"\xfc\x01\n" +
+	"\amessage\x18\t \x01(\tR\amessage\"\xa6\x02\n" +
 	"\n" +
 	"RoleStatus\x12!\n" +
 	"\x04role\x18\x01 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -1275,7 +1436,18 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04node\x18\x05 \x01(\tR\x04node\x12\x1b\n" +
 	"\texit_code\x18\x06 \x01(\x05R\bexitCode\x12\x18\n" +
 	"\awaiting\x18\a \x01(\tR\awaiting\x12*\n" +
-	"\afailure\x18\b \x01(\v2\x10.edl.job.FailureR\afailure\"\xa3\x03\n" +
+	"\afailure\x18\b \x01(\v2\x10.edl.job.FailureR\afailure\x12\x16\n" +
+	"\x06starts\x18\t \x01(\x05R\x06starts\x12\x10\n" +
+	"\x03pid\x18\n" +
+	" \x01(\x05R\x03pid\"\xbf\x01\n" +
+	"\x04Wait\x12\x10\n" +
+	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12\x0e\n" +
+	"\x02by\x18\x03 \x03(\tR\x02by\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"\xd7\x03\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -1289,7 +1461,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\aseconds\x18\n" +
 	" \x01(\x01R\aseconds\x12*\n" +
 	"\afailure\x18\v \x01(\v2\x10.edl.job.FailureR\afailure\x121\n" +
-	"\tplacement\x18\f \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12\x18\n" +
+	"\tplacement\x18\f \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12\x1a\n" +
+	"\btrainers\x18\x0e \x01(\x05R\btrainers\x12\x16\n" +
+	"\x06paused\x18\x0f \x01(\tR\x06paused\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +
 	"ServerLoad\x12\x16\n" +
@@ -1338,48 +1512,54 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_proto_job_job_proto_goTypes = []any{
-	(Mode)(0),                   // 0: edl.job.Mode
-	(Role)(0),                   // 1: edl.job.Role
-	(State)(0),                  // 2: edl.job.State
-	(*DataBinding)(nil),         // 3: edl.job.DataBinding
-	(*JobSpec)(nil),             // 4: edl.job.JobSpec
-	(*RoleSpec)(nil),            // 5: edl.job.RoleSpec
-	(*Failure)(nil),             // 6: edl.job.Failure
-	(*RoleStatus)(nil),          // 7: edl.job.RoleStatus
-	(*JobStatus)(nil),           // 8: edl.job.JobStatus
-	(*ServerLoad)(nil),          // 9: edl.job.ServerLoad
-	(*Value)(nil),               // 10: edl.job.Value
-	(*Event)(nil),               // 11: edl.job.Event
-	(*Step)(nil),                // 12: edl.job.Step
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(Mode)(0),                     // 0: edl.job.Mode
+	(Role)(0),                     // 1: edl.job.Role
+	(State)(0),                    // 2: edl.job.State
+	(*DataBinding)(nil),           // 3: edl.job.DataBinding
+	(*JobSpec)(nil),               // 4: edl.job.JobSpec
+	(*RoleSpec)(nil),              // 5: edl.job.RoleSpec
+	(*Failure)(nil),               // 6: edl.job.Failure
+	(*RoleStatus)(nil),            // 7: edl.job.RoleStatus
+	(*Wait)(nil),                  // 8: edl.job.Wait
+	(*JobStatus)(nil),             // 9: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 10: edl.job.ServerLoad
+	(*Value)(nil),                 // 11: edl.job.Value
+	(*Event)(nil),                 // 12: edl.job.Event
+	(*Step)(nil),                  // 13: edl.job.Step
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	3,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	13, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	13, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	13, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	1,  // 5: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	4,  // 6: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	9,  // 7: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	1,  // 8: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	2,  // 9: edl.job.RoleStatus.state:type_name -> edl.job.State
-	6,  // 10: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	2,  // 11: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 12: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	7,  // 13: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	6,  // 14: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	9,  // 15: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	12, // 16: edl.job.Event.step:type_name -> edl.job.Step
-	8,  // 17: edl.job.Event.status:type_name -> edl.job.JobStatus
-	10, // 18: edl.job.Step.fetched:type_name -> edl.job.Value
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	14, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	14, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	14, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	14, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	14, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	1,  // 7: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	4,  // 8: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	10, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	1,  // 10: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	2,  // 11: edl.job.RoleStatus.state:type_name -> edl.job.State
+	6,  // 12: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	15, // 13: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	15, // 14: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	2,  // 15: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 16: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	7,  // 17: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	6,  // 18: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	10, // 19: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	13, // 20: edl.job.Event.step:type_name -> edl.job.Step
+	9,  // 21: edl.job.Event.status:type_name -> edl.job.JobStatus
+	11, // 22: edl.job.Step.fetched:type_name -> edl.job.Value
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1387,7 +1567,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
-	file_proto_job_job_proto_msgTypes[8].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[9].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -1397,7 +1577,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

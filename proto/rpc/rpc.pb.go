@@ -446,6 +446,178 @@ func (x *LogLine) GetLine() string {
 	return ""
 }
 
+type WhyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        *job.JobStatus         `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Waits         []*job.Wait            `protobuf:"bytes,2,rep,name=waits,proto3" json:"waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhyResponse) Reset() {
+	*x = WhyResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhyResponse) ProtoMessage() {}
+
+func (x *WhyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
+func (*WhyResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WhyResponse) GetStatus() *job.JobStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *WhyResponse) GetWaits() []*job.Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+type ScaleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Trainers      int32                  `protobuf:"varint,2,opt,name=trainers,proto3" json:"trainers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleRequest) Reset() {
+	*x = ScaleRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleRequest) ProtoMessage() {}
+
+func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
+func (*ScaleRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ScaleRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ScaleRequest) GetTrainers() int32 {
+	if x != nil {
+		return x.Trainers
+	}
+	return 0
+}
+
+type JobDetails struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        *job.JobStatus         `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Spec          *job.JobSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`     // without program
+	Queues        *QueuesResponse        `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"` // as last known, when the job has ended
+	Ledger        *LedgerResponse        `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobDetails) Reset() {
+	*x = JobDetails{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobDetails) ProtoMessage() {}
+
+func (x *JobDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
+func (*JobDetails) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *JobDetails) GetStatus() *job.JobStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *JobDetails) GetSpec() *job.JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *JobDetails) GetQueues() *QueuesResponse {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *JobDetails) GetLedger() *LedgerResponse {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 // StepChunk carries a Step's values in pieces: the concatenation of all pieces of one direction is one StepRun or StepDone.
 type StepChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -456,7 +628,7 @@ type StepChunk struct {
 
 func (x *StepChunk) Reset() {
 	*x = StepChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +640,7 @@ func (x *StepChunk) String() string {
 func (*StepChunk) ProtoMessage() {}
 
 func (x *StepChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +653,7 @@ func (x *StepChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepChunk.ProtoReflect.Descriptor instead.
 func (*StepChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StepChunk) GetPiece() []byte {
@@ -503,7 +675,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +687,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +700,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StepRun) GetJob() string {
@@ -568,7 +740,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +752,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +765,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -614,7 +786,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +798,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +811,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -659,7 +831,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +843,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +856,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -706,17 +878,18 @@ type Identity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	ProgramHash   []byte                 `protobuf:"bytes,2,opt,name=program_hash,json=programHash,proto3" json:"program_hash,omitempty"`
-	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // sync: that of the round; async: the one in which the sender joined
 	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
 	Round         uint64                 `protobuf:"varint,5,opt,name=round,proto3" json:"round,omitempty"` // sync: round; async: the trainer's own step number
 	Attempt       uint32                 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Fence         uint64                 `protobuf:"varint,7,opt,name=fence,proto3" json:"fence,omitempty"` // the highest revision of the coordinator's lock that the sender knows; a coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +901,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +914,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Identity) GetJob() string {
@@ -786,16 +959,24 @@ func (x *Identity) GetAttempt() uint32 {
 	return 0
 }
 
+func (x *Identity) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 type JoinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                    // generation: the last one that this process was a member of, 0 for none
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // revision at which the trainer took its key: tells one that was started again from a repeated message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +988,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1001,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -830,17 +1011,30 @@ func (x *JoinRequest) GetId() *Identity {
 	return nil
 }
 
+func (x *JoinRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+// JoinResponse is what a member of a generation has to know.
 type JoinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Trainers      uint32                 `protobuf:"varint,1,opt,name=trainers,proto3" json:"trainers,omitempty"`
+	Trainers      uint32                 `protobuf:"varint,1,opt,name=trainers,proto3" json:"trainers,omitempty"` // members of the generation
 	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Position      uint32                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"` // of this trainer among them, in rank order: its share of each batch in sync mode
+	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`       // sync: the first round of the generation, which is the version of the parameters to begin with
+	Fence         uint64                 `protobuf:"varint,5,opt,name=fence,proto3" json:"fence,omitempty"`
+	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                       // sync: where that round lies in the data
+	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"` // nothing is left to train: take leave
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1046,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1059,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -882,32 +1076,66 @@ func (x *JoinResponse) GetGeneration() uint64 {
 	return 0
 }
 
-type Chunk struct {
+func (x *JoinResponse) GetPosition() uint32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *JoinResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *JoinResponse) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *JoinResponse) GetSegment() *Segment {
+	if x != nil {
+		return x.Segment
+	}
+	return nil
+}
+
+func (x *JoinResponse) GetDataEnded() bool {
+	if x != nil {
+		return x.DataEnded
+	}
+	return false
+}
+
+// Segment is a run of sync rounds over the records of one pass, in their order, as far as they had to be trained when it began.
+type Segment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	FirstRecord   int64                  `protobuf:"varint,4,opt,name=first_record,json=firstRecord,proto3" json:"first_record,omitempty"`
-	Records       int64                  `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`
+	FirstRound    uint64                 `protobuf:"varint,2,opt,name=first_round,json=firstRound,proto3" json:"first_round,omitempty"`
+	Skip          []*RecordRange         `protobuf:"bytes,3,rep,name=skip,proto3" json:"skip,omitempty"` // ascending: committed or discarded before the segment began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Chunk) Reset() {
-	*x = Chunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+func (x *Segment) Reset() {
+	*x = Segment{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Chunk) String() string {
+func (x *Segment) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Chunk) ProtoMessage() {}
+func (*Segment) ProtoMessage() {}
 
-func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+func (x *Segment) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,42 +1146,105 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
-func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+// Deprecated: Use Segment.ProtoReflect.Descriptor instead.
+func (*Segment) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *Chunk) GetPath() string {
+func (x *Segment) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *Segment) GetFirstRound() uint64 {
+	if x != nil {
+		return x.FirstRound
+	}
+	return 0
+}
+
+func (x *Segment) GetSkip() []*RecordRange {
+	if x != nil {
+		return x.Skip
+	}
+	return nil
+}
+
+// DataFile is one file of a dataset. Files follow each other in the numbering of its records.
+type DataFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	FirstRecord   int64                  `protobuf:"varint,2,opt,name=first_record,json=firstRecord,proto3" json:"first_record,omitempty"`
+	Records       int64                  `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Fingerprint   uint64                 `protobuf:"fixed64,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // of the file's chunk headers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DataFile) Reset() {
+	*x = DataFile{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DataFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DataFile) ProtoMessage() {}
+
+func (x *DataFile) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
+func (*DataFile) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DataFile) GetPath() string {
 	if x != nil {
 		return x.Path
 	}
 	return ""
 }
 
-func (x *Chunk) GetIndex() uint32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *Chunk) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *Chunk) GetFirstRecord() int64 {
+func (x *DataFile) GetFirstRecord() int64 {
 	if x != nil {
 		return x.FirstRecord
 	}
 	return 0
 }
 
-func (x *Chunk) GetRecords() int64 {
+func (x *DataFile) GetRecords() int64 {
 	if x != nil {
 		return x.Records
+	}
+	return 0
+}
+
+func (x *DataFile) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DataFile) GetFingerprint() uint64 {
+	if x != nil {
+		return x.Fingerprint
 	}
 	return 0
 }
@@ -961,14 +1252,14 @@ func (x *Chunk) GetRecords() int64 {
 type Dataset struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Chunks        []*Chunk               `protobuf:"bytes,2,rep,name=chunks,proto3" json:"chunks,omitempty"`
+	Files         []*DataFile            `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1271,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1284,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Dataset) GetName() string {
@@ -1003,9 +1294,9 @@ func (x *Dataset) GetName() string {
 	return ""
 }
 
-func (x *Dataset) GetChunks() []*Chunk {
+func (x *Dataset) GetFiles() []*DataFile {
 	if x != nil {
-		return x.Chunks
+		return x.Files
 	}
 	return nil
 }
@@ -1020,7 +1311,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1323,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1336,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1070,7 +1361,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1373,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1386,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1109,7 +1400,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1412,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1425,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1157,15 +1448,15 @@ type Task struct {
 	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // raised with every dispatch: a late answer of an older one is refused
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
 	Dataset       string                 `protobuf:"bytes,4,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Chunks        []*Chunk               `protobuf:"bytes,5,rep,name=chunks,proto3" json:"chunks,omitempty"`
-	Records       *RecordRange           `protobuf:"bytes,6,opt,name=records,proto3" json:"records,omitempty"`
+	Records       []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"` // ascending; several where some records of the task were committed by a trainer that was lost
+	Files         []*DataFile            `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`     // those that hold the records, where the dataset follows a folder: trainers cannot know them otherwise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1468,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1481,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Task) GetId() int64 {
@@ -1221,16 +1512,16 @@ func (x *Task) GetDataset() string {
 	return ""
 }
 
-func (x *Task) GetChunks() []*Chunk {
+func (x *Task) GetRecords() []*RecordRange {
 	if x != nil {
-		return x.Chunks
+		return x.Records
 	}
 	return nil
 }
 
-func (x *Task) GetRecords() *RecordRange {
+func (x *Task) GetFiles() []*DataFile {
 	if x != nil {
-		return x.Records
+		return x.Files
 	}
 	return nil
 }
@@ -1242,6 +1533,7 @@ type GetTaskRequest struct {
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
 	Finished      []*Task                `protobuf:"bytes,4,rep,name=finished,proto3" json:"finished,omitempty"`                        // every record of them has been trained
 	ReportOnly    bool                   `protobuf:"varint,5,opt,name=report_only,json=reportOnly,proto3" json:"report_only,omitempty"` // no next task is wanted
+	Position      int64                  `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`                       // sync: the first record that is wanted; tasks are not handed out but read in order, by every trainer
 	Wait          bool                   `protobuf:"varint,6,opt,name=wait,proto3" json:"wait,omitempty"`                               // where tasks of the pass are pending elsewhere, wait for them instead of answering pending
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1249,7 +1541,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1553,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1566,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -1312,6 +1604,13 @@ func (x *GetTaskRequest) GetReportOnly() bool {
 	return false
 }
 
+func (x *GetTaskRequest) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
 func (x *GetTaskRequest) GetWait() bool {
 	if x != nil {
 		return x.Wait
@@ -1331,7 +1630,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1642,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1655,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1398,7 +1697,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1709,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1722,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -1455,7 +1754,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1766,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1779,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 type SaveModelRequest struct {
@@ -1492,7 +1791,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1803,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1816,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -1536,7 +1835,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1847,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1860,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -1581,7 +1880,7 @@ type StepReport struct {
 
 func (x *StepReport) Reset() {
 	*x = StepReport{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1892,7 @@ func (x *StepReport) String() string {
 func (*StepReport) ProtoMessage() {}
 
 func (x *StepReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1905,7 @@ func (x *StepReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepReport.ProtoReflect.Descriptor instead.
 func (*StepReport) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StepReport) GetPiece() []byte {
@@ -1630,7 +1929,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1941,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1954,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -1708,7 +2007,7 @@ type ReportStepResponse struct {
 
 func (x *ReportStepResponse) Reset() {
 	*x = ReportStepResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2019,7 @@ func (x *ReportStepResponse) String() string {
 func (*ReportStepResponse) ProtoMessage() {}
 
 func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +2032,7 @@ func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 type NextFeedRequest struct {
@@ -1745,7 +2044,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2056,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2069,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -1789,7 +2088,7 @@ type CloseFeedRequest struct {
 
 func (x *CloseFeedRequest) Reset() {
 	*x = CloseFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +2100,7 @@ func (x *CloseFeedRequest) String() string {
 func (*CloseFeedRequest) ProtoMessage() {}
 
 func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +2113,7 @@ func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedRequest.ProtoReflect.Descriptor instead.
 func (*CloseFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CloseFeedRequest) GetId() *Identity {
@@ -1832,7 +2131,7 @@ type CloseFeedResponse struct {
 
 func (x *CloseFeedResponse) Reset() {
 	*x = CloseFeedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2143,7 @@ func (x *CloseFeedResponse) String() string {
 func (*CloseFeedResponse) ProtoMessage() {}
 
 func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2156,7 @@ func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedResponse.ProtoReflect.Descriptor instead.
 func (*CloseFeedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 type FeedShare struct {
@@ -1875,7 +2174,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2186,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2199,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -1952,17 +2251,19 @@ func (x *FeedShare) GetEnd() bool {
 	return false
 }
 
+// LeaveRequest without a failure is the orderly end: all data trained, or drained.
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Failure       *job.Failure           `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	Drained       bool                   `protobuf:"varint,3,opt,name=drained,proto3" json:"drained,omitempty"` // on request, before the end of the data: tasks go back, and the job goes on with the others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2275,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2288,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2004,6 +2305,13 @@ func (x *LeaveRequest) GetFailure() *job.Failure {
 	return nil
 }
 
+func (x *LeaveRequest) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
 type LeaveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2012,7 +2320,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2332,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2345,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 type WatchRequest struct {
@@ -2049,7 +2357,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2369,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2382,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -2093,7 +2401,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2413,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2426,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -2129,20 +2437,26 @@ func (x *QueuesRequest) GetJob() string {
 }
 
 type QueueStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dataset       string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
-	Todo          int64                  `protobuf:"varint,3,opt,name=todo,proto3" json:"todo,omitempty"`
-	Pending       int64                  `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`
-	Done          int64                  `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
-	Discarded     int64                  `protobuf:"varint,6,opt,name=discarded,proto3" json:"discarded,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Dataset          string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Pass             int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
+	Todo             int64                  `protobuf:"varint,3,opt,name=todo,proto3" json:"todo,omitempty"`
+	Pending          int64                  `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`
+	Done             int64                  `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
+	Discarded        int64                  `protobuf:"varint,6,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	Records          int64                  `protobuf:"varint,7,opt,name=records,proto3" json:"records,omitempty"`                                           // of one pass
+	Retried          int64                  `protobuf:"varint,8,opt,name=retried,proto3" json:"retried,omitempty"`                                           // records that were handed out again, in all passes
+	DiscardedRecords int64                  `protobuf:"varint,9,opt,name=discarded_records,json=discardedRecords,proto3" json:"discarded_records,omitempty"` // in all passes
+	DiscardedTasks   []*DiscardedTask       `protobuf:"bytes,10,rep,name=discarded_tasks,json=discardedTasks,proto3" json:"discarded_tasks,omitempty"`       // at most 1000
+	Following        bool                   `protobuf:"varint,11,opt,name=following,proto3" json:"following,omitempty"`                                      // new files become tasks
+	Passes           int32                  `protobuf:"varint,12,opt,name=passes,proto3" json:"passes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2468,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2481,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -2212,17 +2526,140 @@ func (x *QueueStatus) GetDiscarded() int64 {
 	return 0
 }
 
+func (x *QueueStatus) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *QueueStatus) GetRetried() int64 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *QueueStatus) GetDiscardedRecords() int64 {
+	if x != nil {
+		return x.DiscardedRecords
+	}
+	return 0
+}
+
+func (x *QueueStatus) GetDiscardedTasks() []*DiscardedTask {
+	if x != nil {
+		return x.DiscardedTasks
+	}
+	return nil
+}
+
+func (x *QueueStatus) GetFollowing() bool {
+	if x != nil {
+		return x.Following
+	}
+	return false
+}
+
+func (x *QueueStatus) GetPasses() int32 {
+	if x != nil {
+		return x.Passes
+	}
+	return 0
+}
+
+type DiscardedTask struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"` // in which it was given up; it stays out of later ones
+	Records       []*RecordRange         `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
+	Failures      uint32                 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"` // the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardedTask) Reset() {
+	*x = DiscardedTask{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardedTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardedTask) ProtoMessage() {}
+
+func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
+func (*DiscardedTask) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *DiscardedTask) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DiscardedTask) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *DiscardedTask) GetRecords() []*RecordRange {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *DiscardedTask) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *DiscardedTask) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type QueuesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queues        []*QueueStatus         `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
-	Waiting       []string               `protobuf:"bytes,2,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	Waits         []*job.Wait            `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`
+	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	Members       []uint32               `protobuf:"varint,5,rep,packed,name=members,proto3" json:"members,omitempty"` // ranks
+	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`            // sync: the first round of the generation
+	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`             // forming, running, regrouping, paused, ending
+	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2671,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2684,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -2257,11 +2694,46 @@ func (x *QueuesResponse) GetQueues() []*QueueStatus {
 	return nil
 }
 
-func (x *QueuesResponse) GetWaiting() []string {
+func (x *QueuesResponse) GetWaits() []*job.Wait {
 	if x != nil {
-		return x.Waiting
+		return x.Waits
 	}
 	return nil
+}
+
+func (x *QueuesResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *QueuesResponse) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *QueuesResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *QueuesResponse) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *QueuesResponse) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
 }
 
 // VariableChunk is a piece of a tensor. Only the first chunk carries all but offset and data. The data field is moved without
@@ -2282,7 +2754,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2766,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2779,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -2375,7 +2847,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2859,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2872,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -2416,13 +2888,14 @@ type BarrierRequest struct {
 	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`           // rows of the contribution; 0 contributes nothing
 	Variables     int32                  `protobuf:"varint,3,opt,name=variables,proto3" json:"variables,omitempty"` // how many variables this trainer sent to this server in the round
 	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	Pass          int32                  `protobuf:"varint,5,opt,name=pass,proto3" json:"pass,omitempty"` // of the records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2907,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2920,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -2478,6 +2951,13 @@ func (x *BarrierRequest) GetRecords() []*RecordRange {
 	return nil
 }
 
+func (x *BarrierRequest) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
 type BarrierResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2486,7 +2966,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2978,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2991,534 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+}
+
+// FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
+type FreezeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeRequest) Reset() {
+	*x = FreezeRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeRequest) ProtoMessage() {}
+
+func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
+func (*FreezeRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *FreezeRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+type FreezeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`      // of this server
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`                // sync: rounds applied
+	Declared      []*Declared            `protobuf:"bytes,3,rep,name=declared,proto3" json:"declared,omitempty"`           // sync: who has declared a contribution to the open round
+	Applied       []*Declared            `protobuf:"bytes,4,rep,name=applied,proto3" json:"applied,omitempty"`             // sync: what the last round was made of
+	Completed     []uint32               `protobuf:"varint,5,rep,packed,name=completed,proto3" json:"completed,omitempty"` // ranks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeResponse) Reset() {
+	*x = FreezeResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeResponse) ProtoMessage() {}
+
+func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
+func (*FreezeResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *FreezeResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *FreezeResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *FreezeResponse) GetDeclared() []*Declared {
+	if x != nil {
+		return x.Declared
+	}
+	return nil
+}
+
+func (x *FreezeResponse) GetApplied() []*Declared {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *FreezeResponse) GetCompleted() []uint32 {
+	if x != nil {
+		return x.Completed
+	}
+	return nil
+}
+
+// Declared is the barrier of one trainer.
+type Declared struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
+	Records       []*RecordRange         `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Declared) Reset() {
+	*x = Declared{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Declared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Declared) ProtoMessage() {}
+
+func (x *Declared) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Declared.ProtoReflect.Descriptor instead.
+func (*Declared) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Declared) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Declared) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Declared) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *Declared) GetRecords() []*RecordRange {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type Member struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *Member) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Member) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// ResumeRequest comes from a coordinator: id has its fence, and the new generation.
+type ResumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"` // in rank order
+	Round         uint64                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`    // sync: the first of the generation
+	Commit        []*Declared            `protobuf:"bytes,4,rep,name=commit,proto3" json:"commit,omitempty"`   // sync: what round-1 is made of, for a server that has not applied it: all contributions are there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ResumeRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ResumeRequest) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ResumeRequest) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ResumeRequest) GetCommit() []*Declared {
+	if x != nil {
+		return x.Commit
+	}
+	return nil
+}
+
+type ResumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeResponse) Reset() {
+	*x = ResumeResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeResponse) ProtoMessage() {}
+
+func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+}
+
+type LedgerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Ranges        bool                   `protobuf:"varint,2,opt,name=ranges,proto3" json:"ranges,omitempty"` // name the records, too
+	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`     // of ranges
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerRequest) Reset() {
+	*x = LedgerRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerRequest) ProtoMessage() {}
+
+func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
+func (*LedgerRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *LedgerRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *LedgerRequest) GetRanges() bool {
+	if x != nil {
+		return x.Ranges
+	}
+	return false
+}
+
+func (x *LedgerRequest) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+type PassLedger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`
+	Records       int64                  `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"`    // committed, each counted once
+	Again         int64                  `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"`        // committed beyond the first time
+	Committed     []*RecordRange         `protobuf:"bytes,4,rep,name=committed,proto3" json:"committed,omitempty"` // of the pass that was asked for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassLedger) Reset() {
+	*x = PassLedger{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassLedger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassLedger) ProtoMessage() {}
+
+func (x *PassLedger) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
+func (*PassLedger) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *PassLedger) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *PassLedger) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *PassLedger) GetAgain() int64 {
+	if x != nil {
+		return x.Again
+	}
+	return 0
+}
+
+func (x *PassLedger) GetCommitted() []*RecordRange {
+	if x != nil {
+		return x.Committed
+	}
+	return nil
+}
+
+type LedgerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Passes        []*PassLedger          `protobuf:"bytes,1,rep,name=passes,proto3" json:"passes,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerResponse) Reset() {
+	*x = LedgerResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerResponse) ProtoMessage() {}
+
+func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
+func (*LedgerResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *LedgerResponse) GetPasses() []*PassLedger {
+	if x != nil {
+		return x.Passes
+	}
+	return nil
+}
+
+func (x *LedgerResponse) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
 }
 
 type GetRequest struct {
@@ -2527,7 +3534,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +3546,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +3559,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -2599,7 +3606,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +3618,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +3631,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -2642,7 +3649,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +3661,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +3674,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 type StatusRequest struct {
@@ -2679,7 +3686,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +3698,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +3711,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -2717,16 +3724,17 @@ func (x *StatusRequest) GetJob() string {
 type StatusResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
-	Waiting       []string               `protobuf:"bytes,2,rep,name=waiting,proto3" json:"waiting,omitempty"` // what blocks, since when, until when
 	Refused       map[string]uint64      `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Waits         []*job.Wait            `protobuf:"bytes,5,rep,name=waits,proto3" json:"waits,omitempty"`
+	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3746,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +3759,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -2759,13 +3767,6 @@ func (x *StatusResponse) GetRound() uint64 {
 		return x.Round
 	}
 	return 0
-}
-
-func (x *StatusResponse) GetWaiting() []string {
-	if x != nil {
-		return x.Waiting
-	}
-	return nil
 }
 
 func (x *StatusResponse) GetRefused() map[string]uint64 {
@@ -2778,6 +3779,20 @@ func (x *StatusResponse) GetRefused() map[string]uint64 {
 func (x *StatusResponse) GetBytes() int64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetWaits() []*job.Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
 	}
 	return 0
 }
@@ -2808,7 +3823,19 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\"1\n" +
 	"\aLogLine\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
-	"\x04line\x18\x02 \x01(\tR\x04line\"!\n" +
+	"\x04line\x18\x02 \x01(\tR\x04line\"^\n" +
+	"\vWhyResponse\x12*\n" +
+	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12#\n" +
+	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"<\n" +
+	"\fScaleRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
+	"\btrainers\x18\x02 \x01(\x05R\btrainers\"\xc0\x01\n" +
+	"\n" +
+	"JobDetails\x12*\n" +
+	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
+	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
+	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"!\n" +
 	"\tStepChunk\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"i\n" +
 	"\aStepRun\x12\x10\n" +
@@ -2822,7 +3849,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\\\n" +
 	"\tRoleEvent\x12\"\n" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
-	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\"\xa3\x01\n" +
+	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\"\xb9\x01\n" +
 	"\bIdentity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\fprogram_hash\x18\x02 \x01(\fR\vprogramHash\x12\x1e\n" +
@@ -2831,44 +3858,58 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x12\x12\n" +
 	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x14\n" +
 	"\x05round\x18\x05 \x01(\x04R\x05round\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\rR\aattempt\"0\n" +
+	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x14\n" +
+	"\x05fence\x18\a \x01(\x04R\x05fence\"R\n" +
 	"\vJoinRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"J\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xdd\x01\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\btrainers\x18\x01 \x01(\rR\btrainers\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generation\"\x86\x01\n" +
-	"\x05Chunk\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12!\n" +
-	"\ffirst_record\x18\x04 \x01(\x03R\vfirstRecord\x12\x18\n" +
-	"\arecords\x18\x05 \x01(\x03R\arecords\"E\n" +
+	"generation\x12\x1a\n" +
+	"\bposition\x18\x03 \x01(\rR\bposition\x12\x14\n" +
+	"\x05round\x18\x04 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05fence\x18\x05 \x01(\x04R\x05fence\x12*\n" +
+	"\asegment\x18\x06 \x01(\v2\x10.edl.rpc.SegmentR\asegment\x12\x1d\n" +
+	"\n" +
+	"data_ended\x18\a \x01(\bR\tdataEnded\"h\n" +
+	"\aSegment\x12\x12\n" +
+	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x1f\n" +
+	"\vfirst_round\x18\x02 \x01(\x04R\n" +
+	"firstRound\x12(\n" +
+	"\x04skip\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\x04skip\"\x93\x01\n" +
+	"\bDataFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12!\n" +
+	"\ffirst_record\x18\x02 \x01(\x03R\vfirstRecord\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12 \n" +
+	"\vfingerprint\x18\x05 \x01(\x06R\vfingerprint\"F\n" +
 	"\aDataset\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
-	"\x06chunks\x18\x02 \x03(\v2\x0e.edl.rpc.ChunkR\x06chunks\"e\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x05files\x18\x03 \x03(\v2\x11.edl.rpc.DataFileR\x05files\"e\n" +
 	"\x14ReportDatasetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
 	"\adataset\x18\x02 \x01(\v2\x10.edl.rpc.DatasetR\adataset\"\x17\n" +
 	"\x15ReportDatasetResponse\"1\n" +
 	"\vRecordRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x03R\x02to\"\xb2\x01\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\"\xb3\x01\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x18\n" +
-	"\adataset\x18\x04 \x01(\tR\adataset\x12&\n" +
-	"\x06chunks\x18\x05 \x03(\v2\x0e.edl.rpc.ChunkR\x06chunks\x12.\n" +
-	"\arecords\x18\x06 \x01(\v2\x14.edl.rpc.RecordRangeR\arecords\"\xc1\x01\n" +
+	"\adataset\x18\x04 \x01(\tR\adataset\x12.\n" +
+	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12'\n" +
+	"\x05files\x18\a \x03(\v2\x11.edl.rpc.DataFileR\x05files\"\xdd\x01\n" +
 	"\x0eGetTaskRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12)\n" +
 	"\bfinished\x18\x04 \x03(\v2\r.edl.rpc.TaskR\bfinished\x12\x1f\n" +
 	"\vreport_only\x18\x05 \x01(\bR\n" +
-	"reportOnly\x12\x12\n" +
+	"reportOnly\x12\x1a\n" +
+	"\bposition\x18\a \x01(\x03R\bposition\x12\x12\n" +
 	"\x04wait\x18\x06 \x01(\bR\x04wait\"\x8e\x01\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
@@ -2910,25 +3951,46 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"globalRows\x12\"\n" +
 	"\x04feed\x18\x05 \x03(\v2\x0e.edl.job.ValueR\x04feed\x12\x14\n" +
 	"\x05fetch\x18\x06 \x03(\tR\x05fetch\x12\x10\n" +
-	"\x03end\x18\a \x01(\bR\x03end\"]\n" +
+	"\x03end\x18\a \x01(\bR\x03end\"w\n" +
 	"\fLeaveRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
-	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\"\x0f\n" +
+	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\x12\x18\n" +
+	"\adrained\x18\x03 \x01(\bR\adrained\"\x0f\n" +
 	"\rLeaveResponse\" \n" +
 	"\fWatchRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\"!\n" +
 	"\rQueuesRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x9b\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xf3\x02\n" +
 	"\vQueueStatus\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04todo\x18\x03 \x01(\x03R\x04todo\x12\x18\n" +
 	"\apending\x18\x04 \x01(\x03R\apending\x12\x12\n" +
 	"\x04done\x18\x05 \x01(\x03R\x04done\x12\x1c\n" +
-	"\tdiscarded\x18\x06 \x01(\x03R\tdiscarded\"X\n" +
+	"\tdiscarded\x18\x06 \x01(\x03R\tdiscarded\x12\x18\n" +
+	"\arecords\x18\a \x01(\x03R\arecords\x12\x18\n" +
+	"\aretried\x18\b \x01(\x03R\aretried\x12+\n" +
+	"\x11discarded_records\x18\t \x01(\x03R\x10discardedRecords\x12?\n" +
+	"\x0fdiscarded_tasks\x18\n" +
+	" \x03(\v2\x16.edl.rpc.DiscardedTaskR\x0ediscardedTasks\x12\x1c\n" +
+	"\tfollowing\x18\v \x01(\bR\tfollowing\x12\x16\n" +
+	"\x06passes\x18\f \x01(\x05R\x06passes\"\x97\x01\n" +
+	"\rDiscardedTask\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
+	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
+	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdf\x01\n" +
 	"\x0eQueuesResponse\x12,\n" +
-	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12\x18\n" +
-	"\awaiting\x18\x02 \x03(\tR\awaiting\"\xcc\x01\n" +
+	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
+	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x04R\n" +
+	"generation\x12\x18\n" +
+	"\amembers\x18\x05 \x03(\rR\amembers\x12\x14\n" +
+	"\x05round\x18\x06 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
+	"\x05fence\x18\b \x01(\x04R\x05fence\"\xcc\x01\n" +
 	"\rVariableChunk\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2939,13 +4001,51 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
 	"\x04data\x18\b \x01(\fR\x04data\",\n" +
 	"\fSendResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\x95\x01\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xa9\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
 	"\tvariables\x18\x03 \x01(\x05R\tvariables\x12.\n" +
-	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"\x11\n" +
-	"\x0fBarrierResponse\"\x96\x01\n" +
+	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x12\n" +
+	"\x04pass\x18\x05 \x01(\x05R\x04pass\"\x11\n" +
+	"\x0fBarrierResponse\"2\n" +
+	"\rFreezeRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\xc0\x01\n" +
+	"\x0eFreezeResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12-\n" +
+	"\bdeclared\x18\x03 \x03(\v2\x11.edl.rpc.DeclaredR\bdeclared\x12+\n" +
+	"\aapplied\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\aapplied\x12\x1c\n" +
+	"\tcompleted\x18\x05 \x03(\rR\tcompleted\"v\n" +
+	"\bDeclared\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12.\n" +
+	"\arecords\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"2\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\"\x9e\x01\n" +
+	"\rResumeRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12)\n" +
+	"\amembers\x18\x02 \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\x04R\x05round\x12)\n" +
+	"\x06commit\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\x06commit\"\x10\n" +
+	"\x0eResumeResponse\"M\n" +
+	"\rLedgerRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x16\n" +
+	"\x06ranges\x18\x02 \x01(\bR\x06ranges\x12\x12\n" +
+	"\x04pass\x18\x03 \x01(\x05R\x04pass\"\x84\x01\n" +
+	"\n" +
+	"PassLedger\x12\x12\n" +
+	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\x03R\arecords\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\x03R\x05again\x122\n" +
+	"\tcommitted\x18\x04 \x03(\v2\x14.edl.rpc.RecordRangeR\tcommitted\"S\n" +
+	"\x0eLedgerResponse\x12+\n" +
+	"\x06passes\x18\x01 \x03(\v2\x13.edl.rpc.PassLedgerR\x06passes\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\"\x96\x01\n" +
 	"\n" +
 	"GetRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
@@ -2958,15 +4058,18 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x12\n" +
 	"\x10CompleteResponse\"!\n" +
 	"\rStatusRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xd2\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xfd\x01\n" +
 	"\x0eStatusResponse\x12\x14\n" +
-	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
-	"\awaiting\x18\x02 \x03(\tR\awaiting\x12>\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12>\n" +
 	"\arefused\x18\x03 \x03(\v2$.edl.rpc.StatusResponse.RefusedEntryR\arefused\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x1a:\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12#\n" +
+	"\x05waits\x18\x05 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x06 \x01(\x04R\n" +
+	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xab\x04\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc3\x05\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -2976,7 +4079,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Logs\x12\x14.edl.rpc.LogsRequest\x1a\x10.edl.rpc.LogLine0\x01\x12/\n" +
 	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x121\n" +
 	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x125\n" +
-	"\aRunStep\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x12<\n" +
+	"\aRunStep\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x120\n" +
+	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x120\n" +
+	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x13.edl.rpc.JobDetails\x122\n" +
+	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
 	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xfd\x05\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12N\n" +
@@ -2992,11 +4098,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x120\n" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x0e.edl.job.Event0\x01\x129\n" +
-	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x17.edl.rpc.QueuesResponse2\xce\x02\n" +
+	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x17.edl.rpc.QueuesResponse2\xff\x03\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
-	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x12?\n" +
+	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x129\n" +
+	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
+	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x129\n" +
+	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x17.edl.rpc.LedgerResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Status\x12\x16.edl.rpc.StatusRequest\x1a\x17.edl.rpc.StatusResponseB!Z\x1fgithub.com/edl-go/edl/proto/rpcb\x06proto3"
 
@@ -3012,7 +4121,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*DescribeRequest)(nil),       // 0: edl.rpc.DescribeRequest
 	(*DescribeResponse)(nil),      // 1: edl.rpc.DescribeResponse
@@ -3023,148 +4132,197 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*ListResponse)(nil),          // 6: edl.rpc.ListResponse
 	(*LogsRequest)(nil),           // 7: edl.rpc.LogsRequest
 	(*LogLine)(nil),               // 8: edl.rpc.LogLine
-	(*StepChunk)(nil),             // 9: edl.rpc.StepChunk
-	(*StepRun)(nil),               // 10: edl.rpc.StepRun
-	(*StepDone)(nil),              // 11: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 12: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 13: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 14: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 15: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 16: edl.rpc.JoinResponse
-	(*Chunk)(nil),                 // 17: edl.rpc.Chunk
-	(*Dataset)(nil),               // 18: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 19: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 20: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 21: edl.rpc.RecordRange
-	(*Task)(nil),                  // 22: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 23: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 24: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 25: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 26: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 27: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 28: edl.rpc.SaveModelResponse
-	(*StepReport)(nil),            // 29: edl.rpc.StepReport
-	(*TrainerStep)(nil),           // 30: edl.rpc.TrainerStep
-	(*ReportStepResponse)(nil),    // 31: edl.rpc.ReportStepResponse
-	(*NextFeedRequest)(nil),       // 32: edl.rpc.NextFeedRequest
-	(*CloseFeedRequest)(nil),      // 33: edl.rpc.CloseFeedRequest
-	(*CloseFeedResponse)(nil),     // 34: edl.rpc.CloseFeedResponse
-	(*FeedShare)(nil),             // 35: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 36: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 37: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 38: edl.rpc.WatchRequest
-	(*QueuesRequest)(nil),         // 39: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 40: edl.rpc.QueueStatus
-	(*QueuesResponse)(nil),        // 41: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 42: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 43: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 44: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 45: edl.rpc.BarrierResponse
-	(*GetRequest)(nil),            // 46: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 47: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 48: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 49: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 50: edl.rpc.StatusResponse
-	nil,                           // 51: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 52: edl.job.JobStatus
-	(*job.Value)(nil),             // 53: edl.job.Value
-	(*job.Step)(nil),              // 54: edl.job.Step
-	(*job.RoleStatus)(nil),        // 55: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 56: edl.job.Failure
-	(*job.Event)(nil),             // 57: edl.job.Event
+	(*WhyResponse)(nil),           // 9: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 10: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 11: edl.rpc.JobDetails
+	(*StepChunk)(nil),             // 12: edl.rpc.StepChunk
+	(*StepRun)(nil),               // 13: edl.rpc.StepRun
+	(*StepDone)(nil),              // 14: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 15: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 16: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 17: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 18: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 19: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 20: edl.rpc.Segment
+	(*DataFile)(nil),              // 21: edl.rpc.DataFile
+	(*Dataset)(nil),               // 22: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 23: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 24: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 25: edl.rpc.RecordRange
+	(*Task)(nil),                  // 26: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 27: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 28: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 29: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 30: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 31: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 32: edl.rpc.SaveModelResponse
+	(*StepReport)(nil),            // 33: edl.rpc.StepReport
+	(*TrainerStep)(nil),           // 34: edl.rpc.TrainerStep
+	(*ReportStepResponse)(nil),    // 35: edl.rpc.ReportStepResponse
+	(*NextFeedRequest)(nil),       // 36: edl.rpc.NextFeedRequest
+	(*CloseFeedRequest)(nil),      // 37: edl.rpc.CloseFeedRequest
+	(*CloseFeedResponse)(nil),     // 38: edl.rpc.CloseFeedResponse
+	(*FeedShare)(nil),             // 39: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 40: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 41: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 42: edl.rpc.WatchRequest
+	(*QueuesRequest)(nil),         // 43: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 44: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 45: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 46: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 47: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 48: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 49: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 50: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 51: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 52: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 53: edl.rpc.Declared
+	(*Member)(nil),                // 54: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 55: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 56: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 57: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 58: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 59: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 60: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 61: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 62: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 63: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 64: edl.rpc.StatusResponse
+	nil,                           // 65: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 66: edl.job.JobStatus
+	(*job.Wait)(nil),              // 67: edl.job.Wait
+	(*job.JobSpec)(nil),           // 68: edl.job.JobSpec
+	(*job.Value)(nil),             // 69: edl.job.Value
+	(*job.Step)(nil),              // 70: edl.job.Step
+	(*job.RoleStatus)(nil),        // 71: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 72: edl.job.Failure
+	(*job.Event)(nil),             // 73: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	52, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	53, // 1: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	54, // 2: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	8,  // 3: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	55, // 4: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	14, // 5: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	17, // 6: edl.rpc.Dataset.chunks:type_name -> edl.rpc.Chunk
-	14, // 7: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	18, // 8: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	17, // 9: edl.rpc.Task.chunks:type_name -> edl.rpc.Chunk
-	21, // 10: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	14, // 11: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	22, // 12: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	22, // 13: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	14, // 14: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	22, // 15: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	14, // 16: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	14, // 17: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	53, // 18: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	21, // 19: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	14, // 20: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	14, // 21: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	53, // 22: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	14, // 23: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	56, // 24: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	40, // 25: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	14, // 26: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	14, // 27: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	21, // 28: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	14, // 29: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	14, // 30: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	51, // 31: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	0,  // 32: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	2,  // 33: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	4,  // 34: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	5,  // 35: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	4,  // 36: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	7,  // 37: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	4,  // 38: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	4,  // 39: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	9,  // 40: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	12, // 41: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	15, // 42: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	19, // 43: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
-	23, // 44: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	25, // 45: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	27, // 46: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	29, // 47: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	32, // 48: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	9,  // 49: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	33, // 50: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	36, // 51: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	38, // 52: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	39, // 53: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	42, // 54: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	44, // 55: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	46, // 56: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	47, // 57: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	49, // 58: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	1,  // 59: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	3,  // 60: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	52, // 61: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	6,  // 62: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	57, // 63: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	8,  // 64: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	52, // 65: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	52, // 66: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	9,  // 67: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	13, // 68: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	16, // 69: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	20, // 70: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	24, // 71: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	26, // 72: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	28, // 73: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	31, // 74: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	9,  // 75: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	9,  // 76: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	34, // 77: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	37, // 78: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	57, // 79: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	41, // 80: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
-	43, // 81: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	45, // 82: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	42, // 83: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	48, // 84: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	50, // 85: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	59, // [59:86] is the sub-list for method output_type
-	32, // [32:59] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	66, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	66, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	67, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	66, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	68, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	46, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	59, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	69, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	70, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	8,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	71, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	17, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	20, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	25, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	21, // 14: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	17, // 15: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	22, // 16: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	25, // 17: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	21, // 18: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	17, // 19: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	26, // 20: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	26, // 21: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	17, // 22: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	26, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	17, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	17, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	69, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	25, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	17, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	17, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	69, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	17, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	72, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	45, // 33: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	25, // 34: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	44, // 35: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	67, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	17, // 37: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	17, // 38: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	25, // 39: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	17, // 40: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	53, // 41: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	53, // 42: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	25, // 43: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	17, // 44: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	54, // 45: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	53, // 46: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	25, // 47: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	58, // 48: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	17, // 49: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	17, // 50: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	65, // 51: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	67, // 52: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	0,  // 53: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	2,  // 54: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	4,  // 55: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	5,  // 56: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	4,  // 57: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	7,  // 58: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	4,  // 59: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	4,  // 60: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	12, // 61: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	4,  // 62: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	4,  // 63: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	10, // 64: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	15, // 65: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	18, // 66: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	23, // 67: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
+	27, // 68: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	29, // 69: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	31, // 70: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	33, // 71: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	36, // 72: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	12, // 73: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	37, // 74: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	40, // 75: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	42, // 76: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	43, // 77: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	47, // 78: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	49, // 79: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	60, // 80: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	51, // 81: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	55, // 82: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	57, // 83: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	61, // 84: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	63, // 85: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	1,  // 86: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	3,  // 87: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	66, // 88: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	6,  // 89: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	73, // 90: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	8,  // 91: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	66, // 92: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	66, // 93: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	12, // 94: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	9,  // 95: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	11, // 96: edl.rpc.Listener.Show:output_type -> edl.rpc.JobDetails
+	66, // 97: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	16, // 98: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	19, // 99: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	24, // 100: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	28, // 101: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	30, // 102: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	32, // 103: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	35, // 104: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	12, // 105: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	12, // 106: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	38, // 107: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	41, // 108: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	73, // 109: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
+	46, // 110: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
+	48, // 111: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	50, // 112: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	47, // 113: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	52, // 114: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	56, // 115: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	59, // 116: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.LedgerResponse
+	62, // 117: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	64, // 118: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	86, // [86:119] is the sub-list for method output_type
+	53, // [53:86] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -3178,7 +4336,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -32,6 +32,9 @@ const (
 	Listener_Stop_FullMethodName      = "/edl.rpc.Listener/Stop"
 	Listener_Finish_FullMethodName    = "/edl.rpc.Listener/Finish"
 	Listener_RunStep_FullMethodName   = "/edl.rpc.Listener/RunStep"
+	Listener_Why_FullMethodName       = "/edl.rpc.Listener/Why"
+	Listener_Show_FullMethodName      = "/edl.rpc.Listener/Show"
+	Listener_Scale_FullMethodName     = "/edl.rpc.Listener/Scale"
 	Listener_StartRole_FullMethodName = "/edl.rpc.Listener/StartRole"
 )
 
@@ -55,6 +58,12 @@ type ListenerClient interface {
 	Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// RunStep feeds one step to an interactive job and returns what it fetches.
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error)
+	// Why tells what a job waits for, by whom, since when and until when.
+	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
+	// Show tells all that is known of a job, with the ledger of its data.
+	Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*JobDetails, error)
+	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
+	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error)
 }
@@ -181,6 +190,36 @@ func (c *listenerClient) RunStep(ctx context.Context, opts ...grpc.CallOption) (
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Listener_RunStepClient = grpc.BidiStreamingClient[StepChunk, StepChunk]
 
+func (c *listenerClient) Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhyResponse)
+	err := c.cc.Invoke(ctx, Listener_Why_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *listenerClient) Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*JobDetails, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JobDetails)
+	err := c.cc.Invoke(ctx, Listener_Show_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *listenerClient) Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(job.JobStatus)
+	err := c.cc.Invoke(ctx, Listener_Scale_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[4], Listener_StartRole_FullMethodName, cOpts...)
@@ -214,6 +253,12 @@ type ListenerServer interface {
 	Finish(context.Context, *JobRequest) (*job.JobStatus, error)
 	// RunStep feeds one step to an interactive job and returns what it fetches.
 	RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error
+	// Why tells what a job waits for, by whom, since when and until when.
+	Why(context.Context, *JobRequest) (*WhyResponse, error)
+	// Show tells all that is known of a job, with the ledger of its data.
+	Show(context.Context, *JobRequest) (*JobDetails, error)
+	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
+	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
 	StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error
 	mustEmbedUnimplementedListenerServer()
@@ -252,6 +297,15 @@ func (UnimplementedListenerServer) Finish(context.Context, *JobRequest) (*job.Jo
 }
 func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error {
 	return status.Error(codes.Unimplemented, "method RunStep not implemented")
+}
+func (UnimplementedListenerServer) Why(context.Context, *JobRequest) (*WhyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Why not implemented")
+}
+func (UnimplementedListenerServer) Show(context.Context, *JobRequest) (*JobDetails, error) {
+	return nil, status.Error(codes.Unimplemented, "method Show not implemented")
+}
+func (UnimplementedListenerServer) Scale(context.Context, *ScaleRequest) (*job.JobStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method Scale not implemented")
 }
 func (UnimplementedListenerServer) StartRole(grpc.BidiStreamingServer[StartRoleChunk, RoleEvent]) error {
 	return status.Error(codes.Unimplemented, "method StartRole not implemented")
@@ -403,6 +457,60 @@ func _Listener_RunStep_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Listener_RunStepServer = grpc.BidiStreamingServer[StepChunk, StepChunk]
 
+func _Listener_Why_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Why(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Why_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Why(ctx, req.(*JobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Listener_Show_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Show(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Show_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Show(ctx, req.(*JobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Listener_Scale_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScaleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Scale(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Scale_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Scale(ctx, req.(*ScaleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Listener_StartRole_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ListenerServer).StartRole(&grpc.GenericServerStream[StartRoleChunk, RoleEvent]{ServerStream: stream})
 }
@@ -436,6 +544,18 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Finish",
 			Handler:    _Listener_Finish_Handler,
+		},
+		{
+			MethodName: "Why",
+			Handler:    _Listener_Why_Handler,
+		},
+		{
+			MethodName: "Show",
+			Handler:    _Listener_Show_Handler,
+		},
+		{
+			MethodName: "Scale",
+			Handler:    _Listener_Scale_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -491,11 +611,11 @@ const (
 //
 // Coordinator hands out data and collects results.
 type CoordinatorClient interface {
-	// Join announces a trainer; it returns when all members of the generation are there or the start deadline has passed.
+	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
 	ReportDataset(ctx context.Context, in *ReportDatasetRequest, opts ...grpc.CallOption) (*ReportDatasetResponse, error)
-	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
+	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
@@ -673,11 +793,11 @@ func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts 
 //
 // Coordinator hands out data and collects results.
 type CoordinatorServer interface {
-	// Join announces a trainer; it returns when all members of the generation are there or the start deadline has passed.
+	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
 	ReportDataset(context.Context, *ReportDatasetRequest) (*ReportDatasetResponse, error)
-	// GetTask reports finished tasks, if any, and returns the next one. It waits while tasks of the pass are pending elsewhere.
+	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
@@ -1012,6 +1132,9 @@ const (
 	ParameterServer_SendVariable_FullMethodName = "/edl.rpc.ParameterServer/SendVariable"
 	ParameterServer_SendBarrier_FullMethodName  = "/edl.rpc.ParameterServer/SendBarrier"
 	ParameterServer_GetVariable_FullMethodName  = "/edl.rpc.ParameterServer/GetVariable"
+	ParameterServer_Freeze_FullMethodName       = "/edl.rpc.ParameterServer/Freeze"
+	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
+	ParameterServer_Ledger_FullMethodName       = "/edl.rpc.ParameterServer/Ledger"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
 	ParameterServer_Status_FullMethodName       = "/edl.rpc.ParameterServer/Status"
 )
@@ -1028,6 +1151,12 @@ type ParameterServerClient interface {
 	SendBarrier(ctx context.Context, in *BarrierRequest, opts ...grpc.CallOption) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
+	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
+	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
+	// Resume begins a generation with the members and the round that the coordinator has decided on.
+	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
+	// Ledger tells which records the updates of this server were computed from; pserver 0 keeps it.
+	Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (*LedgerResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -1083,6 +1212,36 @@ func (c *parameterServerClient) GetVariable(ctx context.Context, in *GetRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableClient = grpc.ServerStreamingClient[VariableChunk]
 
+func (c *parameterServerClient) Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FreezeResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Freeze_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parameterServerClient) Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Resume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parameterServerClient) Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (*LedgerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LedgerResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_Ledger_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteResponse)
@@ -1115,6 +1274,12 @@ type ParameterServerServer interface {
 	SendBarrier(context.Context, *BarrierRequest) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
+	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
+	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
+	// Resume begins a generation with the members and the round that the coordinator has decided on.
+	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
+	// Ledger tells which records the updates of this server were computed from; pserver 0 keeps it.
+	Ledger(context.Context, *LedgerRequest) (*LedgerResponse, error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
@@ -1136,6 +1301,15 @@ func (UnimplementedParameterServerServer) SendBarrier(context.Context, *BarrierR
 }
 func (UnimplementedParameterServerServer) GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error {
 	return status.Error(codes.Unimplemented, "method GetVariable not implemented")
+}
+func (UnimplementedParameterServerServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
+}
+func (UnimplementedParameterServerServer) Resume(context.Context, *ResumeRequest) (*ResumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resume not implemented")
+}
+func (UnimplementedParameterServerServer) Ledger(context.Context, *LedgerRequest) (*LedgerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ledger not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -1200,6 +1374,60 @@ func _ParameterServer_GetVariable_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableServer = grpc.ServerStreamingServer[VariableChunk]
 
+func _ParameterServer_Freeze_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FreezeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Freeze(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Freeze_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Freeze(ctx, req.(*FreezeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ParameterServer_Resume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Resume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Resume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Resume(ctx, req.(*ResumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ParameterServer_Ledger_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LedgerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).Ledger(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_Ledger_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).Ledger(ctx, req.(*LedgerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
 	if err := dec(in); err != nil {
@@ -1246,6 +1474,18 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SendBarrier",
 			Handler:    _ParameterServer_SendBarrier_Handler,
+		},
+		{
+			MethodName: "Freeze",
+			Handler:    _ParameterServer_Freeze_Handler,
+		},
+		{
+			MethodName: "Resume",
+			Handler:    _ParameterServer_Resume_Handler,
+		},
+		{
+			MethodName: "Ledger",
+			Handler:    _ParameterServer_Ledger_Handler,
 		},
 		{
 			MethodName: "Complete",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -28,7 +27,7 @@ func (s *Server) ReportDataset(_ context.Context, m *rpc.ReportDatasetRequest) (
 		}
 		return &rpc.ReportDatasetResponse{}, nil
 	}
-	tasks, err := Partition(name, m.Dataset.GetChunks(), s.cfg.RecordsPerTask, s.cfg.Trainers)
+	tasks, err := Partition(name, m.Dataset.GetFiles(), s.cfg.RecordsPerTask, s.cfg.Trainers)
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +40,11 @@ func (s *Server) ReportDataset(_ context.Context, m *rpc.ReportDatasetRequest) (
 
 func describe(d *rpc.Dataset) string {
 	files, records := map[string]bool{}, int64(0)
-	for _, c := range d.GetChunks() {
+	for _, c := range d.GetFiles() {
 		files[c.Path] = true
 		records += c.Records
 	}
-	return fmt.Sprintf("%d records in %d chunks of %d files", records, len(d.GetChunks()), len(files))
+	return fmt.Sprintf("%d records in %d chunks of %d files", records, len(d.GetFiles()), len(files))
 }
 
 // GetTask reports finished tasks and returns the next one, waiting while what is left of the pass is pending elsewhere.
@@ -191,10 +190,6 @@ func (s *Server) Queues(_ context.Context, m *rpc.QueuesRequest) (*rpc.QueuesRes
 		c := q.Counts()
 		r.Queues = append(r.Queues, &rpc.QueueStatus{Dataset: name, Pass: int32(c.Pass), Todo: int64(c.Todo), Pending: int64(c.Pending), Done: int64(c.Done), Discarded: int64(c.Discarded)})
 	}
-	for reason, since := range s.waits {
-		r.Waiting = append(r.Waiting, fmt.Sprintf("%s, for %v", *reason, time.Since(since).Round(time.Millisecond)))
-	}
-	slices.Sort(r.Waiting)
 	slices.SortFunc(r.Queues, func(a, b *rpc.QueueStatus) int {
 		if a.Dataset < b.Dataset {
 			return -1

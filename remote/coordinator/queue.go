@@ -135,7 +135,7 @@ func (q *Queue) broadcast(rank int, now time.Duration) Grant {
 
 func (q *Queue) grant(i int) *rpc.Task {
 	t := &q.tasks[i]
-	return &rpc.Task{Id: t.task.Id, Epoch: t.epoch, Pass: int32(q.pass), Dataset: t.task.Dataset, Chunks: t.task.Chunks, Records: t.task.Records}
+	return &rpc.Task{Id: t.task.Id, Epoch: t.epoch, Pass: int32(q.pass), Dataset: t.task.Dataset, Records: t.task.Records}
 }
 
 // holds finds the pending task that a message is about; a message of an earlier dispatch is refused, so that a late trainer cannot complete

@@ -16,7 +16,7 @@ const maxTasks = 1 << 22
 
 // Partition groups the chunks of a dataset, in their order, into tasks of about recordsPerTask records each; 0 chooses a size that gives every trainer
 // 16 tasks a pass. A chunk that is larger than a task is split by record ranges.
-func Partition(dataset string, chunks []*rpc.Chunk, recordsPerTask int64, trainers int) ([]*rpc.Task, error) {
+func Partition(dataset string, chunks []*rpc.DataFile, recordsPerTask int64, trainers int) ([]*rpc.Task, error) {
 	var total int64
 	for i, c := range chunks {
 		if c.Records < 0 || c.Records > math.MaxInt64-total || c.FirstRecord != total {
@@ -35,17 +35,9 @@ func Partition(dataset string, chunks []*rpc.Chunk, recordsPerTask int64, traine
 		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "dataset " + fault.Quote(dataset), Got: fmt.Sprintf("%d tasks", n), Want: fmt.Sprintf("at most %d", maxTasks), Hint: "raise records_per_task"}
 	}
 	var tasks []*rpc.Task
-	first := 0
 	for from := int64(0); from < total; {
 		to := from + min(recordsPerTask, total-from)
-		for chunks[first].FirstRecord+chunks[first].Records <= from {
-			first++
-		}
-		last := first
-		for chunks[last].FirstRecord+chunks[last].Records < to {
-			last++
-		}
-		tasks = append(tasks, &rpc.Task{Dataset: dataset, Chunks: chunks[first : last+1], Records: &rpc.RecordRange{From: from, To: to}})
+		tasks = append(tasks, &rpc.Task{Dataset: dataset, Records: []*rpc.RecordRange{{From: from, To: to}}})
 		from = to
 	}
 	return tasks, nil

@@ -21,9 +21,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// generation is the first generation of a job's members.
-const generation = 1
-
 // Bounds of the end of a job.
 const (
 	stopGrace  = 3 * time.Second // for roles that are told to stop
@@ -268,7 +265,7 @@ func (j *Job) launchRoles(ctx context.Context) ([]launch.Handle, error) {
 
 func (j *Job) roleSpec(r job.Role, index int, program []byte) *job.RoleSpec {
 	return &job.RoleSpec{Job: j.ID, Role: r, Index: uint32(index), Spec: j.spec, Program: program, ProgramHash: j.plan.hash[:], Registry: ops.Fingerprint(),
-		Generation: generation, Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID), RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
+		Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID), RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
 }
 
 func (j *Job) roleEnded(i int) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -309,9 +308,5 @@ func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusRes
 	} else { // 0 before the program serves
 		r.Round = s.applied
 	}
-	for _, w := range s.waits {
-		r.Waiting = append(r.Waiting, fmt.Sprintf("%s, for %v", w.reason, time.Since(w.since).Round(time.Millisecond)))
-	}
-	slices.Sort(r.Waiting)
 	return r, nil
 }

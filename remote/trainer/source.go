@@ -74,8 +74,8 @@ func openTasks(ctx context.Context, t *tasks) error {
 		t.delay = int64(t.reader.ShuffleBuffer())
 	}
 	m := &rpc.Dataset{Name: t.dataset}
-	for i, c := range t.data.Chunks() {
-		m.Chunks = append(m.Chunks, &rpc.Chunk{Path: c.Path, Index: uint32(i), Offset: c.Offset, FirstRecord: c.FirstRecord, Records: int64(c.Records)})
+	for _, c := range t.data.Chunks() {
+		m.Files = append(m.Files, &rpc.DataFile{Path: c.Path, FirstRecord: c.FirstRecord, Records: int64(c.Records)})
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
@@ -175,7 +175,7 @@ func (t *tasks) tasksOf(ctx context.Context, order func(iter.Seq2[dataset.Record
 				return
 			}
 			given := int64(0)
-			for record, err := range order(t.data.Records(ctx, r.Task.Records.GetFrom(), r.Task.Records.GetTo())) {
+			for record, err := range order(t.data.Records(ctx, r.Task.Records[0].GetFrom(), r.Task.Records[0].GetTo())) {
 				if errors.Is(err, fault.Corrupt) && !t.shared {
 					if err = t.giveBack(ctx, r.Task, given, err); err == nil {
 						break
@@ -205,7 +205,7 @@ func (t *tasks) giveBack(ctx context.Context, task *rpc.Task, given int64, reaso
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open = slices.DeleteFunc(t.open, func(s segment) bool { return s.task == task })
-	t.read -= task.Records.GetTo() - task.Records.GetFrom() - given
+	t.read -= task.Records[0].GetTo() - task.Records[0].GetFrom() - given
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (t *tasks) ask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskRes
 	case r.Task == nil:
 		t.end = pending
 	default:
-		t.read += r.Task.Records.GetTo() - r.Task.Records.GetFrom()
+		t.read += r.Task.Records[0].GetTo() - r.Task.Records[0].GetFrom()
 		t.open = append(t.open, segment{task: r.Task, end: t.read})
 	}
 	return r, nil

@@ -8,19 +8,20 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// Identity is what all messages of one job in one generation have in common.
+// Identity is what all messages of one sender have in common until it joins another generation or hears of another coordinator.
 type Identity struct {
 	Job        string
 	Program    []byte // SHA-256 of the user's program
-	Generation uint64
+	Generation uint64 // that the sender is a member of, 0 for none
+	Fence      uint64 // the highest revision of the coordinator's lock that the sender knows
 }
 
 // Of returns the identity of one message.
 func (i Identity) Of(rank uint32, round uint64, attempt uint32) *rpc.Identity {
-	return &rpc.Identity{Job: i.Job, ProgramHash: i.Program, Generation: i.Generation, Rank: rank, Round: round, Attempt: attempt}
+	return &rpc.Identity{Job: i.Job, ProgramHash: i.Program, Generation: i.Generation, Rank: rank, Round: round, Attempt: attempt, Fence: i.Fence}
 }
 
-// Check refuses a message of another job or program (fault.Foreign) or generation (fault.Stale).
+// Check refuses a message of another job or program (fault.Foreign). Which generation and fence a message must have is for its receiver to say.
 func (i Identity) Check(id *rpc.Identity) error {
 	switch {
 	case id == nil:
@@ -29,8 +30,6 @@ func (i Identity) Check(id *rpc.Identity) error {
 		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id.Job), Want: "job " + i.Job}
 	case !bytes.Equal(id.ProgramHash, i.Program):
 		return &fault.Fault{Kind: fault.Foreign, Got: fmt.Sprintf("program %.12x", id.ProgramHash), Want: fmt.Sprintf("program %.12x", i.Program)}
-	case id.Generation != i.Generation:
-		return &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("generation %d", id.Generation), Want: fmt.Sprintf("generation %d", i.Generation)}
 	}
 	return nil
 }
