@@ -2,7 +2,6 @@ package listen
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +55,10 @@ func (j *Job) inquireOf(ctx context.Context, registry cluster.Registry, r *job.R
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r.Address, r.Waiting = address, strings.Join(answer.Waiting, "; ")
+	r.Address, r.Waiting = address, ""
+	for _, w := range answer.Waits {
+		r.Waiting = w.What
+	}
 	j.refused[r.Index] = 0
 	for _, n := range answer.Refused {
 		j.refused[r.Index] += n

@@ -84,7 +84,7 @@ func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 
 // identity is that of the job's messages.
 func (j *Job) identity() *rpc.Identity {
-	return wire.Identity{Job: j.ID, Program: j.plan.hash[:], Generation: generation}.Of(0, 0, 0)
+	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
 }
 
 // Finish ends an interactive job in good order and waits for its end.
