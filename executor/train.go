@@ -87,7 +87,7 @@ func (t *training) loop(ctx context.Context, source BatchSource, each func(StepR
 		if each == nil {
 			continue
 		}
-		if err := each(StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Fetched: fetched}); err != nil {
+		if err := each(StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: 1, Fetched: fetched}); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 		if err != nil {
 			return err
 		}
-		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Fetched: fetched})
+		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers), Fetched: fetched})
 	})
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)

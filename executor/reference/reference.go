@@ -26,7 +26,8 @@ import (
 // Executor runs one program as N trainers would.
 type Executor struct {
 	program  *program.Program
-	trainers int
+	trainers func(round uint64) int
+	shared   int // trainers of the last round
 	local    *executor.Local
 	split    *split
 	round    uint64
@@ -53,9 +54,13 @@ func New(p *program.Program, trainers int, options ...executor.Option) (*Executo
 	if err != nil {
 		return nil, err
 	}
-	return &Executor{program: p, trainers: trainers, local: executor.New(options...), split: s,
+	return &Executor{program: p, trainers: func(uint64) int { return trainers }, local: executor.New(options...), split: s,
 		forward: map[request]*executor.Prepared{}, update: map[request]*executor.Prepared{}}, nil
 }
+
+// Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
+// before it, and returns at least 1.
+func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
 
 // Scope returns the variables that live from round to round.
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }
@@ -130,7 +135,7 @@ func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetc
 		if each == nil {
 			continue
 		}
-		if err := each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Fetched: fetched}); err != nil {
+		if err := each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched}); err != nil {
 			return summary, err
 		}
 	}

@@ -61,7 +61,8 @@ func (e *Executor) wantedFromForward(fetch []string) []string {
 
 // runRanks runs the forward half for every rank that has rows, each from the same state, and returns that state as it was.
 func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share, old map[string]*tensor.Tensor, err error) {
-	n := int64(e.trainers)
+	e.shared = e.trainers(e.round)
+	n := int64(e.shared)
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to {
