@@ -48,9 +48,8 @@ func (p Part) Rows(n int) (from, to int) {
 type BatchOptions struct {
 	Fields   []Field // what each record holds, in its order
 	Rows     int     // of a global batch; the last one of a pass may have fewer
-	Part     Part    // what is decoded of each global batch
 	DropLast bool    // leave out a last batch of fewer rows
-	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it is asked for. Default 1;
+	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it, or the next iteration, is asked for. Default 1;
 	// under Prefetch it must be depth + 2: one in use, depth waiting, one in the making.
 	Slots    int
 	MaxBytes int64 // of all slots together; default 1 GiB
@@ -63,25 +62,46 @@ const (
 )
 
 func (o BatchOptions) check() error {
-	want := func(got, want string) error {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "batch options", Got: got, Want: want}
-	}
 	if o.Rows < 1 || o.Rows > maxRows || o.Slots < 1 {
-		return want(fmt.Sprintf("%d rows, %d slots", o.Rows, o.Slots), fmt.Sprintf("1 to %d rows, 1 or more slots", maxRows))
-	}
-	if p := o.Part; p != (Part{}) && (p.Of < 1 || p.Of > maxParts || p.Index < 0 || p.Index >= p.Of) {
-		return want(fmt.Sprintf("part %d of %d", p.Index, p.Of), "an index below the number of parts")
-	}
-	left := o.MaxBytes / int64(o.Slots) / int64(o.Rows) // bytes that a sample may have
-	for _, f := range o.Fields {
-		n, ok := tensor.Count(f.Dims)
-		if !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank {
-			return want(fmt.Sprintf("field %s of %v", fault.Quote(f.Name), f), "known dims and type bool, int32, int64, float32 or float64")
+		return &fault.Fault{
+			Kind: fault.InvalidArgument, Where: "batch options",
+			Got: fmt.Sprintf("%d rows, %d slots", o.Rows, o.Slots), Want: fmt.Sprintf("1 to %d rows, 1 or more slots", maxRows),
 		}
+	}
+	for _, f := range o.Fields {
+		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank {
+			return &fault.Fault{
+				Kind: fault.InvalidArgument, Where: "batch options",
+				Got: fmt.Sprintf("field %s of %v", fault.Quote(f.Name), f), Want: "known dims and type bool, int32, int64, float32 or float64",
+			}
+		}
+	}
+	return nil
+}
+
+// check refuses a part that is none.
+func (p Part) check() error {
+	if p != (Part{}) && (p.Of < 1 || p.Of > maxParts || p.Index < 0 || p.Index >= p.Of) {
+		return &fault.Fault{
+			Kind: fault.InvalidArgument, Where: "batches",
+			Got: fmt.Sprintf("part %d of %d", p.Index, p.Of), Want: fmt.Sprintf("an index below the number of parts, which is at most %d", maxParts),
+		}
+	}
+	return nil
+}
+
+// most returns the most rows that the part can have of a global batch of n rows.
+func (p Part) most(n int) int { return (n + max(1, p.Of) - 1) / max(1, p.Of) }
+
+// fit checks that slots of so many rows stay within the budget.
+func (o BatchOptions) fit(rows int) error {
+	left := o.MaxBytes / int64(o.Slots) / int64(rows) // bytes that a sample may have
+	for _, f := range o.Fields {
+		n, _ := tensor.Count(f.Dims)
 		if size := int64(f.DType.Size()); int64(n) > left/size {
 			return &fault.Fault{
-				Kind: fault.TooLarge, Where: "batch options", Variable: f.Name,
-				Got: fmt.Sprintf("%d slots of %d rows of %v", o.Slots, o.Rows, f), Want: fmt.Sprintf("at most %d bytes", o.MaxBytes),
+				Kind: fault.TooLarge, Where: "batches", Variable: f.Name,
+				Got: fmt.Sprintf("%d slots of %d rows of %v", o.Slots, rows, f), Want: fmt.Sprintf("at most %d bytes", o.MaxBytes),
 			}
 		}
 		left -= int64(n) * int64(f.DType.Size())

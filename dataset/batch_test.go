@@ -36,21 +36,22 @@ func TestBatches(t *testing.T) {
 	d, _ := threeFiles(t)
 	for _, c := range []struct {
 		options BatchOptions
+		part    Part
 		want    []string
 	}{
-		{BatchOptions{Rows: 4}, []string{
+		{BatchOptions{Rows: 4}, Part{}, []string{
 			"float32[4 3] [0 1 2 3] 4@0/4 [{0 4}]", "float32[4 3] [4 5 6 7] 4@0/4 [{4 8}]", "float32[2 3] [8 9] 2@0/2 [{8 10}]"}},
-		{BatchOptions{Rows: 4, DropLast: true}, []string{
+		{BatchOptions{Rows: 4, DropLast: true}, Part{}, []string{
 			"float32[4 3] [0 1 2 3] 4@0/4 [{0 4}]", "float32[4 3] [4 5 6 7] 4@0/4 [{4 8}]"}},
-		{BatchOptions{Rows: 7, Part: Part{1, 2}}, []string{
+		{BatchOptions{Rows: 7}, Part{1, 2}, []string{
 			"float32[4 3] [3 4 5 6] 4@3/7 [{3 7}]", "float32[2 3] [8 9] 2@1/3 [{8 10}]"}},
-		{BatchOptions{Rows: 9, Part: Part{0, 2}}, []string{
+		{BatchOptions{Rows: 9}, Part{0, 2}, []string{
 			"float32[4 3] [0 1 2 3] 4@0/9 [{0 4}]", "float32[0 3] [] 0@0/1 []"}},
 	} {
 		b := newBatcher(t, c.options)
 		for pass := range 2 {
 			var got []string
-			for batch, err := range b.Batches(d.Records(context.Background(), 0, 10)) {
+			for batch, err := range b.Batches(d.Records(context.Background(), 0, 10), c.part) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +80,7 @@ func TestPartsMakeTheWhole(t *testing.T) {
 			}
 		}, 16, 5, 0)
 		collect := func(part Part) (labels [][]int64, batches []Batch) {
-			for b, err := range newBatcher(rt, BatchOptions{Fields: sampleFields, Rows: rows, Part: part}).Batches(seq) {
+			for b, err := range newBatcher(rt, BatchOptions{Fields: sampleFields, Rows: rows}).Batches(seq, part) {
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -121,7 +122,7 @@ func TestPartsMakeTheWhole(t *testing.T) {
 
 func TestBatchesStayValidForTheirSlots(t *testing.T) {
 	d, _ := threeFiles(t)
-	next, stop := iter.Pull2(newBatcher(t, BatchOptions{Rows: 2, Slots: 3}).Batches(d.Records(context.Background(), 0, 10)))
+	next, stop := iter.Pull2(newBatcher(t, BatchOptions{Rows: 2, Slots: 3}).Batches(d.Records(context.Background(), 0, 10), Part{}))
 	defer stop()
 	var kept []*Batch
 	for range 3 {
@@ -150,8 +151,8 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 		"count": {sampleFields[:1], fault.ShapeMismatch, "got 2 tensors, want 1"},
 	} {
 		for _, part := range []Part{{}, {0, 2}} {
-			b := newBatcher(t, BatchOptions{Fields: c.fields, Rows: 4, Part: part})
-			for _, err := range b.Batches(d.Records(context.Background(), 6, 10)) {
+			b := newBatcher(t, BatchOptions{Fields: c.fields, Rows: 4})
+			for _, err := range b.Batches(d.Records(context.Background(), 6, 10), part) {
 				place := filepath.Join(dir, "train-2") + ": record 6"
 				if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s: %v", name, err)
@@ -168,7 +169,7 @@ func TestBatchesOfSequencesAreUnsupported(t *testing.T) {
 	}
 	words.SetLoD([][]int64{{0, 3}})
 	b := newBatcher(t, BatchOptions{Rows: 1, Fields: []Field{{"words", tensor.Int64, []int64{3}}}})
-	for _, err := range b.Batches(func(yield func(Record, error) bool) { yield(Record{Bytes: AppendRecord(nil, words)}, nil) }) {
+	for _, err := range b.Batches(func(yield func(Record, error) bool) { yield(Record{Bytes: AppendRecord(nil, words)}, nil) }, Part{}) {
 		if !errors.Is(err, fault.Unsupported) {
 			t.Errorf("got %v", err)
 		}
@@ -179,8 +180,6 @@ func TestBatchOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]BatchOptions{
 		"no rows":      {Fields: sampleFields},
 		"slots":        {Fields: sampleFields, Rows: 1, Slots: -1},
-		"part":         {Fields: sampleFields, Rows: 1, Part: Part{2, 2}},
-		"of":           {Fields: sampleFields, Rows: 1, Part: Part{1, 0}},
 		"unknown dims": {Fields: []Field{{"x", tensor.Float32, []int64{-1}}}, Rows: 1},
 		"type":         {Fields: []Field{{"x", tensor.UInt8, []int64{1}}}, Rows: 1},
 	} {
@@ -189,7 +188,16 @@ func TestBatchOptionsAreChecked(t *testing.T) {
 		}
 	}
 	huge := BatchOptions{Fields: []Field{{"x", tensor.Float32, []int64{1 << 20}}}, Rows: 1 << 20}
-	if _, err := NewBatcher(huge); !errors.Is(err, fault.TooLarge) {
-		t.Errorf("4 TiB: %v", err)
+	for _, err := range newBatcher(t, huge).Batches(numbered(1), Part{}) {
+		if !errors.Is(err, fault.TooLarge) {
+			t.Errorf("4 TiB: %v", err)
+		}
+	}
+	for _, part := range []Part{{2, 2}, {1, 0}, {-1, 2}, {0, 1<<20 + 1}} {
+		for _, err := range newBatcher(t, BatchOptions{Rows: 1}).Batches(numbered(1), part) {
+			if !errors.Is(err, fault.InvalidArgument) {
+				t.Errorf("%+v: %v", part, err)
+			}
+		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A Batcher decodes records into batches, in memory that it allocates once. It serves one iteration at a time.
+// A Batcher decodes records into batches, in memory that it reuses. It serves one iteration at a time.
 type Batcher struct {
 	options BatchOptions
+	part    Part // of the iteration
+	most    int  // rows that a slot has room for
 	slots   []slot
 	next    int // slot of the coming batch
 	rows    int // of the global batch in the making
@@ -21,10 +23,10 @@ type Batcher struct {
 // A slot is the memory of one batch.
 type slot struct {
 	batch Batch
-	whole []*tensor.Tensor // of the most rows that the part can have; Batch.Tensors are their first rows
+	whole []*tensor.Tensor // of Batcher.most rows; Batch.Tensors are their first rows
 }
 
-// NewBatcher checks the options and allocates the slots.
+// NewBatcher checks the options. Memory is allocated by the first iteration, and again only for one whose part has more rows.
 func NewBatcher(options BatchOptions) (*Batcher, error) {
 	if options.Slots == 0 {
 		options.Slots = 1
@@ -35,26 +37,17 @@ func NewBatcher(options BatchOptions) (*Batcher, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	parts := max(1, options.Part.Of)
-	most := int64(options.Rows+parts-1) / int64(parts)
-	b := &Batcher{options: options, slots: make([]slot, options.Slots)}
-	for i := range b.slots {
-		for _, f := range options.Fields {
-			t, err := tensor.New(f.DType, append([]int64{most}, f.Dims...)...)
-			if err != nil {
-				return nil, fault.Wrap(fault.KindOf(err), "batch options", err)
-			}
-			b.slots[i].whole = append(b.slots[i].whole, t)
-		}
-		b.slots[i].batch = Batch{Tensors: append([]*tensor.Tensor(nil), b.slots[i].whole...), Rows: int(most)}
-	}
-	return b, nil
+	return &Batcher{options: options, slots: make([]slot, options.Slots)}, nil
 }
 
-// Batches yields the batches of one pass over records. Each record is checked against the fields when it is decoded; records of
+// Batches yields a part of each batch that records make. Each record is checked against the fields when it is decoded; records of
 // other parts are counted only. The first error is yielded, naming file and record, and ends the iteration.
-func (b *Batcher) Batches(records iter.Seq2[Record, error]) iter.Seq2[*Batch, error] {
+func (b *Batcher) Batches(records iter.Seq2[Record, error], part Part) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
+		if err := b.take(part); err != nil {
+			yield(nil, err)
+			return
+		}
 		b.begin()
 		for record, err := range records {
 			if err == nil {
@@ -78,6 +71,35 @@ func (b *Batcher) Batches(records iter.Seq2[Record, error]) iter.Seq2[*Batch, er
 	}
 }
 
+// take makes room for a part.
+func (b *Batcher) take(part Part) error {
+	if err := part.check(); err != nil {
+		return err
+	}
+	b.part = part
+	most := part.most(b.options.Rows)
+	if most <= b.most {
+		return nil
+	}
+	if err := b.options.fit(most); err != nil {
+		return err
+	}
+	for i := range b.slots {
+		s := &b.slots[i]
+		s.whole = s.whole[:0]
+		for _, f := range b.options.Fields {
+			t, err := tensor.New(f.DType, append([]int64{int64(most)}, f.Dims...)...)
+			if err != nil {
+				return fault.Wrap(fault.KindOf(err), "batches", err)
+			}
+			s.whole = append(s.whole, t)
+		}
+		s.batch = Batch{Tensors: append([]*tensor.Tensor(nil), s.whole...), Rows: most}
+	}
+	b.most = most
+	return nil
+}
+
 func (b *Batcher) begin() {
 	b.rows = 0
 	b.held.reset()
@@ -90,10 +112,10 @@ func (b *Batcher) begin() {
 func (b *Batcher) add(record Record) error {
 	row := b.rows
 	b.rows++
-	if b.options.Part.Of <= 1 {
+	if b.part.Of <= 1 {
 		return b.decode(record, row)
 	}
-	if _, to := b.options.Part.Rows(b.options.Rows); row < to {
+	if _, to := b.part.Rows(b.options.Rows); row < to {
 		b.held.add(record)
 	}
 	return nil
@@ -101,8 +123,8 @@ func (b *Batcher) add(record Record) error {
 
 // finish completes the batch of the current slot and moves to the next one.
 func (b *Batcher) finish() (*Batch, error) {
-	from, to := b.options.Part.Rows(b.rows)
-	if b.options.Part.Of > 1 {
+	from, to := b.part.Rows(b.rows)
+	if b.part.Of > 1 {
 		for row := from; row < to; row++ {
 			if err := b.decode(b.held.get(row), row-from); err != nil {
 				return nil, err

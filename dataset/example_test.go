@@ -58,13 +58,12 @@ func Example() {
 	batcher, err := dataset.NewBatcher(dataset.BatchOptions{
 		Fields: []dataset.Field{{Name: "x", DType: tensor.Float32, Dims: []int64{1}}, {Name: "y", DType: tensor.Float32, Dims: []int64{1}}},
 		Rows:   4,
-		Part:   dataset.Part{Index: 0, Of: 2},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for batch, err := range batcher.Batches(squares.Records(ctx, 0, squares.NumRecords())) {
+	for batch, err := range batcher.Batches(squares.Records(ctx, 0, squares.NumRecords()), dataset.Part{Index: 0, Of: 2}) {
 		if err != nil {
 			fmt.Println(err)
 			return

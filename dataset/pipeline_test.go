@@ -36,8 +36,8 @@ func forever(record []byte) iter.Seq2[Record, error] {
 func TestBatchesAllocateNothingOnceWarm(t *testing.T) {
 	record := imageRecord(t)
 	for _, part := range []Part{{}, {1, 3}} {
-		b := newBatcher(t, BatchOptions{Fields: imageFields, Rows: 16, Part: part, Slots: 4})
-		next, stop := iter.Pull2(b.Batches(Shuffle(forever(record), 8, 1, 0)))
+		b := newBatcher(t, BatchOptions{Fields: imageFields, Rows: 16, Slots: 4})
+		next, stop := iter.Pull2(b.Batches(Shuffle(forever(record), 8, 1, 0), part))
 		defer stop()
 		for range 4 {
 			next()
@@ -60,7 +60,7 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(64 * int64(len(record)))
 	n := 0
-	for _, err := range batcher.Batches(forever(record)) {
+	for _, err := range batcher.Batches(forever(record), Part{}) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func BenchmarkPipeline(b *testing.B) {
 	rows := 0
 	for pass := 0; rows < 64*b.N; pass++ {
 		records := Shuffle(d.Records(ctx, 0, d.NumRecords()), 1000, 1, uint64(pass))
-		for batch, err := range Prefetch(ctx, batcher.Batches(records), 2) {
+		for batch, err := range Prefetch(ctx, batcher.Batches(records, Part{}), 2) {
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -95,7 +95,7 @@ func TestPrefetchedBatchesAreIntact(t *testing.T) {
 	const depth = 2
 	b := newBatcher(t, BatchOptions{Rows: 1, Slots: depth + 2})
 	next := int64(0)
-	for batch, err := range Prefetch(context.Background(), b.Batches(d.Records(context.Background(), 0, 10)), depth) {
+	for batch, err := range Prefetch(context.Background(), b.Batches(d.Records(context.Background(), 0, 10), Part{}), depth) {
 		if err != nil || batch.Tensors[1].Int64s()[0] != next {
 			t.Fatalf("batch %d holds %v, error %v", next, batch.Tensors[1].Int64s(), err)
 		}

@@ -36,7 +36,7 @@ func TestShardsHoldRecordsInTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for b, err := range newBatcher(t, BatchOptions{Rows: 5}).Batches(d.Records(context.Background(), 0, 5)) {
+	for b, err := range newBatcher(t, BatchOptions{Rows: 5}).Batches(d.Records(context.Background(), 0, 5), Part{}) {
 		if err != nil || describe(b) != "float32[5 3] [0 2 4 1 3] 5@0/5 [{0 5}]" {
 			t.Errorf("read %s, error %v", describe(b), err)
 		}

@@ -24,8 +24,8 @@ type FileSource struct {
 
 // OpenFiles opens the dataset that p reads, as OpenReader does. passes is how often it is read; 0 leaves that to the program. The caller
 // ends the source with Close.
-func OpenFiles(ctx context.Context, p *program.Program, data map[string][]string, passes int, part dataset.Part) (*FileSource, error) {
-	r, err := OpenReader(ctx, p, data, part)
+func OpenFiles(ctx context.Context, p *program.Program, data map[string][]string, passes int) (*FileSource, error) {
+	r, err := OpenReader(ctx, p, data)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,9 @@ func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 
 // batches is the pipeline of one pass.
 func (s *FileSource) batches(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
-	return s.Batches(ctx, s.Shuffle(s.data.Records(ctx, 0, s.data.NumRecords()), s.pass))
+	return s.Segment(ctx, Segment{Pass: s.pass, Open: func(from int64) iter.Seq2[dataset.Record, error] {
+		return s.data.Records(ctx, from, s.data.NumRecords())
+	}})
 }
 
 func (s *FileSource) deliver(b *dataset.Batch) *Batch {

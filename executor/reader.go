@@ -22,9 +22,26 @@ type Reader struct {
 	batcher  *dataset.Batcher
 }
 
-// OpenReader opens the dataset that p reads, for a caller that decides itself which records a pass has. data binds dataset names to
-// globs of record files and must name what p reads and nothing else; the files hold at least one record. part is the share of each global batch that is decoded.
-func OpenReader(ctx context.Context, p *program.Program, data map[string][]string, part dataset.Part) (*Reader, error) {
+// OpenReader opens the dataset that p reads. data binds dataset names to globs of record files and must name what p reads and nothing else;
+// the files hold at least one record.
+func OpenReader(ctx context.Context, p *program.Program, data map[string][]string) (*Reader, error) {
+	r, err := NewReader(p, data, nil)
+	if err != nil {
+		return nil, err
+	}
+	globs := data[r.pipeline.Dataset]
+	if r.data, err = dataset.Open(ctx, globs); err != nil {
+		return nil, err
+	}
+	if r.data.NumRecords() == 0 {
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(r.pipeline.Dataset),
+			Got: "no records in " + strings.Join(globs, ", "), Want: "at least one"}
+	}
+	return r, nil
+}
+
+// NewReader returns a reader of a dataset that may be empty and grow. data is what OpenReader takes; only its names matter.
+func NewReader(p *program.Program, data map[string][]string, d *dataset.Dataset) (*Reader, error) {
 	read, err := ReadOp(p)
 	if err != nil {
 		return nil, err
@@ -36,14 +53,6 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 	if err := checkBound(read, pipeline.Dataset, data); err != nil {
 		return nil, err
 	}
-	opened, err := dataset.Open(ctx, data[pipeline.Dataset])
-	if err != nil {
-		return nil, err
-	}
-	if opened.NumRecords() == 0 {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(pipeline.Dataset),
-			Got: "no records in " + strings.Join(data[pipeline.Dataset], ", "), Want: "at least one"}
-	}
 	fields := make([]dataset.Field, len(pipeline.Fields))
 	for i, f := range pipeline.Fields {
 		fields[i] = dataset.Field{Name: f.Name, DType: f.DType, Dims: f.Dims}
@@ -52,11 +61,11 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 	if pipeline.Prefetch > 0 {
 		slots = pipeline.Prefetch + 2
 	}
-	batcher, err := dataset.NewBatcher(dataset.BatchOptions{Fields: fields, Rows: pipeline.Batch, Part: part, DropLast: pipeline.DropLast, Slots: slots})
+	batcher, err := dataset.NewBatcher(dataset.BatchOptions{Fields: fields, Rows: pipeline.Batch, DropLast: pipeline.DropLast, Slots: slots})
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{pipeline: pipeline, data: opened, batcher: batcher}, nil
+	return &Reader{pipeline: pipeline, data: d, batcher: batcher}, nil
 }
 
 // Dataset returns the name of the dataset in the program, and its files.
@@ -65,20 +74,20 @@ func (r *Reader) Dataset() (string, *dataset.Dataset) { return r.pipeline.Datase
 // Passes is how often the program reads the dataset.
 func (r *Reader) Passes() int { return r.pipeline.Passes }
 
+// Rows is the size of a global batch.
+func (r *Reader) Rows() int { return r.pipeline.Batch }
+
 // ShuffleBuffer is how many records are shuffled at a time, 0 for none: a record is delivered at most so many records late.
 func (r *Reader) ShuffleBuffer() int { return r.pipeline.ShuffleBuffer }
 
 // Shuffle permutes records as the program says. pass makes each pass a different permutation.
 func (r *Reader) Shuffle(records iter.Seq2[dataset.Record, error], pass int) iter.Seq2[dataset.Record, error] {
-	if r.pipeline.ShuffleBuffer > 1 {
-		return dataset.Shuffle(records, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(pass))
-	}
-	return records
+	return dataset.Shuffle(records, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(pass))
 }
 
-// Batches decodes records into batches, ahead of their use where the program says so. One iteration may run at a time.
-func (r *Reader) Batches(ctx context.Context, records iter.Seq2[dataset.Record, error]) iter.Seq2[*dataset.Batch, error] {
-	batches := r.batcher.Batches(records)
+// Batches decodes a part of each batch of records, ahead of their use where the program says so. One iteration may run at a time.
+func (r *Reader) Batches(ctx context.Context, records iter.Seq2[dataset.Record, error], part dataset.Part) iter.Seq2[*dataset.Batch, error] {
+	batches := r.batcher.Batches(records, part)
 	if r.pipeline.Prefetch > 0 {
 		batches = dataset.Prefetch(ctx, batches, r.pipeline.Prefetch)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -17,7 +16,7 @@ import (
 
 // Train implements Executor.
 func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error) {
-	source, err := OpenFiles(ctx, p, run.Data, run.Passes, dataset.Part{})
+	source, err := OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return Summary{}, err
 	}

@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 )
-
-// everything is the part of a batch that one machine reads.
-var everything = dataset.Part{}
 
 // A place is where a program runs.
 type place struct {

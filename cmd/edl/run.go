@@ -197,7 +197,7 @@ func newReporter(c *console, output string, what watch, total func() int64) repo
 
 // recordsOf counts the records that a run will read, 0 when that cannot be told.
 func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions) int64 {
-	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes, everything)
+	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return 0
 	}

@@ -30,7 +30,7 @@ func firstBatches(ctx context.Context, p *program.Program, run executor.TrainOpt
 	if steps > math.MaxInt32 {
 		return run, &fault.Fault{Kind: fault.InvalidArgument, Where: "--steps", Got: fmt.Sprint(steps), Want: "fewer"}
 	}
-	source, err := executor.OpenFiles(ctx, p, run.Data, 1, everything)
+	source, err := executor.OpenFiles(ctx, p, run.Data, 1)
 	if err != nil {
 		return run, err
 	}

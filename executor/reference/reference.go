@@ -15,7 +15,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -88,7 +87,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if err := e.check(p); err != nil {
 		return executor.Summary{}, err
 	}
-	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes, dataset.Part{})
+	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return executor.Summary{}, err
 	}

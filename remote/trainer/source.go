@@ -25,6 +25,7 @@ import (
 // the batch before has ended well.
 type tasks struct {
 	reader      *executor.Reader
+	part        dataset.Part // of each batch
 	coordinator rpc.CoordinatorClient
 	identity    wire.Identity
 	rank        uint32
@@ -99,7 +100,7 @@ func (t *tasks) Next(ctx context.Context) (*executor.Batch, error) {
 			t.mu.Lock()
 			t.read, t.trained = 0, 0
 			t.mu.Unlock()
-			t.next, t.stop = iter.Pull2(t.reader.Batches(ctx, t.records(ctx)))
+			t.next, t.stop = iter.Pull2(t.reader.Batches(ctx, t.records(ctx), t.part))
 		}
 		b, err, ok := t.next()
 		if err != nil {

@@ -48,11 +48,11 @@ func (j readingJob) read(t *testing.T, rank, trainers int, each func()) (passes 
 	if j.sync {
 		part = dataset.Part{Index: rank, Of: trainers}
 	}
-	reader, err := executor.OpenReader(t.Context(), j.program, j.data, part)
+	reader, err := executor.OpenReader(t.Context(), j.program, j.data)
 	if err != nil {
 		return nil, err
 	}
-	source := &tasks{reader: reader, coordinator: j.client, identity: rig.Identity, rank: uint32(rank), shared: j.sync, patience: time.Hour}
+	source := &tasks{reader: reader, part: part, coordinator: j.client, identity: rig.Identity, rank: uint32(rank), shared: j.sync, patience: time.Hour}
 	defer source.Close()
 	if err := openTasks(t.Context(), source); err != nil {
 		return nil, err

@@ -124,11 +124,11 @@ func (t *Trainer) trainData(ctx context.Context) error {
 	if t.cfg.Sync {
 		part = dataset.Part{Index: int(t.cfg.Rank), Of: t.cfg.Trainers}
 	}
-	reader, err := executor.OpenReader(ctx, t.cfg.Program, data, part)
+	reader, err := executor.OpenReader(ctx, t.cfg.Program, data)
 	if err != nil {
 		return err
 	}
-	source := &tasks{reader: reader, coordinator: t.cfg.Coordinator, identity: t.cfg.Identity, rank: t.cfg.Rank, patience: t.cfg.RoundDeadline, shared: t.cfg.Sync}
+	source := &tasks{reader: reader, part: part, coordinator: t.cfg.Coordinator, identity: t.cfg.Identity, rank: t.cfg.Rank, patience: t.cfg.RoundDeadline, shared: t.cfg.Sync}
 	if err := openTasks(ctx, source); err != nil {
 		return err
 	}
