@@ -6,20 +6,33 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 )
 
-// A Dataset is a list of indexed record files. It is immutable, safe for concurrent use, and holds no file open.
+// A Dataset is a list of indexed record files, which only grows. The zero Dataset is empty. It is safe for concurrent use, and holds no file
+// open.
 type Dataset struct {
-	files []file
+	growing sync.Mutex // held while a file is added
+	mu      sync.Mutex
+	files   []file // the slice may be read without mu: what it holds does not change
 }
 
 type file struct {
 	*recordio.Index
 	first int64 // number of its first record in the dataset
+}
+
+func (f file) end() int64 { return f.first + f.NumRecords() }
+
+// all returns the files of this moment.
+func (d *Dataset) all() []file {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.files
 }
 
 // A Chunk is a run of records that is stored as one and therefore best read by one trainer.
@@ -39,7 +52,6 @@ func Open(ctx context.Context, globs []string) (*Dataset, error) {
 		return nil, err
 	}
 	d := &Dataset{}
-	first := int64(0)
 	for _, path := range paths {
 		if err := interrupt.Check(ctx, "dataset"); err != nil {
 			return nil, err
@@ -49,8 +61,7 @@ func Open(ctx context.Context, globs []string) (*Dataset, error) {
 			return nil, err
 		}
 		f.Close()
-		d.files = append(d.files, file{Index: f.Index, first: first})
-		first += f.NumRecords()
+		d.files = append(d.files, file{Index: f.Index, first: records(d.files)})
 	}
 	return d, nil
 }
@@ -78,18 +89,19 @@ func expand(globs []string) ([]string, error) {
 }
 
 // NumRecords returns the number of records in all files.
-func (d *Dataset) NumRecords() int64 {
-	if len(d.files) == 0 {
+func (d *Dataset) NumRecords() int64 { return records(d.all()) }
+
+func records(files []file) int64 {
+	if len(files) == 0 {
 		return 0
 	}
-	last := d.files[len(d.files)-1]
-	return last.first + last.NumRecords()
+	return files[len(files)-1].end()
 }
 
 // Chunks lists the chunks of all files in order.
 func (d *Dataset) Chunks() []Chunk {
 	var chunks []Chunk
-	for _, f := range d.files {
+	for _, f := range d.all() {
 		for i, c := range f.Index.Chunks {
 			chunks = append(chunks, Chunk{Path: f.Name, Index: i, Offset: c.Offset, FirstRecord: f.first + c.FirstRecord, Records: c.Records})
 		}
@@ -98,8 +110,8 @@ func (d *Dataset) Chunks() []Chunk {
 }
 
 // fileOf returns the position of the file that holds a record of the dataset.
-func (d *Dataset) fileOf(record int64) int {
-	return sort.Search(len(d.files), func(i int) bool { return d.files[i].first > record }) - 1
+func fileOf(files []file, record int64) int {
+	return sort.Search(len(files), func(i int) bool { return files[i].first > record }) - 1
 }
 
 func outside(from, to, records int64) error {

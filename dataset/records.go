@@ -21,13 +21,14 @@ type Record struct {
 // ends the iteration. Files are open only while they are read.
 func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if from < 0 || to < from || to > d.NumRecords() {
-			yield(Record{}, outside(from, to, d.NumRecords()))
+		files := d.all()
+		if from < 0 || to < from || to > records(files) {
+			yield(Record{}, outside(from, to, records(files)))
 			return
 		}
 		for from < to {
-			f := d.files[d.fileOf(from)]
-			end := min(to, f.first+f.NumRecords())
+			f := files[fileOf(files, from)]
+			end := min(to, f.end())
 			if !f.records(ctx, from, end, yield) {
 				return
 			}

@@ -1,8 +1,10 @@
 package recordio
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"sort"
 
@@ -22,6 +24,7 @@ type Chunk struct {
 // An Index lists the chunks of one file. It is immutable and may be shared.
 type Index struct {
 	Name   string // of the file, for errors
+	Bytes  int64  // of the file
 	Chunks []Chunk
 	limits Limits
 }
@@ -29,7 +32,7 @@ type Index struct {
 // LoadIndex reads the headers of a file of size bytes. It refuses a file whose chunks do not end exactly with it; what is
 // in the payloads, and so whether record counts are true, shows when they are read.
 func LoadIndex(name string, r io.ReaderAt, size int64, limits Limits) (*Index, error) {
-	x := &Index{Name: name, limits: limits.withDefaults()}
+	x := &Index{Name: name, Bytes: size, limits: limits.withDefaults()}
 	var b [headerBytes]byte
 	records := int64(0)
 	for offset := int64(0); offset < size; {
@@ -63,6 +66,22 @@ func (x *Index) NumRecords() int64 {
 	}
 	last := x.Chunks[len(x.Chunks)-1]
 	return last.FirstRecord + last.Records
+}
+
+// Fingerprint is a hash of what the headers of all chunks say. Files of other records differ in it, because headers have the checksums of
+// payloads.
+func (x *Index) Fingerprint() uint64 {
+	h := fnv.New64a()
+	var b [32]byte
+	for _, c := range x.Chunks {
+		binary.LittleEndian.PutUint64(b[0:], uint64(c.Offset))
+		binary.LittleEndian.PutUint64(b[8:], uint64(c.Records))
+		binary.LittleEndian.PutUint64(b[16:], uint64(c.StoredBytes))
+		binary.LittleEndian.PutUint32(b[24:], uint32(c.Compressor))
+		binary.LittleEndian.PutUint32(b[28:], c.checksum)
+		h.Write(b[:])
+	}
+	return h.Sum64()
 }
 
 // Locate returns the chunk that holds a record of the file, and the record's number within it.
