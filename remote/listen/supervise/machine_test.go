@@ -1,0 +1,128 @@
+package supervise_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/script"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen/supervise"
+)
+
+// kinds are the ends that scripts know by name.
+var kinds = map[string]fault.Kind{"lost": fault.LostMember, "fenced": fault.Fenced, "crash": fault.Internal, "drained": fault.Drained, "unavailable": fault.Unavailable,
+	"deadline": fault.DeadlineExceeded, "argument": fault.InvalidArgument, "corrupt": fault.Corrupt, "nan": fault.NotFinite, "foreign": fault.Foreign}
+
+// memberOf reads "coordinator", "pserver-0" or "trainer-1".
+func memberOf(name string) cluster.Member {
+	role, index, _ := strings.Cut(name, "-")
+	n, _ := strconv.Atoi(index)
+	return cluster.Member{Role: job.Role(job.Role_value[strings.ToUpper(role)]), Index: n}
+}
+
+func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " ", "-") }
+
+// TestScripts tells the stories of jobs. Time goes on by "after=" of each command.
+//
+//	new pservers=N trainers=N restarts=N   a job
+//	begin                                  its start
+//	exit NAME KIND [trained]               a role ends; KIND "well" is no error
+//	lost NAME                              the lease of a role is gone
+//	want N                                 another number of trainers
+//	tick                                   nothing but time
+//	roles                                  what is known of them
+func TestScripts(t *testing.T) {
+	script.RunDir(t, "testdata", func(t *testing.T) func(script.Command) string {
+		var m *supervise.Machine
+		var now time.Duration
+		return func(c script.Command) string {
+			number := func(key string, otherwise int) int {
+				n, err := strconv.Atoi(c.Arg(key, strconv.Itoa(otherwise)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			after, err := time.ParseDuration(c.Arg("after", "0s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			now += after
+			switch c.Name {
+			case "new":
+				now = 0
+				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second}, number("trainers", 2))
+			case "begin":
+				return told(m.Begin(now))
+			case "exit":
+				var err error
+				if kind, ok := kinds[c.Args[1]]; ok {
+					err = fault.New(kind, c.Args[1])
+				} else if c.Args[1] != "well" {
+					t.Fatalf("no kind %s", c.Args[1])
+				}
+				return told(m.Exited(now, memberOf(c.Args[0]), err, strings.Contains(strings.Join(c.Args, " "), "trained")))
+			case "lost":
+				m.LeaseLost(now, memberOf(c.Args[0]))
+			case "want":
+				n, err := strconv.Atoi(c.Args[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return told(m.Wanted(now, n))
+			case "tick":
+				return told(m.Tick(now))
+			case "next":
+				if at, ok := m.Next(); ok {
+					return fmt.Sprintf("in %v", at-now)
+				}
+				return "nothing to come"
+			case "roles":
+				var lines []string
+				for _, r := range m.Roles() {
+					line := fmt.Sprintf("%s: %v, %d starts", nameOf(r.Member), r.State, r.Starts)
+					if r.Lost {
+						line += ", without a lease"
+					}
+					lines = append(lines, line)
+				}
+				return strings.Join(lines, "\n")
+			default:
+				t.Fatalf("no command %s", c.Name)
+			}
+			return ""
+		}
+	})
+}
+
+// told writes effects as scripts show them.
+func told(effects []supervise.Effect) string {
+	var lines []string
+	for _, e := range effects {
+		switch e.Do {
+		case supervise.Start:
+			lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(e.Member), e.Start))
+		case supervise.Drain:
+			lines = append(lines, "drain "+nameOf(e.Member))
+		case supervise.Kill:
+			lines = append(lines, "kill "+nameOf(e.Member))
+		case supervise.Forget:
+			lines = append(lines, "forget the history")
+		case supervise.End:
+			if e.Err == nil {
+				lines = append(lines, "the job ends well")
+				break
+			}
+			var f *fault.Fault
+			_ = errors.As(e.Err, &f)
+			lines = append(lines, fmt.Sprintf("the job fails, %v: %v", f.Kind, e.Err))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
