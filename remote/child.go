@@ -17,7 +17,8 @@ const orphanTime = time.Second
 
 // RunChild is the life of a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: the
 // role is told to end, and what the embedded cluster has left on disk is removed. The process must end when RunChild returns.
-func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) error {
+func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
+	defer func() { launch.ReportFailure(log, err) }()
 	spec, lost, err := launch.ChildSpec(stdin)
 	if err != nil {
 		return err

@@ -48,10 +48,22 @@ func (h *later) Stop(grace time.Duration) {
 	}
 }
 
+func (h *later) Kill() {
+	h.once.Do(func() { close(h.stop) })
+	<-h.started
+	if h.inner != nil {
+		h.inner.Kill()
+	}
+}
+
 func (h *later) Node() string { return "" }
 
 func (h *later) Pid() int {
-	<-h.started
+	select {
+	case <-h.started:
+	default:
+		return 0
+	}
 	if h.inner == nil {
 		return 0
 	}

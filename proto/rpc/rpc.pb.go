@@ -775,7 +775,7 @@ func (x *StepDone) GetStep() *job.Step {
 	return nil
 }
 
-// StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order; a
+// StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order, another piece kills it; a
 // broken stream ends it.
 type StartRoleChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2395,6 +2395,7 @@ func (x *WatchRequest) GetJob() string {
 type QueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Final         bool                   `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"` // answer when every trainer has left: these queues are the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2434,6 +2435,13 @@ func (x *QueuesRequest) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *QueuesRequest) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
 }
 
 type QueueStatus struct {
@@ -3346,6 +3354,7 @@ type LedgerRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Ranges        bool                   `protobuf:"varint,2,opt,name=ranges,proto3" json:"ranges,omitempty"` // name the records, too
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`     // of ranges
+	Final         bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`   // answer when every trainer has completed: this ledger is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3399,6 +3408,13 @@ func (x *LedgerRequest) GetPass() int32 {
 		return x.Pass
 	}
 	return 0
+}
+
+func (x *LedgerRequest) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
 }
 
 type PassLedger struct {
@@ -3958,9 +3974,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\adrained\x18\x03 \x01(\bR\adrained\"\x0f\n" +
 	"\rLeaveResponse\" \n" +
 	"\fWatchRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"!\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"7\n" +
 	"\rQueuesRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xf3\x02\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05final\x18\x02 \x01(\bR\x05final\"\xf3\x02\n" +
 	"\vQueueStatus\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4032,11 +4049,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\amembers\x18\x02 \x03(\v2\x0f.edl.rpc.MemberR\amembers\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12)\n" +
 	"\x06commit\x18\x04 \x03(\v2\x11.edl.rpc.DeclaredR\x06commit\"\x10\n" +
-	"\x0eResumeResponse\"M\n" +
+	"\x0eResumeResponse\"c\n" +
 	"\rLedgerRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x16\n" +
 	"\x06ranges\x18\x02 \x01(\bR\x06ranges\x12\x12\n" +
-	"\x04pass\x18\x03 \x01(\x05R\x04pass\"\x84\x01\n" +
+	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x14\n" +
+	"\x05final\x18\x04 \x01(\bR\x05final\"\x84\x01\n" +
 	"\n" +
 	"PassLedger\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x18\n" +

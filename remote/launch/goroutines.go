@@ -63,7 +63,7 @@ func (h *goroutine) end(err error) {
 			if errors.Is(err, context.Canceled) {
 				kind = fault.Canceled
 			}
-			h.err = &fault.Fault{Kind: kind, Where: h.name, Err: err}
+			h.err = named(h.name, kind, err)
 		}
 		close(h.done)
 	})
@@ -74,14 +74,22 @@ func (h *goroutine) Wait() error {
 	return h.err
 }
 
+// Kill cancels the role. It waits for a moment, because a role that obeys leaves nothing behind that still runs.
+func (h *goroutine) Kill() { h.cancelFor(killTime, fault.LostMember, "killed") }
+
 func (h *goroutine) Stop(grace time.Duration) {
+	h.cancelFor(grace, fault.DeadlineExceeded, fmt.Sprintf("no end within %v of being stopped", grace))
+}
+
+// cancelFor cancels the role, and gives it up after grace.
+func (h *goroutine) cancelFor(grace time.Duration, kind fault.Kind, got string) {
 	h.cancel()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-h.done:
 	case <-timer.C:
-		h.end(&fault.Fault{Kind: fault.DeadlineExceeded, Got: fmt.Sprintf("no end within %v of being stopped", grace)})
+		h.end(&fault.Fault{Kind: kind, Got: got})
 	}
 }
 

@@ -56,6 +56,16 @@ func TestGoroutine(t *testing.T) {
 	}
 }
 
+func TestKillGoroutine(t *testing.T) {
+	h, log := start(t, launch.Goroutines(obedient))
+	log.until(t, "ready")
+	h.Kill()
+	if err := h.Wait(); err != nil {
+		t.Error(err)
+	}
+	log.until(t, "drained")
+}
+
 // A role that does not obey is given up, and says so.
 func TestGoroutineDoesNotEnd(t *testing.T) {
 	release := make(chan struct{})

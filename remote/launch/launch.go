@@ -22,6 +22,8 @@ type Handle interface {
 	Wait() error
 	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended.
 	Stop(grace time.Duration)
+	// Kill makes the role end at once, without asking, and returns when it has.
+	Kill()
 	// Node is the id of the node that runs the role; empty: this machine.
 	Node() string
 	// Pid is the process of the role; 0 when it has none here.
@@ -30,6 +32,9 @@ type Handle interface {
 
 // stopGrace is how long a role has for an orderly end when the context that it was started with ends.
 const stopGrace = 5 * time.Second
+
+// killTime bounds the wait for a role that was killed where its end cannot be forced or seen.
+const killTime = 2 * time.Second
 
 // nameOf names a role in messages: "trainer 1 of job mnist".
 func nameOf(spec *job.RoleSpec) string {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"sync"
+
+	"github.com/edl-go/edl/proto/job"
 )
 
 // maxLine bounds a line of a role's log in bytes; what is longer is cut.
@@ -13,9 +15,10 @@ const maxLine = 8 << 10
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
-	open []byte // the line so far, at most maxLine bytes
-	cut  bool   // the line is longer
-	last string // the last line that was not empty
+	open []byte       // the line so far, at most maxLine bytes
+	cut  bool         // the line is longer
+	last string       // the last line that was not empty
+	told *job.Failure // how the role says that it ended; nil when it has said nothing
 }
 
 func newLines(to io.Writer) *lines {
@@ -58,12 +61,24 @@ func (l *lines) Last() string {
 	return l.last
 }
 
+// Told returns how the role says that it ended, nil when it has said nothing.
+func (l *lines) Told() *job.Failure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
 func (l *lines) end() {
 	if l.cut {
 		l.open = append(l.open, " ..."...)
 	}
-	if text := bytes.TrimSpace(l.open); len(text) > 0 {
-		l.last = string(text)
+	text := string(bytes.TrimSpace(l.open))
+	if told := decodeReport(text); told != nil {
+		l.told, l.open, l.cut = told, l.open[:0], false
+		return
+	}
+	if text != "" {
+		l.last = text
 	}
 	_, _ = l.to.Write(append(l.open, '\n'))
 	l.open, l.cut = l.open[:0], false

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/launch"
 )
@@ -55,6 +56,13 @@ func child(behaviour string) int {
 		return 3
 	case "fenced":
 		return 138
+	case "explain":
+		fmt.Fprintln(os.Stderr, "before")
+		launch.ReportFailure(os.Stderr, &fault.Fault{Kind: fault.NotFinite, Op: "log", Variable: "loss", Site: "net.go:7"})
+		return 1
+	case "explain at length":
+		launch.ReportFailure(os.Stderr, fault.New(fault.Corrupt, strings.Repeat("too much to say ", 10_000)))
+		return 2
 	case "orderly":
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, syscall.SIGTERM)

@@ -23,7 +23,7 @@ const startTimeout = 10 * time.Second
 // Nodes starts roles on the listeners of a cluster, in turns. A node that does not answer is passed over.
 //
 // The stream of Listener.StartRole carries the RoleSpec in pieces and then an empty piece. It stays open as long as the role is wanted: when the client
-// ends its side the role is asked to end, and when the stream breaks the role is made to end.
+// ends its side the role is asked to end, a further piece kills it, and when the stream breaks the role is made to end.
 type Nodes struct {
 	Directory interface {
 		Nodes(ctx context.Context) ([]cluster.Node, error)

@@ -152,6 +152,16 @@ func TestStopOnNode(t *testing.T) {
 	}
 }
 
+// Kill reaches the role: the node says that it has ended.
+func TestKillOnNode(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launched("deaf"))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	h.Kill()
+	expectFault(t, h.Wait(), fault.LostMember, "trainer 1 of job digits on node a", "signal: killed")
+}
+
 func TestContextStopsRoleOnNode(t *testing.T) {
 	var all nodes
 	all.add(t, "a", launch.Goroutines(obedient))

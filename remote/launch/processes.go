@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // outputDelay bounds the wait for the rest of a role's output after the role has ended, which someone else may hold open.
@@ -93,6 +94,12 @@ func (h *process) Stop(grace time.Duration) {
 	<-h.done
 }
 
+// Kill sends SIGKILL.
+func (h *process) Kill() {
+	_ = h.cmd.Process.Kill() // fails only when it has ended
+	<-h.done
+}
+
 func (h *process) Node() string { return "" }
 func (h *process) Pid() int     { return h.cmd.Process.Pid }
 
@@ -104,6 +111,9 @@ func (h *process) outcome(err error) error {
 	}
 	if state.Success() {
 		return nil
+	}
+	if told := h.out.Told(); told != nil && state.ExitCode() > 0 {
+		return named(h.name, fault.Kind(told.Kind), wire.FaultOf(told))
 	}
 	f := &fault.Fault{Kind: kindOfExit(state.ExitCode()), Where: h.name, Got: state.String(), Want: "exit status 0"}
 	if h.stopped.Load() && state.ExitCode() < 0 {

@@ -169,3 +169,28 @@ func expectFault(t *testing.T, err error, kind fault.Kind, says ...string) {
 		}
 	}
 }
+
+// Kill does not ask, and a role that was killed counts as lost: that it was wanted is for whoever killed it to know.
+func TestKill(t *testing.T) {
+	h, log := start(t, launched("deaf"))
+	log.until(t, "ready")
+	h.Kill()
+	expectFault(t, h.Wait(), fault.LostMember, "signal: killed")
+	h.Kill() // once more does nothing
+}
+
+// How a child says that it ended is its error, whole; the line that says it is not part of its log.
+func TestProcessTellsItsFailure(t *testing.T) {
+	h, log := start(t, launched("explain"))
+	err := h.Wait()
+	expectFault(t, err, fault.NotFinite, "trainer 1 of job digits", "net.go:7", `"loss"`)
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Op != "log" || f.Variable != "loss" || f.Site != "net.go:7" {
+		t.Errorf("%+v", f)
+	}
+	if lines := log.rest(); !slices.Equal(lines, []string{"before\n"}) {
+		t.Errorf("log %q", lines)
+	}
+	h, _ = start(t, launched("explain at length"))
+	expectFault(t, h.Wait(), fault.Corrupt, "trainer 1 of job digits", "too much to say")
+}

@@ -102,6 +102,16 @@ func (h *remoteRole) Wait() error {
 	return h.err
 }
 
+// Kill tells the node to kill the role. A node that does not say soon that it has is left to itself: the broken stream makes it end the role.
+func (h *remoteRole) Kill() {
+	h.mu.Lock()
+	if h.stream != nil && !h.asked {
+		_ = h.stream.Send(&rpc.StartRoleChunk{}) // fails only when the stream has ended
+	}
+	h.mu.Unlock()
+	h.endWithin(killTime)
+}
+
 // Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
 func (h *remoteRole) Stop(grace time.Duration) {
 	h.mu.Lock()
@@ -110,6 +120,11 @@ func (h *remoteRole) Stop(grace time.Duration) {
 	}
 	h.asked = true
 	h.mu.Unlock()
+	h.endWithin(grace)
+}
+
+// endWithin waits for the end of the role, and breaks the stream when it does not come in time.
+func (h *remoteRole) endWithin(grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {

@@ -49,6 +49,7 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 			if _, err := stream.Recv(); err != nil { // at the latest when this call has ended
 				break
 			}
+			h.Kill()
 		}
 		h.Stop(askedGrace)
 	}()

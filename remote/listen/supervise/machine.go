@@ -147,9 +147,12 @@ func (m *Machine) Roles() []Role {
 // Trainers returns how many trainers are wanted.
 func (m *Machine) Trainers() int { return m.wanted }
 
-// Restarting tells of a history that has ended: why, and when the next one begins.
-func (m *Machine) Restarting() (cause error, at time.Duration, ok bool) {
-	return m.cause, m.beginAt, m.clearing
+// Restarting tells of a history that has ended: when the next one begins at the earliest, and why. It returns nil when there is none.
+func (m *Machine) Restarting() (at time.Duration, cause error) {
+	if !m.clearing {
+		return 0, nil
+	}
+	return m.beginAt, m.cause
 }
 
 // Histories returns how often the history of the job has begun again.
