@@ -4,6 +4,7 @@
 //   - framework: the program format, with Fluid's field numbers
 //   - job: what a user submits and what comes back
 //   - rpc: the services between trainers, parameter servers and coordinators
+//   - state: what a coordinator keeps in the store
 //
 // Run `go generate ./proto` after a change to a .proto file.
 package proto

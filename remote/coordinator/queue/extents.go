@@ -1,0 +1,109 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// extent is a run of files that came together, cut into tasks of one size; its last task may be shorter.
+type extent struct {
+	task, record int64 // the first ones
+	records      int64
+	size         int64 // records of a task
+}
+
+func (x extent) tasks() int64 { return (x.records-1)/x.size + 1 }
+
+// cut lists the files of a dataset and says which records a task has. It is only appended to, by copying: copies share what they have.
+type cut struct {
+	files   []*rpc.DataFile
+	extents []extent
+	records int64
+	tasks   int64
+}
+
+// add appends files, numbers their records on, and begins a new task. size is 0 when they have no records.
+func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
+	records := c.records
+	for i, f := range files {
+		switch {
+		case len(c.files)+len(files) > maxFiles:
+			return 0, &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("%d files", len(c.files)+len(files)), Want: fmt.Sprintf("at most %d", maxFiles)}
+		case len(f.GetPath()) > maxPath:
+			return 0, &fault.Fault{Kind: fault.TooLarge, Where: fmt.Sprintf("file %d", len(c.files)+i), Got: fmt.Sprintf("a path of %d bytes", len(f.GetPath())), Want: fmt.Sprintf("at most %d", maxPath)}
+		case f == nil || !utf8.ValidString(f.Path):
+			return 0, &fault.Fault{Kind: fault.InvalidArgument, Where: fmt.Sprintf("file %d", len(c.files)+i), Got: "path " + fault.Quote(f.GetPath()), Want: "one in UTF-8"}
+		case f.GetRecords() < 0 || f.GetRecords() > math.MaxInt64/2-records || f.GetFirstRecord() != records:
+			return 0, &fault.Fault{Kind: fault.InvalidArgument, Where: "file " + fault.Quote(f.GetPath()), Got: fmt.Sprintf("%d records from %d", f.GetRecords(), f.GetFirstRecord()),
+				Want: fmt.Sprintf("records from %d on", records)}
+		}
+		records += f.GetRecords()
+	}
+	if size = p.RecordsPerTask; size <= 0 {
+		size = max(1, (records-c.records)/int64(tasksPerTrainer*max(1, p.Trainers)))
+	}
+	if records == c.records {
+		size = 0
+	}
+	c.files = append(slices.Clip(c.files), files...)
+	if size > 0 {
+		x := extent{task: c.tasks, record: c.records, records: records - c.records, size: size}
+		c.extents = append(slices.Clip(c.extents), x)
+		c.tasks += x.tasks()
+	}
+	c.records = records
+	return size, nil
+}
+
+// task returns the records of a task, which must exist.
+func (c *cut) task(id int64) span {
+	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].task > id }) - 1
+	x := c.extents[i]
+	from := x.record + (id-x.task)*x.size
+	return span{from, min(from+x.size, x.record+x.records)}
+}
+
+// at returns the task of a record, which must exist.
+func (c *cut) at(record int64) (id int64) {
+	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].record > record }) - 1
+	x := c.extents[i]
+	return x.task + (record-x.record)/x.size
+}
+
+// start is the first record of a task, or the end of the data when there is no such task.
+func (c *cut) start(id int64) int64 {
+	if id >= c.tasks {
+		return c.records
+	}
+	return c.task(id).from
+}
+
+// holding returns the files that hold records of s.
+func (c *cut) holding(s spans) (files []*rpc.DataFile) {
+	next := 0
+	for _, p := range s {
+		i := sort.Search(len(c.files), func(i int) bool { return c.files[i].FirstRecord+c.files[i].Records > p.from })
+		for i = max(i, next); i < len(c.files) && c.files[i].FirstRecord < p.to; i++ {
+			if c.files[i].Records > 0 {
+				files = append(files, c.files[i])
+			}
+			next = i + 1
+		}
+	}
+	return files
+}
+
+// reasonOf shortens what a trainer says about a failure.
+func reasonOf(s string) string {
+	if len(s) > maxReason {
+		s = s[:maxReason]
+	}
+	return strings.ToValidUTF8(s, "?")
+}
