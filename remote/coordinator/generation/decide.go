@@ -1,0 +1,83 @@
+package generation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// Decide says at which round all servers go on after a freeze that ended generation g, and what the round before is made of. answers are those of all
+// servers, by index.
+//
+// A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply it.
+// So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
+func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit []*rpc.Declared, err error) {
+	least, most := answers[0].Round, answers[0].Round
+	shared := true // the open round of every server is one of g
+	for _, a := range answers {
+		least, most = min(least, a.Round), max(most, a.Round)
+		shared = shared && a.Generation == g.Number
+	}
+	for server, a := range answers {
+		if a.Generation == 0 && max(most, g.Round) > 0 {
+			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", max(most, g.Round)-1))
+		}
+	}
+	// A decision that was made durable stands, also where no server has heard of it yet.
+	round = max(most, g.Round)
+	if round-least > 1 {
+		return 0, nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
+			Want: "rounds that differ by at most 1"}
+	}
+	if shared && least == most && most >= g.Round && declaredByAll(g, answers) {
+		round++
+	}
+	return round, madeOf(round, answers), nil
+}
+
+// parametersGone is why a job cannot go on without the server that held a part of its parameters.
+func parametersGone(server int, when string) error {
+	return &fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("pserver %d lost %s; its parameters are gone", server, when), Want: "a living server",
+		Hint: fmt.Sprintf("look at its log: edl logs JOB pserver-%d", server)}
+}
+
+// declaredByAll reports whether every member that has not completed has declared the open round at some server.
+func declaredByAll(g Generation, answers []*rpc.FreezeResponse) bool {
+	declared, completed := map[uint32]bool{}, map[uint32]bool{}
+	for _, a := range answers {
+		for _, d := range a.Declared {
+			declared[d.Rank] = true
+		}
+		for _, rank := range a.Completed {
+			completed[rank] = true
+		}
+	}
+	all := false
+	for _, m := range g.Members {
+		switch {
+		case declared[m.Rank]:
+			all = true
+		case !completed[m.Rank]:
+			return false
+		}
+	}
+	return all
+}
+
+// madeOf tells what the round before round is made of: as those servers say that have applied it, else as it was declared to those that wait to.
+func madeOf(round uint64, answers []*rpc.FreezeResponse) []*rpc.Declared {
+	parts := map[uint32]*rpc.Declared{}
+	for _, a := range answers {
+		if a.Round == round {
+			return a.Applied
+		}
+		for _, d := range a.Declared {
+			parts[d.Rank] = d
+		}
+	}
+	return slices.SortedFunc(maps.Values(parts), func(a, b *rpc.Declared) int { return cmp.Compare(a.Rank, b.Rank) })
+}
