@@ -26,7 +26,7 @@ func (m *Machine) candidates() (members []Member) {
 		w, waits := m.waiting[old.Rank]
 		switch {
 		case m.left[old.Rank]:
-		case waits && (w.incarnation != old.Incarnation || !m.policy.Sync):
+		case waits && (w.incarnation != old.Incarnation || !m.policy.Sync && w.last >= old.Since):
 			members = append(members, Member{old.Rank, number, w.incarnation})
 		case waits || !m.policy.Sync && !m.gone[old.Rank]:
 			members = append(members, old)

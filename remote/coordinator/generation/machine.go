@@ -186,12 +186,11 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 func (m *Machine) run(now time.Time, out *Effects) {
 	m.settled = m.current.Number
 	m.progressed = m.progressed || !m.policy.Sync
-	if m.again {
+	if m.again || m.room() > 0 {
 		m.begin(now, out)
 		return
 	}
 	for _, member := range m.current.Members {
-		delete(m.waiting, member.Rank)
 		delete(m.errors, member.Rank)
 	}
 	m.enter(now, Running)
@@ -201,7 +200,6 @@ func (m *Machine) run(now time.Time, out *Effects) {
 	} else if m.short.IsZero() {
 		m.short = now
 	}
-	m.changed(now, m.room() > 0, out)
 }
 
 // serverLost waits for a server that takes the place of one that had nothing to lose.
@@ -224,11 +222,13 @@ func (m *Machine) absentServers() (absent []int) {
 }
 
 // Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last that the trainer knows.
+// The trainer does not wait any more then.
 func (m *Machine) Answer(rank uint32, incarnation, last uint64) (Generation, bool) {
 	member, ok := m.current.Member(rank)
 	if !ok || member.Incarnation != incarnation || m.phase != Running || !m.policy.newer(m.current, member, last) {
 		return Generation{}, false
 	}
+	delete(m.waiting, rank)
 	return m.current, true
 }
 

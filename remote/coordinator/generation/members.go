@@ -22,14 +22,13 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 		out.Refuse = refused(e.Rank, fault.Stale, "a trainer that has left", "a new process")
 		return
 	case isMember && !m.gone[e.Rank] && e.Incarnation == member.Incarnation && m.policy.newer(m.current, member, e.Last) && m.phase >= Resuming:
-		return // it is answered when the generation runs, or again
-	}
-	if m.phase == Persisting {
-		if coming, ok := m.next.Member(e.Rank); ok && coming.Incarnation == e.Incarnation {
-			return
-		}
+		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // for the answer, which it has not had
+		return
 	}
 	m.waiting[e.Rank] = waiter{e.Incarnation, e.Last}
+	if coming, ok := m.next.Member(e.Rank); m.phase == Persisting && ok && coming.Incarnation == e.Incarnation {
+		return
+	}
 	m.changed(now, isMember && !m.left[e.Rank] || m.phase == Gathering || m.room() > 0, out)
 }
 

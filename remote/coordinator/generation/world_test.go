@@ -1,0 +1,247 @@
+package generation_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+)
+
+// server is a model of a pserver that keeps the rules of rounds: it applies a round when it holds the barrier of every member of its generation.
+type server struct {
+	fence, generation, round uint64
+	frozen                   uint64 // generations up to this one have ended
+	members                  []uint32
+	declared                 map[uint32]bool
+	applied                  []uint32 // what the last round was made of
+}
+
+func (s *server) apply(members []uint32) {
+	s.applied, s.declared = slices.Sorted(slices.Values(members)), map[uint32]bool{}
+	s.round++
+}
+
+// trainer is a model of a trainer process.
+type trainer struct {
+	incarnation, last, round uint64
+	member, waits            bool
+}
+
+// world is a job whose messages come when rapid says.
+type world struct {
+	t        *rapid.T
+	policy   generation.Policy
+	machine  *generation.Machine
+	fence    uint64
+	durable  generation.State
+	servers  []*server
+	trainers []*trainer
+	now      time.Time
+	next     uint64             // incarnation
+	pending  []func()           // what effects bring about, in any order
+	begun    map[uint64]string  // generation to members, as made durable
+	history  map[uint64]string  // round to what it is made of
+	failed   error              // why the job ended
+	delays   []generation.Event // losses that the coordinator has yet to hear of
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{t: t, policy: generation.Policy{Sync: true, Servers: rapid.IntRange(1, 3).Draw(t, "servers"), Min: rapid.IntRange(1, 3).Draw(t, "min"),
+		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[uint64]string{}, history: map[uint64]string{}, now: time.Unix(0, 0)}
+	w.policy.Max = w.policy.Min + rapid.IntRange(0, 2).Draw(t, "more")
+	for range w.policy.Servers {
+		w.servers = append(w.servers, &server{declared: map[uint32]bool{}})
+	}
+	for range w.policy.Max {
+		w.next++
+		w.trainers = append(w.trainers, &trainer{incarnation: w.next})
+	}
+	w.restart()
+	return w
+}
+
+// restart replaces the coordinator by another, which knows what is durable.
+func (w *world) restart() {
+	w.fence++
+	w.machine = generation.New(w.policy, w.durable)
+	for _, tr := range w.trainers {
+		tr.waits = false // its call has failed
+	}
+	w.step(generation.Wanted{Trainers: w.policy.Max})
+	w.step(generation.Start{})
+	for _, m := range w.durable.Members { // as the registry tells
+		if tr := w.trainers[m.Rank]; tr.incarnation != m.Incarnation {
+			w.step(generation.Lost{Rank: m.Rank, Incarnation: m.Incarnation})
+		}
+	}
+}
+
+// later lets an effect of this coordinator happen at any time, also when another has followed it: servers and the store refuse it then.
+func (w *world) later(f func(still bool)) {
+	fence := w.fence
+	w.pending = append(w.pending, func() { f(fence == w.fence) })
+}
+
+func (w *world) step(e generation.Event) {
+	out := w.machine.Step(w.now, e)
+	if out.Fail != nil {
+		w.failed = out.Fail
+	}
+	if out.Refuse != nil {
+		w.t.Fatalf("%T is refused: %v", e, out.Refuse)
+	}
+	if out.Freeze > 0 {
+		w.freeze(out.Freeze, w.machine.Generation().Number)
+	}
+	if n := out.Persist; n != nil {
+		w.later(func(still bool) {
+			if still {
+				w.persist(n.Generation)
+				w.step(generation.Persisted{Change: n.Change})
+			}
+		})
+	}
+	if n := out.Resume; n != nil {
+		for i := range w.servers {
+			w.resume(i, n)
+		}
+	}
+	if n := out.Settle; n != nil {
+		w.later(func(still bool) {
+			if still {
+				w.durable.Settled = n.Generation.Number
+				w.step(generation.Settled{Change: n.Change})
+			}
+		})
+	}
+}
+
+func (w *world) persist(g generation.Generation) {
+	if was, ok := w.begun[g.Number]; ok && was != fmt.Sprint(g.Members, g.Round) || g.Number <= w.durable.Number && !ok {
+		w.t.Fatalf("generation %d is %v from %d after %s; the last is %d", g.Number, g.Members, g.Round, was, w.durable.Number)
+	}
+	w.begun[g.Number] = fmt.Sprint(g.Members, g.Round)
+	w.durable.Generation = g
+	w.durable.Commit = nil
+}
+
+func (w *world) freeze(change, number uint64) {
+	fence := w.fence
+	for i, s := range w.servers {
+		w.later(func(still bool) {
+			if fence < s.fence {
+				return
+			}
+			s.fence, s.frozen = fence, max(s.frozen, number)
+			answer := &rpc.FreezeResponse{Generation: s.generation, Round: s.round, Applied: declared(s.applied), Declared: declared(slices.Collect(maps.Keys(s.declared)))}
+			if still {
+				w.step(generation.Frozen{Change: change, Server: i, Answer: answer})
+			}
+		})
+	}
+}
+
+func (w *world) resume(i int, n *generation.Next) {
+	fence, s, g := w.fence, w.servers[i], n.Generation
+	if w.durable.Number != g.Number {
+		w.t.Fatalf("servers are told of generation %d, and %d is durable", g.Number, w.durable.Number)
+	}
+	w.later(func(still bool) {
+		if fence < s.fence {
+			return
+		}
+		s.fence = fence
+		if s.generation < g.Number {
+			if s.round+1 == g.Round {
+				var ranks []uint32
+				for _, d := range g.Commit {
+					ranks = append(ranks, d.Rank)
+				}
+				s.apply(ranks)
+				w.note(s)
+			}
+			if s.round != g.Round {
+				w.t.Fatalf("server %d is at round %d, generation %d begins at %d", i, s.round, g.Number, g.Round)
+			}
+			s.generation, s.declared, s.members = g.Number, map[uint32]bool{}, nil
+			for _, m := range g.Members {
+				s.members = append(s.members, m.Rank)
+			}
+		}
+		if still {
+			w.step(generation.Resumed{Change: n.Change, Server: i})
+		}
+	})
+}
+
+// note checks that all servers make a round of the same contributions.
+func (w *world) note(s *server) {
+	made := fmt.Sprint(s.applied)
+	if was, ok := w.history[s.round]; ok && was != made || len(s.applied) == 0 {
+		w.t.Fatalf("round %d is made of %s and of %s", s.round-1, was, made)
+	}
+	w.history[s.round] = made
+}
+
+// declare lets a member send its barrier for its round to one server.
+func (w *world) declare(rank uint32, s *server) {
+	tr := w.trainers[rank]
+	if tr.member && w.least() > tr.round {
+		tr.round++
+	}
+	if !tr.member || s.frozen >= tr.last || s.generation != tr.last || s.round != tr.round {
+		return
+	}
+	s.declared[rank] = true
+	if len(s.declared) == len(s.members) {
+		s.apply(s.members)
+		w.note(s)
+	}
+}
+
+// join lets a trainer whose generation has ended, or that has none, wait for the next, and takes the answer when there is one.
+func (w *world) join(rank uint32) {
+	tr := w.trainers[rank]
+	ended := slices.ContainsFunc(w.servers, func(s *server) bool { return s.frozen >= tr.last })
+	if tr.member && !ended {
+		return
+	}
+	tr.member = false
+	if !tr.waits {
+		tr.waits = true
+		w.step(generation.Joined{Rank: rank, Incarnation: tr.incarnation, Last: tr.last})
+	}
+	if g, ok := w.machine.Answer(rank, tr.incarnation, tr.last); ok {
+		tr.member, tr.waits, tr.last, tr.round = true, false, g.Number, g.Round
+	}
+}
+
+// crash ends a trainer, whose supervisor starts it again.
+func (w *world) crash(rank uint32) {
+	tr := w.trainers[rank]
+	w.delays = append(w.delays, generation.Lost{Rank: rank, Incarnation: tr.incarnation})
+	w.next++
+	*tr = trainer{incarnation: w.next}
+}
+
+// deliver takes one of what is under way.
+func deliver[T any](w *world, from *[]T, take func(T)) {
+	if len(*from) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(*from)-1).Draw(w.t, "which")
+	e := (*from)[i]
+	*from = slices.Delete(*from, i, i+1)
+	take(e)
+}
+
+// least is how many rounds the slowest server has applied.
+func (w *world) least() uint64 {
+	return slices.MinFunc(w.servers, func(a, b *server) int { return cmp.Compare(a.round, b.round) }).round
+}
