@@ -70,7 +70,7 @@ func testKeys(h *home) {
 	t := h.member(r.JoinTrainer(h.Context(), 4))
 	v := h.view()
 	values := map[string]string{"/ps_desired": "3", "/ps/0": "host:2", "/master/lock": "host:1", "/master/addr": "host:1", "/trainer/4": "",
-		"/members/master/lock": markedJoined, "/members/ps/0": markedJoined, "/members/trainer/4": markedJoined}
+		"/master_mark/lock": "joined 0", "/ps_mark/0": "joined 0", "/trainer_mark/4": "joined 0"}
 	for key, value := range values {
 		if e, ok := v[h.prefix+key]; !ok || e.value != value {
 			h.Errorf("%s is %q, %v, want %q", key, e.value, ok, value)
@@ -86,7 +86,7 @@ func testKeys(h *home) {
 		h.ok(m.Leave(h.Context()))
 	}
 	for key, e := range h.view() {
-		if key != h.prefix+"/ps_desired" && e.value != markedLeft {
+		if key != h.prefix+"/ps_desired" && e.value != "left 0" {
 			h.Errorf("%s is %q after all have left", key, e.value)
 		}
 	}

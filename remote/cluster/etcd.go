@@ -23,6 +23,7 @@ const DefaultLease = 5 * time.Second
 const (
 	requestTimeout = 10 * time.Second       // of one request, whatever the caller's context allows
 	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again
+	pageEntries    = 256                    // read at once
 )
 
 // Config says where a registry is.
@@ -82,8 +83,12 @@ func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var conditions []clientv3.Cmp
-	if t.key != "" {
-		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(t.key), "=", t.created))
+	for _, c := range t.when {
+		of := clientv3.ModRevision(c.key)
+		if c.byCreation {
+			of = clientv3.CreateRevision(c.key)
+		}
+		conditions = append(conditions, clientv3.Compare(of, "=", c.revision))
 	}
 	var changes []clientv3.Op
 	for _, p := range t.puts {
@@ -96,11 +101,69 @@ func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	for _, key := range t.deletes {
 		changes = append(changes, clientv3.OpDelete(key))
 	}
+	for _, prefix := range t.clears {
+		changes = append(changes, clientv3.OpDelete(prefix, clientv3.WithPrefix()))
+	}
 	r, err := s.client.Txn(ctx).If(conditions...).Then(changes...).Commit()
 	if err != nil {
 		return 0, false, etcdFault(err)
 	}
 	return r.Header.Revision, r.Succeeded, nil
+}
+
+func (s *etcdStore) get(ctx context.Context, keys ...string) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var reads []clientv3.Op
+	for _, key := range keys {
+		reads = append(reads, clientv3.OpGet(key))
+	}
+	r, err := s.client.Txn(ctx).Then(reads...).Commit()
+	if err != nil {
+		return nil, etcdFault(err)
+	}
+	v := view{}
+	for _, answer := range r.Responses {
+		for _, kv := range answer.GetResponseRange().Kvs {
+			v[string(kv.Key)] = entryOf(kv)
+		}
+	}
+	return v, nil
+}
+
+// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read.
+func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	for from, revision := prefix, int64(0); ; {
+		r, err := s.page(ctx, from, end, revision)
+		if err != nil {
+			return err
+		}
+		for _, kv := range r.Kvs {
+			if err := see(string(kv.Key), entryOf(kv)); err != nil {
+				return err
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		if !r.More {
+			return nil
+		}
+		revision = r.Header.Revision
+	}
+}
+
+// page reads a part of what is at and after from; revision 0 is the latest.
+func (s *etcdStore) page(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageEntries), clientv3.WithRev(revision))
+	if err != nil {
+		return nil, etcdFault(err)
+	}
+	if revision != 0 {
+		r.Header.Revision = revision
+	}
+	return r, nil
 }
 
 // list puts all keys below prefix into v and returns the revision at which they were so.
@@ -122,14 +185,14 @@ func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, err
 // again by listing.
 func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
 	v := view{}
-	for first := true; ; first = false {
+	for {
 		revision, err := s.list(ctx, prefix, v)
 		switch {
 		case err == nil:
 			if see(v) || s.watch(ctx, prefix, revision, v, see) {
 				return nil
 			}
-		case first || !errors.Is(err, fault.Unavailable):
+		case !errors.Is(err, fault.Unavailable) || ctx.Err() != nil:
 			return err
 		}
 		timer := time.NewTimer(relistDelay)
@@ -137,7 +200,10 @@ func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bo
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return ctx.Err()
+			if err == nil {
+				err = ctx.Err()
+			}
+			return err
 		}
 	}
 }
@@ -181,7 +247,7 @@ func (s *etcdStore) close() error {
 }
 
 func entryOf(kv *mvccpb.KeyValue) entry {
-	return entry{value: string(kv.Value), created: kv.CreateRevision, modified: kv.ModRevision}
+	return entry{value: string(kv.Value), created: kv.CreateRevision, modified: kv.ModRevision, lease: kv.Lease}
 }
 
 // etcdFault tells what may be tried again from what may not.

@@ -15,19 +15,22 @@ const root = "/edl/"
 // nodesPrefix is where the nodes of the cluster are, whatever the prefix of the job.
 const nodesPrefix = root + "nodes/"
 
-// Keys of a job, below its prefix.
+// Keys of a job, below its prefix. What Lost compares, the key of a member and its mark, lies together, so that one watch tells both in order.
 const (
-	desiredKey   = "/ps_desired"
-	serversKey   = "/ps/"
-	lockKey      = "/master/lock"
-	addressKey   = "/master/addr"
-	trainersKey  = "/trainer/"
-	marksKey     = "/members"
-	maxMembers   = 1 << 16 // pservers or trainers of one job
-	maxPrefix    = 512     // bytes
-	markedJoined = "joined"
-	markedLeft   = "left"
+	desiredKey  = "/ps_desired"
+	wantedKey   = "/trainers_desired"
+	serversKey  = "/ps/"
+	lockKey     = "/master/lock"
+	addressKey  = "/master/addr"
+	trainersKey = "/trainer/"
+	commitKey   = "/task_queues" // names the last transaction of State
+	stateKey    = "/task_queues/"
+	maxMembers  = 1 << 16 // pservers or trainers of one job
+	maxPrefix   = 512     // bytes
 )
+
+// roleKeys are where the members of each role are, and where their marks.
+var roleKeys = []string{"/master", "/ps", "/trainer"}
 
 // Prefix returns the key prefix of a job.
 func Prefix(job string) string { return root + job }
@@ -73,4 +76,24 @@ func memberOf(key string) (Member, bool) {
 	index, err := strconv.ParseUint(digits, 10, 16)
 	m.Index = int(index)
 	return m, err == nil && memberKey(m) == key
+}
+
+// markKey returns where it is kept what became of the holders of a member's key.
+func markKey(m Member) string {
+	switch m.Role {
+	case job.Role_PSERVER:
+		return "/ps_mark/" + strconv.Itoa(m.Index)
+	case job.Role_TRAINER:
+		return "/trainer_mark/" + strconv.Itoa(m.Index)
+	}
+	return "/master_mark/lock"
+}
+
+// markOf is the inverse of markKey.
+func markOf(key string) (Member, bool) {
+	role, name, ok := strings.Cut(key, "_mark/")
+	if !ok {
+		return Member{}, false
+	}
+	return memberOf(role + "/" + name)
 }

@@ -3,11 +3,13 @@ package cluster
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/edl-go/edl/fault"
 )
 
-// Lost compares marks with keys: a member that is marked as joined and has no key has been lost.
+// Lost compares marks with keys: a member that is marked as joined and has no key has been lost. Marks count losses, so that one is reported although the
+// member has joined again before anybody looked.
 func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
@@ -15,28 +17,54 @@ func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
 		return nil, &fault.Fault{Kind: contextKind(ctx), Where: r.prefix, Err: context.Cause(ctx)}
 	}
 	lost := make(chan Member)
-	reported := map[Member]int64{} // revision of the mark under which it was
-	see := func(v view) bool {
-		for key, mark := range v {
-			name, isMark := strings.CutPrefix(key, r.prefix+marksKey)
-			m, isMember := memberOf(name)
-			_, lives := v[r.prefix+name]
-			if !isMark || !isMember || lives || mark.value != markedJoined || reported[m] == mark.modified {
-				continue
-			}
-			select {
-			case lost <- m:
-				reported[m] = mark.modified
-			case <-ctx.Done():
-				return false
-			}
+	report := func(m Member) {
+		select {
+		case lost <- m:
+		case <-ctx.Done():
 		}
-		return false
+	}
+	var following sync.WaitGroup
+	for _, key := range roleKeys {
+		following.Go(func() {
+			_ = r.store.follow(ctx, r.prefix+key, (&losses{prefix: r.prefix, report: report}).see) // a closed channel says that no more is known
+		})
 	}
 	r.running.Go(func() {
 		defer cancel()
 		defer close(lost)
-		_ = r.store.follow(ctx, r.prefix+"/", see) // a closed channel says that no more is known
+		following.Wait()
 	})
 	return lost, nil
+}
+
+// losses finds the losses between one view and the next.
+type losses struct {
+	prefix string
+	report func(Member)
+	known  map[Member]int // losses that were reported or were past when the first view was seen; nil before
+}
+
+func (l *losses) see(v view) bool {
+	first := l.known == nil
+	if first {
+		l.known = map[Member]int{}
+	}
+	for key, e := range v {
+		m, ok := markOf(strings.TrimPrefix(key, l.prefix))
+		if !ok {
+			continue
+		}
+		mark := markIn(e.value)
+		total := mark.losses
+		if _, lives := v[l.prefix+memberKey(m)]; !lives {
+			total = mark.after()
+		}
+		if first || total < l.known[m] { // less than before: the history was forgotten, and another begun
+			l.known[m] = mark.losses
+		}
+		for ; l.known[m] < total; l.known[m]++ {
+			l.report(m)
+		}
+	}
+	return false
 }

@@ -43,17 +43,6 @@ func (r *registry) Close() error {
 	return r.err
 }
 
-// SetDesired puts the number of pservers without a lease: it must not vanish with the member that wrote it.
-func (r *registry) SetDesired(ctx context.Context, servers int) error {
-	if err := checkCount(servers); err != nil {
-		return err
-	}
-	ctx, cancel := r.scope(ctx)
-	defer cancel()
-	_, _, err := r.store.commit(ctx, txn{puts: []put{{key: r.prefix + desiredKey, value: fmt.Sprint(servers)}}})
-	return storeFault(ctx, r.prefix+desiredKey, err)
-}
-
 // ClaimServer announces a pserver.
 func (r *registry) ClaimServer(ctx context.Context, index int, address string) (Membership, error) {
 	if index != AnyIndex {
@@ -134,26 +123,57 @@ func result(m *membership, err error) (Membership, error) {
 func (r *registry) claim(ctx context.Context, m Member, key, value string, also ...string) (*membership, error) {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	l, err := r.store.grant(ctx)
-	if err != nil {
-		return nil, storeFault(ctx, key, err)
+	held, keys := &membership{registry: r, member: m, keys: append([]string{key}, also...)}, []string{key}
+	if m != (Member{}) {
+		held.mark = r.prefix + markKey(m)
+		keys = append(keys, held.mark)
 	}
-	held := &membership{registry: r, member: m, lease: l, keys: append([]string{key}, also...)}
-	t := txn{key: key}
-	for _, k := range held.keys {
+	for {
+		now, err := r.store.get(ctx, keys...)
+		if _, taken := now[key]; taken || err != nil {
+			return nil, storeFault(ctx, key, err)
+		}
+		if ok, err := held.take(ctx, value, now[held.mark]); ok || err != nil {
+			return r.taken(ctx, held, err)
+		}
+	}
+}
+
+// take tries to create the keys, given the mark as it was when there was no key.
+func (m *membership) take(ctx context.Context, value string, marked entry) (bool, error) {
+	s := m.registry.store
+	l, err := s.grant(ctx)
+	if err != nil {
+		return false, err
+	}
+	m.lease = l
+	t := txn{when: []condition{absent(m.keys[0])}}
+	for _, k := range m.keys {
 		t.puts = append(t.puts, put{key: k, value: value, lease: l})
 	}
-	if m != (Member{}) {
-		held.mark = r.prefix + marksKey + memberKey(m)
-		t.puts = append(t.puts, put{key: held.mark, value: markedJoined})
+	if m.mark != "" {
+		m.losses = markIn(marked.value).after()
+		t.when = append(t.when, changed(m.mark, marked.modified))
+		t.puts = append(t.puts, put{key: m.mark, value: mark{joined: true, losses: m.losses}.String()})
 	}
-	revision, ok, err := r.store.commit(ctx, t)
+	revision, ok, err := s.commit(ctx, t)
 	if err != nil || !ok {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		_ = l.revoke(cleanup) // else it ends unrenewed
-		return nil, storeFault(ctx, key, err)
+		return false, err
 	}
-	held.created = revision
+	m.created = revision
+	return true, nil
+}
+
+// taken is what claim returns of a member that took its key or failed to.
+func (r *registry) taken(ctx context.Context, held *membership, err error) (*membership, error) {
+	if err != nil {
+		return nil, storeFault(ctx, held.keys[0], err)
+	}
+	if held.member.Role == job.Role_COORDINATOR {
+		held.state = newState(held)
+	}
 	return held, nil
 }

@@ -14,7 +14,9 @@ type membership struct {
 	lease    lease
 	keys     []string
 	mark     string // empty for a node
+	losses   int    // of earlier holders
 	created  int64
+	state    *state // of a coordinator
 
 	mu   sync.Mutex
 	left bool
@@ -34,9 +36,9 @@ func (m *membership) Leave(ctx context.Context) error {
 	r := m.registry
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
-	t := txn{key: m.keys[0], created: m.created, deletes: m.keys}
+	t := txn{when: []condition{created(m.keys[0], m.created)}, deletes: m.keys}
 	if m.mark != "" {
-		t.puts = []put{{key: m.mark, value: markedLeft}}
+		t.puts = []put{{key: m.mark, value: mark{losses: m.losses}.String()}}
 	}
 	_, ok, err := r.store.commit(ctx, t)
 	if err != nil {

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -10,6 +12,7 @@ import (
 type Memory struct {
 	mu       sync.Mutex
 	revision int64
+	leases   int64 // granted so far
 	entries  map[string]memoryEntry
 	watchers map[*memoryWatcher]bool
 }
@@ -51,11 +54,18 @@ func (m *Memory) change(t txn) {
 		if created == 0 {
 			created = m.revision
 		}
-		lease, _ := p.lease.(*memoryLease)
-		m.entries[p.key] = memoryEntry{entry: entry{value: p.value, created: created, modified: m.revision}, lease: lease}
+		e := memoryEntry{entry: entry{value: p.value, created: created, modified: m.revision}}
+		if l, ok := p.lease.(*memoryLease); ok {
+			e.lease, e.entry.lease = l, l.number
+		}
+		m.entries[p.key] = e
 		changed = append(changed, p.key)
 	}
-	for _, key := range t.deletes {
+	deletes := t.deletes
+	for _, prefix := range t.clears {
+		deletes = slices.AppendSeq(slices.Clip(deletes), maps.Keys(m.below(prefix)))
+	}
+	for _, key := range deletes {
 		if _, ok := m.entries[key]; ok {
 			delete(m.entries, key)
 			changed = append(changed, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -22,7 +23,8 @@ func (s *memoryStore) grant(context.Context) (lease, error) {
 	if s.leases == nil {
 		return nil, errClosed
 	}
-	l := &memoryLease{store: s, ended: make(chan struct{})}
+	s.memory.leases++
+	l := &memoryLease{store: s, number: s.memory.leases, ended: make(chan struct{})}
 	s.leases[l] = true
 	return l, nil
 }
@@ -34,8 +36,14 @@ func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	m := s.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.key != "" && m.entries[t.key].created != t.created {
-		return m.revision, false, nil
+	for _, c := range t.when {
+		revision := m.entries[c.key].modified
+		if c.byCreation {
+			revision = m.entries[c.key].created
+		}
+		if revision != c.revision {
+			return m.revision, false, nil
+		}
 	}
 	for _, p := range t.puts {
 		if l, ok := p.lease.(*memoryLease); ok && !s.leases[l] {
@@ -44,6 +52,45 @@ func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	}
 	m.change(t)
 	return m.revision, true, nil
+}
+
+func (s *memoryStore) end(_ context.Context, lease int64) error {
+	s.memory.mu.Lock()
+	var held *memoryLease
+	for _, e := range s.memory.entries {
+		if e.lease != nil && e.lease.number == lease {
+			held = e.lease
+		}
+	}
+	s.memory.mu.Unlock()
+	if held != nil {
+		held.end(true)
+	}
+	return nil
+}
+
+func (s *memoryStore) get(ctx context.Context, keys ...string) (view, error) {
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	v := view{}
+	for _, key := range keys {
+		if e, ok := s.memory.entries[key]; ok {
+			v[key] = e.entry
+		}
+	}
+	return v, ctx.Err()
+}
+
+func (s *memoryStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
+	s.memory.mu.Lock()
+	v := s.memory.below(prefix)
+	s.memory.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if err := see(key, v[key]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 func (s *memoryStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
@@ -91,8 +138,9 @@ func (s *memoryStore) close() error {
 
 // memoryLease ends once, in order or by loss.
 type memoryLease struct {
-	store *memoryStore
-	ended chan struct{}
+	store  *memoryStore
+	number int64
+	ended  chan struct{}
 }
 
 func (l *memoryLease) lost() <-chan struct{} { return l.ended }

@@ -15,6 +15,14 @@ type Registry interface {
 	// Desired returns how many pservers the job has; it waits until that has been said.
 	Desired(ctx context.Context) (int, error)
 
+	// SetTrainers says how many trainers the job wants now. The number outlives this process.
+	SetTrainers(ctx context.Context, trainers int) error
+	// Trainers returns how many trainers the job wants; it waits until that has been said.
+	Trainers(ctx context.Context) (int, error)
+	// WatchTrainers tells how many trainers the job wants, now if it has been said, and whenever the number changes. A receiver that is slow sees the
+	// latest number only. The channel is closed when ctx ends or the registry is closed.
+	WatchTrainers(ctx context.Context) (<-chan int, error)
+
 	// ClaimServer announces the pserver of an index; AnyIndex takes the first free one below Desired. It fails with fault.Fenced when a live
 	// member holds the index, or all of them.
 	ClaimServer(ctx context.Context, index int, address string) (Membership, error)
@@ -32,9 +40,26 @@ type Registry interface {
 	// JoinTrainer announces a trainer. It fails with fault.Fenced when a live member holds the rank.
 	JoinTrainer(ctx context.Context, rank int) (Membership, error)
 
-	// Lost reports members whose lease ended without Leave, those of the past first, each once. The channel is closed when ctx ends or the
-	// registry is closed.
+	// Lost reports members whose lease ended without Leave, each loss once; first those that are lost now. When a report is read, the member may
+	// have joined again: Live tells. The channel is closed when ctx ends or the registry is closed.
 	Lost(ctx context.Context) (<-chan Member, error)
+
+	// Live returns the members that live now, with their incarnations: the Fence of the membership that each holds.
+	Live(ctx context.Context) (map[Member]uint64, error)
+	// Bury ends the membership of a member whose process the caller knows to be dead, at once instead of at the end of its lease; the member is
+	// lost. It does nothing unless the member lives in the given incarnation; 0 stands for whoever holds its key now. A later holder is
+	// never hit, and a process that is not dead after all learns of its end through Done.
+	Bury(ctx context.Context, m Member, incarnation uint64) error
+
+	// Follow tells the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A receiver that is slow
+	// sees the latest one only. The channel is closed when ctx ends or the registry is closed.
+	Follow(ctx context.Context, m Member) (<-chan string, error)
+
+	// State returns what the coordinator that holds the lock keeps. It is the same for every call with the same membership.
+	State(leader Membership) State
+	// Forget removes what is known of a history that has ended: the state of the coordinator, members, addresses and losses. The numbers of pservers and
+	// trainers stay. The members must have ended: those that have not lose their keys without being lost, and can change nothing any more.
+	Forget(ctx context.Context) error
 
 	// RegisterNode announces a listener that starts roles for any job of the cluster. It fails with fault.Fenced when a live one holds the id.
 	RegisterNode(ctx context.Context, id, address string) (Membership, error)

@@ -6,10 +6,17 @@ import "context"
 type store interface {
 	// grant starts a lease, which is renewed until it is revoked or lost.
 	grant(ctx context.Context) (lease, error)
-	// commit makes the changes of t at one new revision, which it returns, if the condition of t holds.
+	// end ends the lease of that number, whoever holds it, and removes its keys. A lease that has ended already is no error.
+	end(ctx context.Context, lease int64) error
+	// commit makes the changes of t at one new revision, which it returns, if the conditions of t hold. After an error it is not known whether the
+	// changes were made, or will be.
 	commit(ctx context.Context, t txn) (revision int64, ok bool, err error)
+	// get returns those of the keys that exist, as they are at one revision that is not older than the call.
+	get(ctx context.Context, keys ...string) (view, error)
+	// scan calls see with all keys below prefix in order, as they are at one revision that is not older than the call, until see fails.
+	scan(ctx context.Context, prefix string, see func(key string, e entry) error) error
 	// follow calls see with all keys below prefix, and again after every revision that changed one of them, in order, until see returns true: then
-	// follow returns nil. see must not keep the view.
+	// follow returns nil. After an interruption the store tells how things are, not what has happened. see must not keep the view.
 	follow(ctx context.Context, prefix string, see func(view) bool) error
 	// close revokes all leases of this handle and gives up what is under way.
 	close() error
@@ -17,19 +24,31 @@ type store interface {
 
 // A lease holds keys.
 type lease interface {
-	// lost is closed when the lease ends by anything but revoke.
+	// lost is closed when the lease ends by anything but revoke. It is closed at the latest when lost is called after the time that the lease was
+	// last renewed for.
 	lost() <-chan struct{}
 	// revoke ends the lease and removes its keys.
 	revoke(ctx context.Context) error
 }
 
-// A txn is a set of changes under the condition that key was created at the given revision; 0: that there is no such key. An empty key is no condition.
+// A txn is a set of changes under conditions, all of which must hold. No key may be named twice.
 type txn struct {
-	key     string
-	created int64
+	when    []condition
 	puts    []put
 	deletes []string
+	clears  []string // prefixes: all keys below them are deleted
 }
+
+// A condition holds when the create revision or, without byCreation, the revision of the last change of key is the given one; 0: there is no such key.
+type condition struct {
+	key        string
+	byCreation bool
+	revision   int64
+}
+
+func absent(key string) condition                  { return condition{key: key} }
+func created(key string, revision int64) condition { return condition{key, true, revision} }
+func changed(key string, revision int64) condition { return condition{key, false, revision} }
 
 type put struct {
 	key, value string
@@ -40,6 +59,7 @@ type put struct {
 type entry struct {
 	value             string
 	created, modified int64 // revisions
+	lease             int64 // its number; 0: none
 }
 
 // A view holds entries by key.

@@ -5,31 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 )
-
-// Desired waits for the number of pservers.
-func (r *registry) Desired(ctx context.Context) (int, error) {
-	var text string
-	err := r.await(ctx, desiredKey, func(v view) string {
-		text = v[r.prefix+desiredKey].value
-		if text == "" {
-			return "the number of pservers"
-		}
-		return ""
-	})
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, &fault.Fault{Kind: fault.Corrupt, Where: r.prefix + desiredKey, Got: fault.Quote(text), Want: "a number"}
-	}
-	return n, checkCount(n)
-}
 
 // Servers waits for the addresses of all pservers.
 func (r *registry) Servers(ctx context.Context, n int) ([]string, error) {
@@ -94,6 +73,9 @@ func (r *registry) await(ctx context.Context, key string, missing func(view) str
 	if err == nil || ctx.Err() == nil {
 		return storeFault(ctx, r.prefix+key, err)
 	}
+	if errors.Is(err, fault.Unavailable) {
+		reason += ": " + err.Error()
+	}
 	return &fault.Fault{Kind: contextKind(ctx), Where: r.prefix + key, Got: "no end of waiting for " + reason, Err: context.Cause(ctx)}
 }
 
@@ -141,12 +123,4 @@ func contextKind(ctx context.Context) fault.Kind {
 		return fault.DeadlineExceeded
 	}
 	return fault.Canceled
-}
-
-// checkCount bounds a number of pservers before anything is made of that size.
-func checkCount(n int) error {
-	if n < 1 || n > maxMembers {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: fmt.Sprintf("%d pservers", n), Want: fmt.Sprintf("1 to %d", maxMembers)}
-	}
-	return nil
 }

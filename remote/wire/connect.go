@@ -26,19 +26,35 @@ const window = 8 << 20
 // maxStreams bounds the calls that one connection has under way, each of which may hold a buffer.
 const maxStreams = 256
 
+// A peer that is paused, or whose network drops everything, is noticed at the latest after peerSilence + peerAnswer without a byte from it, if a call is under
+// way: the connection is closed then, and the call fails with fault.Unavailable. gRPC does not let clients ask more often. Bytes that the peer's
+// machine does not acknowledge close the connection after peerAnswer already.
+const (
+	peerSilence = 10 * time.Second
+	peerAnswer  = 3 * time.Second
+)
+
 // Dial prepares a connection to a server of this package. It does not block: calls wait for the server to be ready, until their
 // own deadline.
 func Dial(address string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(scheme+address,
+	return dial(scheme+address, func() string { return address })
+}
+
+// dial connects to target; address names the peer in errors.
+func dial(target string, address func() string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	named := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return fromAddress(address(), invoke(ctx, method, req, reply, cc, opts...))
+	}
+	conn, err := grpc.NewClient(target, append(more,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2*window),
 		grpc.WithWriteBufferSize(256<<10), grpc.WithReadBufferSize(256<<10),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 2 * time.Second}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithChainUnaryInterceptor(unaryClient), grpc.WithDisableServiceConfig())
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerSilence, Timeout: peerAnswer}),
+		grpc.WithChainUnaryInterceptor(named), grpc.WithDisableServiceConfig())...)
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: address, Err: err}
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: address(), Err: err}
 	}
 	return conn, nil
 }
@@ -49,7 +65,7 @@ func NewServer() *grpc.Server {
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2*window),
 		grpc.WriteBufferSize(256<<10), grpc.ReadBufferSize(256<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 2 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: peerSilence / 2, Timeout: peerAnswer}),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer))
 }
@@ -86,10 +102,6 @@ func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Durat
 		return nil
 	}
 	return fault.Wrap(fault.Unavailable, "serve on "+l.Addr().String(), err)
-}
-
-func unaryClient(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return fromAddress(strings.TrimPrefix(cc.Target(), scheme), invoke(ctx, method, req, reply, cc, opts...))
 }
 
 func unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {

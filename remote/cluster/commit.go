@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Commit goes on with the batch that is open, if that is what changes are, or begins one.
+func (s *state) Commit(ctx context.Context, changes []Change) error {
+	b, err := newBatch(s.key(stateKey), changes)
+	if err != nil {
+		return err
+	}
+	ctx, release, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	switch {
+	case s.open == nil:
+		s.open = b
+	case !s.open.same(b):
+		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it whose outcome is not known", Hint: "load the state first"}
+	}
+	err = s.try(ctx, s.advance)
+	switch {
+	case err == nil || !s.open.tried:
+		s.open = nil
+	case fault.KindOf(err) == fault.Fenced: // nobody will know any more
+		s.open = nil
+		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey), Got: fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
+			Hint: "its successor loads what has become of it"}
+	}
+	return err
+}
+
+// advance makes the rest of the open batch durable. It may be called again after an error.
+func (s *state) advance(ctx context.Context) error {
+	if s.last == unknownRevision {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	for b := s.open; b.next < len(b.parts); {
+		if !b.tried {
+			s.number++
+			b.token = s.token()
+		}
+		part := b.parts[b.next]
+		t := txn{when: s.conditions(s.last), deletes: part.deletes, puts: append(slices.Clip(part.puts), put{key: s.key(commitKey), value: b.token})}
+		revision, ok, err := s.leader.registry.store.commit(ctx, t)
+		switch {
+		case err != nil && refused(err):
+			return err
+		case err != nil:
+			b.tried = true
+			return err
+		case !ok:
+			if revision, err = s.outcome(ctx); err != nil {
+				return err
+			}
+		}
+		s.last = revision
+		b.next++
+		b.tried = false
+	}
+	return nil
+}
+
+// refused reports whether an error of commit says that the store did not even try.
+func refused(err error) bool { return fault.KindOf(err) == fault.InvalidArgument }
+
+// outcome tells what it means that the conditions of a transaction did not hold: the revision of an earlier attempt that was successful, or an error.
+func (s *state) outcome(ctx context.Context) (int64, error) {
+	now, err := s.look(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case now.commit.value == s.open.token:
+		return now.commit.modified, nil
+	case now.lock != s.leader.created:
+		if now.commit.modified == s.last {
+			s.open.tried = false // and without the lock it never will be applied
+		}
+		return 0, s.fenced()
+	}
+	return 0, &fault.Fault{Kind: fault.Internal, Where: s.key(commitKey), Got: fault.Quote(now.commit.value), Want: "the last commit of the coordinator that holds the lock"}
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they follow one
+// another. They wait for the store until ctx ends or the lease of the lock is lost.
+type State interface {
+	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock. When it
+	// returns no error, no earlier Commit is under way any more: the entries are what the next Commit changes.
+	Load(ctx context.Context) (map[string][]byte, error)
+	// Commit makes the changes durable, in order: all or none when there are at most MaxChanges that hold at most MaxBytes, else in several transactions
+	// of that size. Changes that are empty tell whether the lock is held. The outcome is one of three:
+	//   - nil: all changes are durable;
+	//   - fault.Fenced: the membership no longer holds the lock. The transaction at which that was found changed nothing and never will;
+	//   - fault.Unavailable, fault.DeadlineExceeded or fault.Canceled: it is not known whether the changes were made. Commit again with
+	//     the same changes finds out and goes on; any others are refused with fault.Unavailable until Load has told how things are.
+	//
+	// Arguments that cannot be committed fail with fault.InvalidArgument or fault.TooLarge, and nothing is changed.
+	Commit(ctx context.Context, changes []Change) error
+}
+
+// A Change puts an entry or, with a nil Value, deletes it.
+type Change struct {
+	Key   string // relative: names separated by '/'
+	Value []byte
+}
+
+const (
+	commitAttempt = 3 * time.Second       // after which a transaction is tried again, perhaps at another server
+	commitPause   = 50 * time.Millisecond // between attempts
+	maxState      = 256 << 20             // bytes that Load accepts
+)
+
+// state is the State of one membership.
+//
+// Each transaction is conditioned on the lock, and on the one before it by the revision of commitKey, which all of them write. So an attempt that was given
+// up, but lingers somewhere between here and the store, can never be applied after a later one; and what became of an attempt without an
+// answer can be read from commitKey.
+type state struct {
+	leader *membership
+	turn   chan struct{} // holds one token: the right to use what is below
+	last   int64         // revision of commitKey; unknownRevision before it was read
+	number uint64        // of transactions so far
+	open   *batch        // a commit that has not been answered
+}
+
+const unknownRevision = -1
+
+func newState(leader *membership) *state {
+	s := &state{leader: leader, turn: make(chan struct{}, 1), last: unknownRevision}
+	s.turn <- struct{}{}
+	return s
+}
+
+// State returns the state of the coordinator's membership. That of another member can do nothing.
+func (r *registry) State(leader Membership) State {
+	if m, ok := leader.(*membership); ok && m.state != nil {
+		return m.state
+	}
+	return noState{}
+}
+
+type noState struct{}
+
+var errNoState = &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "a member that is no coordinator", Want: "the one that LeadCoordinator returned"}
+
+func (noState) Load(context.Context) (map[string][]byte, error) { return nil, errNoState }
+func (noState) Commit(context.Context, []Change) error          { return errNoState }
+
+// Load settles what is open and reads all.
+func (s *state) Load(ctx context.Context) (map[string][]byte, error) {
+	ctx, release, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := s.try(ctx, s.settle); err != nil {
+		return nil, err
+	}
+	s.open = nil
+	var entries map[string][]byte
+	err = s.try(ctx, func(ctx context.Context) (err error) {
+		entries, err = s.read(ctx)
+		return err
+	})
+	return entries, err
+}
+
+// settle makes sure that nothing is under way, and learns the revision of commitKey.
+func (s *state) settle(ctx context.Context) error {
+	now, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	if now.lock != s.leader.created {
+		return s.fenced()
+	}
+	if s.open != nil && s.open.tried && now.commit.value != s.open.token {
+		// Perhaps it comes yet. Writing commitKey excludes that; should the open one be faster, the condition fails, and the next look shows it.
+		s.number++
+		t := txn{when: s.conditions(now.commit.modified), puts: []put{{key: s.key(commitKey), value: s.token()}}}
+		revision, ok, err := s.leader.registry.store.commit(ctx, t)
+		if err == nil && !ok {
+			err = errUnsettled
+		}
+		now.commit.modified = revision
+		if err != nil {
+			return err
+		}
+	}
+	s.last = now.commit.modified
+	return nil
+}
+
+var errUnsettled = &fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "a commit that was on its way"}
+
+// holding is what decides about a transaction.
+type holding struct {
+	lock   int64 // create revision; 0: nobody holds it
+	commit entry
+}
+
+func (s *state) look(ctx context.Context) (holding, error) {
+	v, err := s.leader.registry.store.get(ctx, s.key(lockKey), s.key(commitKey))
+	return holding{lock: v[s.key(lockKey)].created, commit: v[s.key(commitKey)]}, err
+}
+
+func (s *state) read(ctx context.Context) (map[string][]byte, error) {
+	entries, size := map[string][]byte{}, 0
+	prefix := s.key(stateKey)
+	err := s.leader.registry.store.scan(ctx, prefix, func(key string, e entry) error {
+		if size += len(key) + len(e.value); size > maxState {
+			return &fault.Fault{Kind: fault.TooLarge, Where: prefix, Got: "a larger state", Want: fmt.Sprintf("at most %d bytes", maxState)}
+		}
+		entries[strings.TrimPrefix(key, prefix)] = []byte(e.value)
+		return nil
+	})
+	return entries, err
+}
+
+// conditions are those of a transaction that follows the one at revision.
+func (s *state) conditions(revision int64) []condition {
+	return []condition{created(s.key(lockKey), s.leader.created), changed(s.key(commitKey), revision)}
+}
+
+// token names the transaction of the current number; no other one of the job has that name.
+func (s *state) token() string {
+	return fmt.Sprintf("coordinator %d commit %d", s.leader.created, s.number)
+}
+
+func (s *state) key(key string) string { return s.leader.registry.prefix + key }
+
+func (s *state) fenced() error {
+	return &fault.Fault{Kind: fault.Fenced, Where: s.key(lockKey), Got: fmt.Sprintf("the coordinator of fence %d without the lock", s.leader.created)}
+}
+
+// begin waits for the turn.
+func (s *state) begin(ctx context.Context) (context.Context, func(), error) {
+	ctx, cancel := s.leader.registry.scope(ctx)
+	select {
+	case <-s.turn:
+		return ctx, func() {
+			cancel()
+			s.turn <- struct{}{}
+		}, nil
+	case <-ctx.Done():
+		defer cancel()
+		return nil, nil, &fault.Fault{Kind: contextKind(ctx), Where: s.key(stateKey), Got: "no end of waiting for the commit before", Err: context.Cause(ctx)}
+	}
+}
+
+// try calls f until it succeeds or fails for good, ctx ends, or the lease is lost.
+func (s *state) try(ctx context.Context, f func(context.Context) error) error {
+	var last error
+	for {
+		select {
+		case <-s.leader.Done():
+			return s.fenced()
+		case <-ctx.Done():
+			return s.unanswered(ctx, last)
+		default:
+		}
+		attempt, cancel := context.WithTimeout(ctx, commitAttempt)
+		err := f(attempt)
+		cancel()
+		if err == nil || !passing(err) {
+			return err
+		}
+		last = err
+		timer := time.NewTimer(commitPause)
+		select {
+		case <-timer.C:
+		case <-s.leader.Done():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// passing reports whether an error of the store may pass.
+func passing(err error) bool {
+	return fault.KindOf(err) == fault.Unavailable || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+func (s *state) unanswered(ctx context.Context, last error) error {
+	f := &fault.Fault{Kind: contextKind(ctx), Where: s.key(stateKey), Got: "no answer of the store", Err: context.Cause(ctx)}
+	if last != nil {
+		f.Got += ": " + last.Error()
+	}
+	return f
+}
