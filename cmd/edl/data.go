@@ -16,6 +16,7 @@ type dataFlags struct {
 	dir        string
 	shards     int
 	compressor *choice
+	layout     *choice
 }
 
 func newData(c *console) *cobra.Command {
@@ -33,6 +34,7 @@ func (f *dataFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.dir, "out", "o", "", "directory to write to")
 	cmd.Flags().IntVar(&f.shards, "shards", 1, "number of files that a dataset is spread over")
 	f.compressor = choiceFlag(cmd, "compressor", "how records are stored", recordio.None.String(), recordio.Snappy.String(), recordio.Gzip.String())
+	f.layout = choiceFlag(cmd, "layout", "form of the files; plain is for readers of the original RecordIO", recordio.Indexed.String(), recordio.Plain.String())
 }
 
 // A datasetFile is one dataset while it is written.
@@ -61,6 +63,10 @@ func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets
 	if err != nil {
 		return err
 	}
+	options := recordio.Options{Compressor: compressor}
+	if f.layout.value == recordio.Plain.String() {
+		options.Layout = recordio.Plain
+	}
 	var datasets []*datasetFile
 	defer func() {
 		for _, d := range datasets {
@@ -68,7 +74,7 @@ func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets
 		}
 	}()
 	for _, name := range names {
-		w, err := dataset.CreateShards(f.dir, name, f.shards, recordio.Options{Compressor: compressor})
+		w, err := dataset.CreateShards(f.dir, name, f.shards, options)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 )
 
@@ -77,9 +78,6 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 	return showProgram(ctx, c, f, path)
 }
 
-// recordMagic begins every chunk of a record file.
-const recordMagic = 0x01020304
-
 // kindOf tells the kind of a file from its name or its first bytes. A program is what is nothing else, so that its decoder says what is
 // wrong.
 func kindOf(path string) (fileKind, error) {
@@ -101,10 +99,10 @@ func kindOf(path string) (fileKind, error) {
 	if _, err := io.ReadFull(f, head[:]); err != nil {
 		return programFile, nil
 	}
-	switch binary.LittleEndian.Uint32(head[:]) {
-	case recordMagic:
+	switch {
+	case recordio.IsRecordFile(head[:]):
 		return recordFile, nil
-	case 0: // version of a tensor stream; no program begins with it
+	case binary.LittleEndian.Uint32(head[:]) == 0: // version of a tensor stream; no program begins with it
 		return tensorFile, nil
 	}
 	return programFile, nil

@@ -11,6 +11,9 @@ import (
 
 // A recordsReport is what a record file holds.
 type recordsReport struct {
+	Layout  string        `json:"layout"`
+	Bytes   int64         `json:"bytes"`
+	Footer  int64         `json:"footer_bytes"` // 0: the layout has none
 	Records int64         `json:"records"`
 	Chunks  []chunkReport `json:"chunks"`
 	// Fields are the tensors of the first record; null when records are not training records.
@@ -21,7 +24,8 @@ type (
 	chunkReport struct {
 		Offset     int64  `json:"offset"`
 		Records    int64  `json:"records"`
-		Bytes      int64  `json:"bytes"` // of the payload as stored
+		Bytes      int64  `json:"bytes"`     // of the payload as stored
+		Raw        int64  `json:"raw_bytes"` // when decompressed; 0 where the layout does not tell
 		Compressor string `json:"compressor"`
 	}
 	fieldReport struct {
@@ -38,7 +42,11 @@ func showRecords(ctx context.Context, c *console, path, output string) error {
 	if output == "json" {
 		return writeJSON(c.out, report)
 	}
-	fmt.Fprintf(c.out, "records %d  chunks %d\n", report.Records, len(report.Chunks))
+	fmt.Fprintf(c.out, "records %d  chunks %d  layout %s", report.Records, len(report.Chunks), report.Layout)
+	if report.Footer > 0 {
+		fmt.Fprintf(c.out, "  footer %s", humanBytes(report.Footer))
+	}
+	fmt.Fprintln(c.out)
 	for i, f := range report.Fields {
 		fmt.Fprintf(c.out, "field %d  %s%v\n", i, f.DType, f.Dims)
 	}
@@ -46,9 +54,13 @@ func showRecords(ctx context.Context, c *console, path, output string) error {
 		fmt.Fprintln(c.out, "records are not lists of tensors")
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CHUNK\tOFFSET\tRECORDS\tSTORED\tCOMPRESSOR")
+	fmt.Fprintln(t, "CHUNK\tOFFSET\tRECORDS\tSTORED\tRAW\tCOMPRESSOR")
 	for i, chunk := range report.Chunks {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\n", i, chunk.Offset, chunk.Records, humanBytes(chunk.Bytes), chunk.Compressor)
+		raw := "-"
+		if chunk.Raw > 0 {
+			raw = humanBytes(chunk.Raw)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\n", i, chunk.Offset, chunk.Records, humanBytes(chunk.Bytes), raw, chunk.Compressor)
 	}
 	return t.Flush()
 }
@@ -60,9 +72,9 @@ func readRecords(ctx context.Context, path string) (recordsReport, error) {
 		return recordsReport{}, inFile(path, err)
 	}
 	defer f.Close()
-	report := recordsReport{Records: f.NumRecords(), Chunks: []chunkReport{}}
+	report := recordsReport{Layout: f.Layout.String(), Bytes: f.Bytes, Footer: f.FooterBytes(), Records: f.NumRecords(), Chunks: []chunkReport{}}
 	for _, chunk := range f.Chunks {
-		report.Chunks = append(report.Chunks, chunkReport{chunk.Offset, chunk.Records, chunk.StoredBytes, chunk.Compressor.String()})
+		report.Chunks = append(report.Chunks, chunkReport{chunk.Offset, chunk.Records, chunk.StoredBytes, chunk.RawBytes, chunk.Compressor.String()})
 	}
 	records, err := f.Range(0, report.Records)
 	if err != nil {

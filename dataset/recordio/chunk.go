@@ -20,18 +20,15 @@ type chunkLoader struct {
 
 // load returns the raw payload of a chunk, every record of which is sound. It is valid until the next load.
 func (l *chunkLoader) load(c Chunk) ([]byte, error) {
-	if int64(cap(l.stored)) < c.StoredBytes {
-		l.stored = make([]byte, c.StoredBytes)
-	}
-	l.stored = l.stored[:c.StoredBytes]
-	if err := readFull(l.index.Name, l.file, l.stored, c.Offset+headerBytes); err != nil {
+	stored, err := l.read(c)
+	if err != nil {
 		return nil, err
 	}
-	if sum := crc32.ChecksumIEEE(l.stored); sum != c.checksum {
-		return nil, corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk with checksum 0x%08x", sum), fmt.Sprintf("0x%08x", c.checksum))
-	}
 	limit := l.index.limits.maxRaw(c.StoredBytes)
-	raw, err := l.decompress(c.Compressor, l.stored, limit)
+	if l.index.Layout == Indexed {
+		limit = c.RawBytes
+	}
+	raw, err := l.decompress(c.Compressor, stored, limit)
 	if errors.Is(err, errOverLimit) {
 		return nil, tooLarge(l.index.Name, c.Offset,
 			fmt.Sprintf("a chunk of %d bytes that holds more when decompressed", c.StoredBytes), fmt.Sprintf("at most %d", limit))
@@ -39,7 +36,52 @@ func (l *chunkLoader) load(c Chunk) ([]byte, error) {
 	if err != nil {
 		return nil, &fault.Fault{Kind: fault.Corrupt, Where: place(l.index.Name, c.Offset), Got: "a damaged " + c.Compressor.String() + " payload", Err: err}
 	}
+	if l.index.Layout == Indexed && int64(len(raw)) != c.RawBytes {
+		return nil, corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk that holds %d bytes when decompressed", len(raw)), fmt.Sprint(c.RawBytes))
+	}
 	return raw, l.check(c, raw)
+}
+
+// read returns the payload of a chunk as stored, which agrees with its checksum and, in a file with a footer, its header with the footer.
+func (l *chunkLoader) read(c Chunk) ([]byte, error) {
+	layout := l.index.Layout
+	begin := c.Offset + layout.headerBytes() // of what is read
+	if layout == Indexed {
+		begin = c.Offset
+	}
+	size := c.Offset + layout.headerBytes() + c.StoredBytes - begin
+	if int64(cap(l.stored)) < size {
+		l.stored = make([]byte, size)
+	}
+	l.stored = l.stored[:size]
+	if err := readFull(l.index.Name, l.file, l.stored, begin); err != nil {
+		return nil, err
+	}
+	if layout == Indexed {
+		return l.stored[indexedHeaderBytes:], l.checkIndexed(c)
+	}
+	if sum := crc32.ChecksumIEEE(l.stored); sum != c.checksum {
+		return nil, l.wrongChecksum(c, sum)
+	}
+	return l.stored, nil
+}
+
+// checkIndexed compares the chunk that was read with its entry in the footer.
+func (l *chunkLoader) checkIndexed(c Chunk) error {
+	if word := binary.LittleEndian.Uint32(l.stored); word != chunkMagic {
+		return wrongMagic(l.index.Name, c.Offset, word, chunkMagic)
+	}
+	if h := parseIndexed(l.stored[magicBytes:]); h != c.header() {
+		return corrupt(l.index.Name, c.Offset, "a header that is not as in the footer", "the header that was written with the footer")
+	}
+	if sum := indexedChecksum(l.stored); sum != c.checksum {
+		return l.wrongChecksum(c, sum)
+	}
+	return nil
+}
+
+func (l *chunkLoader) wrongChecksum(c Chunk, sum uint32) error {
+	return corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk with checksum 0x%08x", sum), fmt.Sprintf("0x%08x", c.checksum))
 }
 
 // check walks the records of a payload: they must be as many as the header says and fill it exactly.

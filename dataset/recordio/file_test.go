@@ -66,7 +66,7 @@ func TestScanReadsFilesInOrder(t *testing.T) {
 func TestScanEndsWithTheError(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
-	b := write(t, Options{}, "a")
+	b := write(t, Options{Layout: Plain}, "a")
 	if err := os.WriteFile(good, b, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,47 +17,102 @@ type Chunk struct {
 	FirstRecord int64 // number of its first record in the file
 	Records     int64
 	StoredBytes int64 // of the payload
+	RawBytes    int64 // of the payload when decompressed; 0 where the layout does not tell
 	Compressor  Compressor
 	checksum    uint32
+}
+
+func (c Chunk) header() header {
+	return header{checksum: c.checksum, compressor: c.Compressor, stored: uint32(c.StoredBytes), records: uint32(c.Records), raw: uint32(c.RawBytes)}
 }
 
 // An Index lists the chunks of one file. It is immutable and may be shared.
 type Index struct {
 	Name   string // of the file, for errors
 	Bytes  int64  // of the file
+	Layout Layout // an empty file is Plain
 	Chunks []Chunk
 	limits Limits
 }
 
-// LoadIndex reads the headers of a file of size bytes. It refuses a file whose chunks do not end exactly with it; what is
-// in the payloads, and so whether record counts are true, shows when they are read.
+// LoadIndex reads where the chunks of a file of size bytes are: from its footer, or from all headers where the layout has none. Chunks fill the
+// file exactly, or it is refused; what is in the payloads, and so whether record counts are true, shows when they are read.
 func LoadIndex(name string, r io.ReaderAt, size int64, limits Limits) (*Index, error) {
-	x := &Index{Name: name, Bytes: size, limits: limits.withDefaults()}
-	var b [headerBytes]byte
-	records := int64(0)
-	for offset := int64(0); offset < size; {
-		if size-offset < headerBytes {
-			return nil, cut(name, offset, size-offset, headerBytes, "chunk header")
-		}
-		if err := readFull(name, r, b[:], offset); err != nil {
-			return nil, err
-		}
-		h, err := parseHeader(b[:], name, offset)
-		if err != nil {
-			return nil, err
-		}
-		if err := h.check(name, offset, size-offset-headerBytes, x.limits); err != nil {
-			return nil, err
-		}
-		x.Chunks = append(x.Chunks, Chunk{
-			Offset: offset, FirstRecord: records, Records: int64(h.records),
-			StoredBytes: int64(h.stored), Compressor: h.compressor, checksum: h.checksum,
-		})
-		records += int64(h.records)
-		offset += headerBytes + int64(h.stored)
+	x := &Index{Name: name, Bytes: size, Layout: Plain, limits: limits.withDefaults()}
+	if size == 0 {
+		return x, nil
 	}
-	return x, nil
+	var head [magicBytes]byte
+	if size < magicBytes {
+		return nil, cut(name, 0, size, magicBytes, "magic number")
+	}
+	if err := readFull(name, r, head[:], 0); err != nil {
+		return nil, err
+	}
+	layout, ok := layoutOf(head[:])
+	if !ok {
+		return nil, corrupt(name, 0, fmt.Sprintf("magic number 0x%08x", binary.LittleEndian.Uint32(head[:])), "0x01020304 or \"EDLR\", as a record file begins")
+	}
+	x.Layout = layout
+	if layout == Indexed {
+		return x, x.readFooter(r)
+	}
+	return x, x.readHeaders(r)
 }
+
+// readHeaders fills the index of a file without a footer.
+func (x *Index) readHeaders(r io.ReaderAt) error {
+	var b [plainHeaderBytes]byte
+	for offset := int64(0); offset < x.Bytes; offset = x.end() {
+		if x.Bytes-offset < plainHeaderBytes {
+			return cut(x.Name, offset, x.Bytes-offset, plainHeaderBytes, "chunk header")
+		}
+		if err := readFull(x.Name, r, b[:], offset); err != nil {
+			return err
+		}
+		h, layout, err := parsePlain(b[:], x.Name, offset)
+		if err != nil {
+			return err
+		}
+		if offset == 0 {
+			x.Layout = layout
+		}
+		if layout != x.Layout {
+			return corrupt(x.Name, offset, fmt.Sprintf("a header of layout %v", layout), fmt.Sprintf("%v, as the chunks before", x.Layout))
+		}
+		if err := x.add(offset, h, x.Bytes-offset-plainHeaderBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add appends the chunk at an offset. behind is how many bytes there are behind its header.
+func (x *Index) add(offset int64, h header, behind int64) error {
+	if err := h.check(x.Layout, x.Name, offset, behind, x.limits); err != nil {
+		return err
+	}
+	if len(x.Chunks) == x.limits.Chunks {
+		return tooLarge(x.Name, offset, fmt.Sprintf("more than %d chunks", len(x.Chunks)), "no more")
+	}
+	x.Chunks = append(x.Chunks, Chunk{
+		Offset: offset, FirstRecord: x.NumRecords(), Records: int64(h.records),
+		StoredBytes: int64(h.stored), RawBytes: int64(h.raw), Compressor: h.compressor, checksum: h.checksum,
+	})
+	return nil
+}
+
+// end returns where the next chunk begins.
+func (x *Index) end() int64 {
+	if len(x.Chunks) == 0 {
+		return 0
+	}
+	last := x.Chunks[len(x.Chunks)-1]
+	return last.Offset + x.Layout.headerBytes() + last.StoredBytes
+}
+
+// FooterBytes returns the size of the footer, 0 for a layout without one.
+func (x *Index) FooterBytes() int64 { return x.Bytes - x.end() }
 
 // NumRecords returns the number of records in the file.
 func (x *Index) NumRecords() int64 {
@@ -113,6 +168,10 @@ func cut(name string, offset, got, want int64, what string) error {
 		Kind: fault.Corrupt, Where: place(name, offset), Err: errCut,
 		Got: fmt.Sprintf("%d bytes of the %s", got, what), Want: fmt.Sprint(want),
 	}
+}
+
+func wrongMagic(name string, offset int64, got, want uint32) error {
+	return corrupt(name, offset, fmt.Sprintf("magic number 0x%08x", got), fmt.Sprintf("0x%08x", want))
 }
 
 var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)

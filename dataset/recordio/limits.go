@@ -12,12 +12,14 @@ type Limits struct {
 	StoredBytes int // payload of a chunk as stored; default 64 MiB
 	RawBytes    int // payload of a chunk when decompressed; default 64 MiB
 	RecordBytes int // one record; default 32 MiB
+	Chunks      int // in a file; default 4 Mi, which is about 256 MiB of index
 	Ratio       int // decompressed bytes per stored byte; by default only RawBytes bounds decompression
 }
 
 const (
 	defaultChunkLimit  = 64 << 20
 	defaultRecordLimit = 32 << 20
+	defaultChunks      = 4 << 20
 )
 
 func (l Limits) withDefaults() Limits {
@@ -29,6 +31,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.RecordBytes <= 0 {
 		l.RecordBytes = defaultRecordLimit
+	}
+	if l.Chunks <= 0 {
+		l.Chunks = defaultChunks
 	}
 	return l
 }

@@ -16,6 +16,13 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
+// The same in the layout of this package: a chunk, and a footer of one entry.
+const goldenIndexed = "45444c52 c98a88be 00000000 0b000000 02000000 0b000000 01000000 61 02000000 6263" +
+	"45444c46 02000000 0000000000000000 c98a88be 00000000 0b000000 02000000 0b000000 0200000000000000 01000000 8a73b41b 45444c494e444558"
+
+// A file of no records.
+const goldenEmpty = "45444c46 02000000 0000000000000000 00000000 bbf4616e 45444c494e444558"
+
 // The file that the Go library of PaddlePaddle writes for the records "a" and "bc" without compression.
 const golden = "04030201 b1b17049 00000000 0b000000 02000000 01000000 61 02000000 6263"
 
@@ -73,25 +80,49 @@ func readRange(b []byte, index *Index, first, count int64) (records []string, er
 }
 
 func TestGolden(t *testing.T) {
-	b := unhex(t, golden)
-	if got := write(t, Options{}, "a", "bc"); !bytes.Equal(got, b) {
-		t.Errorf("wrote %x", got)
-	}
-	if got, err := readAll(b, Limits{}); err != nil || !slices.Equal(got, []string{"a", "bc"}) {
-		t.Errorf("read %q, error %v", got, err)
-	}
-	snappy := write(t, Options{Compressor: Snappy}, "a", "bc")
-	if want := unhex(t, "ff060000 734e61507059"); !bytes.Equal(snappy[headerBytes:headerBytes+10], want) {
-		t.Errorf("snappy payload %x does not start with the stream identifier", snappy[headerBytes:])
+	for layout, file := range map[Layout]string{Indexed: goldenIndexed, Plain: golden} {
+		b := unhex(t, file)
+		if got := write(t, Options{Layout: layout}, "a", "bc"); !bytes.Equal(got, b) {
+			t.Errorf("%v: wrote %x", layout, got)
+		}
+		if got, err := readAll(b, Limits{}); err != nil || !slices.Equal(got, []string{"a", "bc"}) {
+			t.Errorf("%v: read %q, error %v", layout, got, err)
+		}
+		snappy := write(t, Options{Compressor: Snappy, Layout: layout}, "a", "bc")[layout.headerBytes():]
+		if want := unhex(t, "ff060000 734e61507059"); !bytes.Equal(snappy[:10], want) {
+			t.Errorf("%v: snappy payload %x does not start with the stream identifier", layout, snappy)
+		}
 	}
 }
 
-func TestEmptyDatasetIsAnEmptyFile(t *testing.T) {
-	if b := write(t, Options{Compressor: Gzip}); len(b) != 0 {
-		t.Errorf("wrote %x", b)
+func TestFilesWithoutRecords(t *testing.T) {
+	for layout, want := range map[Layout][]byte{Indexed: unhex(t, goldenEmpty), Plain: nil} {
+		if b := write(t, Options{Compressor: Gzip, Layout: layout}); !bytes.Equal(b, want) {
+			t.Errorf("%v: wrote %x", layout, b)
+		}
+		if got, err := readAll(want, Limits{}); err != nil || len(got) != 0 {
+			t.Errorf("%v: read %q, error %v", layout, got, err)
+		}
 	}
-	if got, err := readAll(nil, Limits{}); err != nil || len(got) != 0 {
-		t.Errorf("read %q, error %v", got, err)
+}
+
+func TestLayoutsAreToldApart(t *testing.T) {
+	plain := write(t, Options{Layout: Plain}, "a", "bc")
+	for want, b := range map[Layout][]byte{Indexed: unhex(t, goldenIndexed), Plain: plain, Fluid: cplusplus(plain)} {
+		index, err := LoadIndex("file", bytes.NewReader(b), int64(len(b)), Limits{})
+		if err != nil || index.Layout != want || !IsRecordFile(b) {
+			t.Errorf("%v is taken for %v, error %v", want, index.Layout, err)
+		}
+		if footer := map[Layout]int64{Indexed: footerHeadBytes + entryBytes + trailerBytes}[want]; index.FooterBytes() != footer {
+			t.Errorf("%v: a footer of %d bytes, want %d", want, index.FooterBytes(), footer)
+		}
+	}
+	if IsRecordFile([]byte("EDL")) || IsRecordFile([]byte("EDLX")) {
+		t.Error("other files are taken for record files")
+	}
+	mixed := append(bytes.Clone(plain), cplusplus(plain)...)
+	if _, err := readAll(mixed, Limits{}); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "layout fluid") {
+		t.Errorf("two layouts in a file: %v", err)
 	}
 }
 
@@ -102,7 +133,7 @@ func cplusplus(b []byte) []byte {
 		crcCompressorStored, records := b[at+4:at+16], b[at+16:at+20]
 		stored := binary.LittleEndian.Uint32(crcCompressorStored[8:])
 		copy(b[at+4:], append(bytes.Clone(records), crcCompressorStored...))
-		at += headerBytes + int(stored)
+		at += plainHeaderBytes + int(stored)
 	}
 	return b
 }
@@ -112,7 +143,7 @@ func TestCPlusPlusHeaders(t *testing.T) {
 		t.Fatalf("the test writes %x", got)
 	}
 	for c := None; c <= Gzip; c++ {
-		b := cplusplus(write(t, Options{Compressor: c, ChunkRecords: 1}, "", "one", "two"))
+		b := cplusplus(write(t, Options{Compressor: c, ChunkRecords: 1, Layout: Plain}, "", "one", "two"))
 		if got, err := readAll(b, Limits{}); err != nil || !slices.Equal(got, []string{"", "one", "two"}) {
 			t.Errorf("%v: read %q, error %v", c, got, err)
 		}
@@ -126,6 +157,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			ChunkBytes:   rapid.IntRange(0, 300).Draw(rt, "chunk bytes"),
 			ChunkRecords: rapid.IntRange(0, 7).Draw(rt, "chunk records"),
 			Compressor:   Compressor(rapid.Uint32Range(0, 2).Draw(rt, "compressor")),
+			Layout:       Layout(rapid.IntRange(0, 1).Draw(rt, "layout")),
 		}
 		b := write(t, options, records...)
 		index, err := LoadIndex("file", bytes.NewReader(b), int64(len(b)), Limits{})
@@ -182,17 +214,72 @@ func (c *countingReaderAt) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func TestIndexReadsHeadersOnly(t *testing.T) {
-	b := write(t, Options{ChunkRecords: 1}, strings.Repeat("x", 5000), strings.Repeat("y", 5000))
-	r := &countingReaderAt{ReaderAt: bytes.NewReader(b)}
-	if _, err := LoadIndex("file", r, int64(len(b)), Limits{}); err != nil || r.bytes != 2*headerBytes {
-		t.Fatalf("read %d bytes, error %v", r.bytes, err)
+	for layout, want := range map[Layout]int{
+		Indexed: magicBytes + trailerBytes + footerHeadBytes + 2*entryBytes, Plain: magicBytes + 2*plainHeaderBytes,
+	} {
+		b := write(t, Options{ChunkRecords: 1, Layout: layout}, strings.Repeat("x", 5000), strings.Repeat("y", 5000))
+		r := &countingReaderAt{ReaderAt: bytes.NewReader(b)}
+		if _, err := LoadIndex("file", r, int64(len(b)), Limits{}); err != nil || r.bytes != want {
+			t.Errorf("%v: read %d bytes, want %d, error %v", layout, r.bytes, want, err)
+		}
+	}
+}
+
+// Many chunks take several blocks of entries.
+func TestLongFooter(t *testing.T) {
+	const n = 3000
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Options{ChunkRecords: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := w.Write(binary.LittleEndian.AppendUint32(nil, uint32(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	records, err := readAll(file.Bytes(), Limits{})
+	if err != nil || len(records) != n || records[n-1] != string(binary.LittleEndian.AppendUint32(nil, n-1)) {
+		t.Errorf("%d records, error %v", len(records), err)
+	}
+	if _, err := readAll(file.Bytes(), Limits{Chunks: n - 1}); !errors.Is(err, fault.TooLarge) {
+		t.Errorf("more chunks than the limit: %v", err)
+	}
+}
+
+func TestFingerprintTellsFilesApart(t *testing.T) {
+	seen := map[uint64]string{}
+	for name, b := range map[string][]byte{
+		"none": write(t, Options{}), "one": write(t, Options{}, "a"), "another": write(t, Options{}, "b"), "two": write(t, Options{}, "a", "b"),
+		"two in two chunks": write(t, Options{ChunkRecords: 1}, "a", "b"), "plain": write(t, Options{Layout: Plain}, "a"),
+	} {
+		index, err := LoadIndex(name, bytes.NewReader(b), int64(len(b)), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[index.Fingerprint()]; ok {
+			t.Errorf("%s and %s have one fingerprint", name, other)
+		}
+		seen[index.Fingerprint()] = name
 	}
 }
 
 // chunkOf makes one chunk with a true checksum around any payload.
 func chunkOf(c Compressor, records uint32, payload string) []byte {
 	h := header{checksum: crc32.ChecksumIEEE([]byte(payload)), compressor: c, stored: uint32(len(payload)), records: records}
-	return append(h.append(nil), payload...)
+	return append(h.appendPlain(nil), payload...)
+}
+
+// indexedOf makes a file with true checksums of one chunk around any payload, whose header claims raw bytes.
+func indexedOf(c Compressor, records, raw uint32, payload string) []byte {
+	h := header{compressor: c, stored: uint32(len(payload)), records: records, raw: raw}
+	chunk := append(h.appendIndexed(appendWords(nil, chunkMagic)), payload...)
+	h.checksum = indexedChecksum(chunk)
+	h.appendIndexed(chunk[:magicBytes])
+	return appendFooter(chunk, []Chunk{{Records: int64(records), StoredBytes: int64(len(payload)), RawBytes: int64(raw), Compressor: c, checksum: h.checksum}})
 }
 
 func compressed(t testing.TB, c Compressor, raw string) string {

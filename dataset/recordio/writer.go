@@ -19,6 +19,7 @@ type Options struct {
 	// ChunkRecords is the number of records that a chunk does not exceed. By default there is no such bound.
 	ChunkRecords int
 	Compressor   Compressor
+	Layout       Layout // Indexed or Plain
 }
 
 // A Writer writes one RecordIO file. It is not safe for concurrent use.
@@ -28,6 +29,7 @@ type Writer struct {
 	raw     []byte // records of the open chunk
 	records int
 	stored  bytes.Buffer
+	written Index // what the footer will say
 	err     error // sticky
 }
 
@@ -36,13 +38,13 @@ func NewWriter(w io.Writer, options Options) (*Writer, error) {
 	if options.ChunkBytes == 0 {
 		options.ChunkBytes = 1 << 20
 	}
-	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit || options.ChunkRecords < 0 || options.Compressor > Gzip {
+	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit || options.ChunkRecords < 0 || options.Compressor > Gzip || (options.Layout != Indexed && options.Layout != Plain) {
 		return nil, &fault.Fault{
 			Kind: fault.InvalidArgument, Got: fmt.Sprintf("recordio options %+v", options),
-			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip", defaultRecordLimit),
+			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip, layout indexed or plain", defaultRecordLimit),
 		}
 	}
-	return &Writer{w: w, options: options}, nil
+	return &Writer{w: w, options: options, written: Index{Layout: options.Layout, limits: Limits{}.withDefaults()}}, nil
 }
 
 // Write appends a record, of at most 32 MiB. It keeps no reference to it.
@@ -76,27 +78,43 @@ func (w *Writer) Flush() error {
 }
 
 func (w *Writer) writeChunk() error {
+	headerBytes := w.options.Layout.headerBytes()
 	w.stored.Reset()
 	w.stored.Write(make([]byte, headerBytes))
 	if err := w.options.Compressor.compress(&w.stored, w.raw); err != nil {
 		return fault.Wrap(fault.Internal, "recordio", err)
 	}
 	chunk := w.stored.Bytes()
-	payload := chunk[headerBytes:]
-	header{
-		checksum:   crc32.ChecksumIEEE(payload),
-		compressor: w.options.Compressor,
-		stored:     uint32(len(payload)),
-		records:    uint32(w.records),
-	}.append(chunk[:0])
-	_, err := w.w.Write(chunk)
+	h := header{compressor: w.options.Compressor, stored: uint32(int64(len(chunk)) - headerBytes), records: uint32(w.records)}
+	if w.options.Layout == Plain {
+		h.checksum = crc32.ChecksumIEEE(chunk[headerBytes:])
+		h.appendPlain(chunk[:0])
+	} else {
+		h.raw = uint32(len(w.raw))
+		h.appendIndexed(appendWords(chunk[:0], chunkMagic))
+		h.checksum = indexedChecksum(chunk)
+		h.appendIndexed(chunk[:magicBytes])
+		if err := w.written.add(w.written.end(), h, int64(h.stored)); err != nil {
+			return err
+		}
+	}
+	return w.put(chunk)
+}
+
+func (w *Writer) put(b []byte) error {
+	_, err := w.w.Write(b)
 	return fault.Wrap(fault.Unavailable, "recordio", err)
 }
 
-// Close writes out what is open. It does not close the writer underneath. Later writes fail.
+// Close writes out what is open, and the footer. It does not close the writer underneath. Later writes fail.
 func (w *Writer) Close() error {
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if w.options.Layout == Indexed {
+		if w.err = w.put(appendFooter(nil, w.written.Chunks)); w.err != nil {
+			return w.err
+		}
 	}
 	w.err = fault.New(fault.InvalidArgument, "recordio: the writer is closed")
 	return nil
