@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -19,8 +18,8 @@ type calls struct {
 	err     error
 }
 
-// start runs f on a goroutine of its own as soon as one of slots is free, for at most limit. The goroutine ends soon after ctx.
-func (c *calls) start(ctx context.Context, slots chan struct{}, limit time.Duration, f func(ctx context.Context) error) {
+// start runs f on a goroutine of its own as soon as one of slots is free. The goroutine ends soon after ctx.
+func (c *calls) start(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
@@ -28,16 +27,14 @@ func (c *calls) start(ctx context.Context, slots chan struct{}, limit time.Durat
 		c.ctx, c.cancel = context.WithCancel(ctx)
 	}
 	c.pending++
-	go c.run(c.ctx, slots, limit, f)
+	go c.run(c.ctx, slots, f)
 }
 
-func (c *calls) run(ctx context.Context, slots chan struct{}, limit time.Duration, f func(ctx context.Context) error) {
+func (c *calls) run(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
 	var err error
 	select {
 	case slots <- struct{}{}:
-		limited, cancel := context.WithTimeout(ctx, limit)
-		err = f(limited)
-		cancel()
+		err = f(ctx)
 		<-slots
 	case <-ctx.Done():
 		err = &fault.Fault{Kind: fault.Canceled, Err: context.Cause(ctx)}

@@ -2,38 +2,47 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 )
 
 // Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Calls that move tensors run on goroutines of
 // their own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time, whose
 // ops may run at the same time.
 type Comm struct {
-	Identity wire.Identity
 	Rank     uint32
 	Sync     bool
 	Deadline time.Duration // of a round: every wait ends soon after it
 	Servers  []rpc.ParameterServerClient
+	// Regroup joins the generation that follows an ended one, and returns its identity and its first round. Nil: the end of its generation ends a step.
+	Regroup func(ctx context.Context, ended uint64) (wire.Identity, uint64, error)
 
+	ask     asking
+	first   uint64 // round that the parameters are received of before the first step
 	step    ops.Step
 	want    version
+	pass    int32
 	records []*rpc.RecordRange // of the step
 	sends   calls
 	recvs   calls
+	entries calls // in the ledger, async mode
 	slots   chan struct{}
 	once    sync.Once
 
-	mu   sync.Mutex
-	sent []int32 // variables sent in this round, by server
+	mu       sync.Mutex
+	identity wire.Identity
+	sent     []int32 // variables sent in this step, by server
 }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
@@ -46,7 +55,7 @@ const slack = 2 * time.Second
 type version int
 
 const (
-	initial  version = iota // before the first round
+	initial  version = iota // before the first round of the generation
 	afterOwn                // sync: after this round; async: with all of this trainer's own contributions
 	latest                  // as it is
 	saved                   // after every other trainer has completed
@@ -54,13 +63,25 @@ const (
 
 var _ ops.Comm = (*Comm)(nil)
 
-// Begin says which step the following calls belong to, and which records it trains.
-func (c *Comm) Begin(step ops.Step, records []dataset.Range) {
-	c.step, c.want = step, afterOwn
+// Enter begins a generation, whose parameters are received as they are at round first. Nothing may be under way.
+func (c *Comm) Enter(identity wire.Identity, first uint64) {
+	c.init()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identity, c.first, c.want = identity, first, initial
+}
+
+// Begin says which step the following calls belong to, and which records of which pass it trains.
+func (c *Comm) Begin(step ops.Step, pass int, records []dataset.Range) {
+	c.init()
+	c.step, c.want, c.pass = step, afterOwn, int32(pass)
 	c.records = make([]*rpc.RecordRange, len(records))
 	for i, r := range records {
 		c.records[i] = &rpc.RecordRange{From: r.From, To: r.To}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.sent)
 }
 
 // Want makes the following Recv calls ask for another version, until the next Begin.
@@ -73,84 +94,107 @@ func (c *Comm) init() {
 	})
 }
 
-// client returns the connection to a server that a program names.
-func (c *Comm) client(server int) (rpc.ParameterServerClient, string, error) {
-	where := serverName(server)
+// now is the identity of what is said now.
+func (c *Comm) now() wire.Identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.identity
+}
+
+// check refuses a server that a program names and nobody has.
+func (c *Comm) check(server int) error {
 	if server < 0 || server >= len(c.Servers) {
-		return nil, where, &fault.Fault{Kind: fault.InvalidProgram, Where: where, Got: fmt.Sprintf("server %d", server), Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
+		return &fault.Fault{Kind: fault.InvalidProgram, Where: serverName(server), Got: fmt.Sprintf("server %d", server), Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
 	}
-	return c.Servers[server], where, nil
+	return nil
 }
 
 func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
 
-// Send starts sending a contribution.
+// call makes the attempts of one call to a server, under one identity.
+func (c *Comm) call(ctx context.Context, server int, what string, f func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error) error {
+	return c.ask.within(ctx, c.Deadline+slack, question{serverName(server), what}, func(ctx context.Context, attempt uint32) error {
+		return f(ctx, c.Servers[server], attempt)
+	})
+}
+
+// Send starts sending a contribution. In async mode it first waits until the step before is in the ledger.
 func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.init()
-	client, where, err := c.client(m.Server)
-	if err != nil {
+	if err := c.check(m.Server); err != nil {
+		return err
+	}
+	if err := c.Settle(); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.sent[m.Server]++
+	id := c.identity
 	c.mu.Unlock()
 	round := c.step.Round
-	c.sends.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
-		return wire.Retry(ctx, func(attempt uint32) error {
-			return wire.FromStatus(where, send(ctx, client, &rpc.VariableChunk{Id: c.Identity.Of(c.Rank, round, attempt), Name: m.Name}, m.Value))
+	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
+		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
+			return send(ctx, to, &rpc.VariableChunk{Id: id.Of(c.Rank, round, attempt), Name: m.Name}, m.Value)
 		})
 	})
 	return nil
 }
 
-// send makes one attempt. It returns only when the call has ended, so that t may be written afterwards.
-func send(ctx context.Context, client rpc.ParameterServerClient, header *rpc.VariableChunk, t *tensor.Tensor) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := client.SendVariable(ctx)
-	if err != nil {
-		return err
-	}
-	if err := wire.SendVariable(stream, header, t); err != nil {
-		if _, answer := stream.CloseAndRecv(); answer != nil {
-			return answer // the server ended the call and says why
-		}
-		return err
-	}
-	_, err = stream.CloseAndRecv()
-	return err
-}
-
 // SendBarrier waits for all sends of the round and then declares the contribution complete at every server.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
-	sent, err := c.endSends()
-	if err != nil || !c.Sync {
+	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
-	return c.everyServer(ctx, func(ctx context.Context, server int, attempt uint32) error {
-		_, err := c.Servers[server].SendBarrier(ctx, &rpc.BarrierRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt), Rows: c.step.Rows, Variables: sent[server], Records: c.records})
+	return c.everyServer(ctx, func(ctx context.Context, server int) error {
+		id := c.now()
+		err := c.declare(ctx, server, id)
+		if errors.Is(err, fault.Superseded) {
+			err = c.committed(ctx, id, err)
+		}
 		return err
 	})
 }
 
-// endSends waits for all sends and returns how many went to each server since the last call.
-func (c *Comm) endSends() ([]int32, error) {
-	err := c.sends.end()
+// declare sends the barrier of the step to one server.
+func (c *Comm) declare(ctx context.Context, server int, id wire.Identity) error {
+	c.mu.Lock()
+	sent := c.sent[server]
+	c.mu.Unlock()
+	step, pass, records := c.step, c.pass, c.records
+	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", step.Round), func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
+		_, err := to.SendBarrier(ctx, &rpc.BarrierRequest{Id: id.Of(c.Rank, step.Round, attempt), Rows: step.Rows, Variables: sent, Pass: pass, Records: records},
+			grpc.WaitForReady(false))
+		return err
+	})
+}
+
+// committed is called when a server says that the generation of a step has ended. It joins the next one, which tells what became of the round: if it was
+// committed, the step goes on, and committed returns nil. Else the step counts nowhere, and committed returns why.
+func (c *Comm) committed(ctx context.Context, ended wire.Identity, superseded error) error {
+	if !c.Sync || c.Regroup == nil || c.want != afterOwn {
+		return superseded
+	}
+	id, first, err := c.Regroup(ctx, ended.Generation)
+	if err != nil {
+		return err
+	}
+	if first != c.step.Round+1 {
+		return superseded
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sent := c.sent
-	c.sent = make([]int32, len(c.Servers))
-	return sent, err
+	if id.Generation > c.identity.Generation { // else another call of the step has heard of a later one
+		c.identity = id
+	}
+	return nil
 }
 
 // everyServer makes one call to each server, at the same time.
-func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int, attempt uint32) error) error {
+func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int) error) error {
 	var group calls
 	for server := range c.Servers {
-		group.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
-			return wire.Retry(ctx, func(attempt uint32) error { return wire.FromStatus(serverName(server), call(ctx, server, attempt)) })
-		})
+		group.start(ctx, c.slots, func(ctx context.Context) error { return call(ctx, server) })
 	}
 	return group.end()
 }
@@ -160,54 +204,69 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	c.init()
 	if !c.Sync {
 		// A trainer reads what it has written: its contributions are in the queues before it asks.
-		if _, err := c.endSends(); err != nil {
+		if err := c.sends.end(); err != nil {
 			return err
 		}
 	}
-	client, where, err := c.client(m.Server)
-	if err != nil {
+	if err := c.check(m.Server); err != nil {
 		return err
 	}
+	request := rpc.GetRequest{Name: m.Name, Final: c.want == saved, AnyVersion: c.want == latest || c.want == initial && !c.Sync}
 	round := c.step.Round + 1
 	if c.want == initial {
-		round = 0
+		round = c.first
 	}
-	final, anyVersion := c.want == saved, c.want == latest || c.want == initial && !c.Sync
-	c.recvs.start(ctx, c.slots, c.Deadline+slack, func(ctx context.Context) error {
-		return wire.Retry(ctx, func(attempt uint32) error {
-			request := &rpc.GetRequest{Id: c.Identity.Of(c.Rank, round, attempt), Name: m.Name, Final: final, AnyVersion: anyVersion}
-			return wire.FromStatus(where, receive(ctx, client, request, m.Value))
-		})
+	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
+		for {
+			id := c.now()
+			err := c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round), func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
+				return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion}, m.Value)
+			})
+			if errors.Is(err, fault.Superseded) {
+				if err = c.committed(ctx, id, err); err == nil {
+					continue
+				}
+			}
+			return err
+		}
 	})
 	return nil
 }
 
-// receive makes one attempt. t is complete only if it succeeds.
-func receive(ctx context.Context, client rpc.ParameterServerClient, request *rpc.GetRequest, t *tensor.Tensor) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := client.GetVariable(ctx, request)
-	if err != nil {
+// FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
+func (c *Comm) FetchBarrier(ctx context.Context) error {
+	if err := c.recvs.end(); err != nil || c.Sync || c.want != afterOwn || len(c.records) == 0 {
 		return err
 	}
-	_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return t, nil })
-	return err
+	if err := c.sends.end(); err != nil {
+		return err
+	}
+	id := c.now()
+	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id) })
+	return nil
 }
 
-// FetchBarrier waits until everything is received.
-func (c *Comm) FetchBarrier(context.Context) error { return c.recvs.end() }
+// Settle waits until every step that has ended is in the ledger. In sync mode it is there when the step ends.
+func (c *Comm) Settle() error { return c.entries.end() }
 
 // Complete tells every server that this trainer contributes to no later round.
 func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
-	return c.everyServer(ctx, func(ctx context.Context, server int, attempt uint32) error {
-		_, err := c.Servers[server].Complete(ctx, &rpc.CompleteRequest{Id: c.Identity.Of(c.Rank, c.step.Round, attempt)})
-		return err
+	id := c.now()
+	return c.everyServer(ctx, func(ctx context.Context, server int) error {
+		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
+			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: id.Of(c.Rank, c.step.Round, attempt)}, grpc.WaitForReady(false))
+			return err
+		})
 	})
 }
 
 // Drain ends the calls that a failed step left behind, so that their tensors may be used again.
 func (c *Comm) Drain() {
-	c.sends.abort()
-	c.recvs.abort()
+	for _, group := range []*calls{&c.sends, &c.recvs, &c.entries} {
+		group.abort()
+	}
 }
+
+// trained returns the records of the step, for a message about it.
+func (c *Comm) trained() []*rpc.RecordRange { return slices.Clone(c.records) }

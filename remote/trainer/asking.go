@@ -1,0 +1,140 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// asking is how a trainer calls others: again and again while they are unavailable, for a bounded time, and with a line in the log when that, or the
+// answer, takes long.
+type asking struct {
+	patience time.Duration   // with somebody who is unavailable
+	drain    <-chan struct{} // closed when the trainer is to end: nobody who is gone is waited for then; may be nil
+	log      *slog.Logger    // may be nil
+}
+
+// A question is one call.
+type question struct {
+	of, what string // who is called, and for what, as messages say it
+}
+
+// call makes attempts until one succeeds or fails with anything but fault.Unavailable. An attempt has no deadline: it may wait for what others do. It
+// must be made with grpc.WaitForReady(false).
+func (a asking) call(ctx context.Context, q question, attempt func(ctx context.Context, number uint32) error) error {
+	w := a.wait(q)
+	defer w.end()
+	err := wire.RetryWithin(ctx, a.patience, func(number uint32) error {
+		err := wire.FromStatus(q.of, attempt(ctx, number))
+		w.heard(err)
+		return a.last(err)
+	})
+	if errors.Is(err, fault.Unavailable) {
+		return &fault.Fault{Kind: fault.Unavailable, Where: q.of, Got: fmt.Sprintf("no answer to the call for %s within %v", q.what, a.patience), Err: err}
+	}
+	return err
+}
+
+// within is call with a deadline for all attempts together.
+func (a asking) within(ctx context.Context, limit time.Duration, q question, attempt func(ctx context.Context, number uint32) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	w := a.wait(q)
+	defer w.end()
+	return wire.Retry(ctx, func(number uint32) error {
+		err := wire.FromStatus(q.of, attempt(ctx, number))
+		w.heard(err)
+		return a.last(err)
+	})
+}
+
+// last makes an attempt the last one when the trainer is to end.
+func (a asking) last(err error) error {
+	if errors.Is(err, fault.Unavailable) && a.draining() {
+		return &fault.Fault{Kind: fault.Drained, Got: err.Error()}
+	}
+	return err
+}
+
+func (a asking) draining() bool {
+	select {
+	case <-a.drain:
+		return true
+	default:
+		return false
+	}
+}
+
+// untilDrain ends ctx also when the trainer is to end, for what would wait for others.
+func (a asking) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if a.drain != nil {
+		go func() {
+			select {
+			case <-a.drain:
+				cancel(fault.Drained)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// longWait is after what time a wait is told, and how often while it goes on.
+const longWait = 10 * time.Second
+
+// A wait tells the log what is waited for, when it takes long.
+type wait struct {
+	question
+	log   *slog.Logger
+	since time.Time
+	mu    sync.Mutex
+	timer *time.Timer // nil when the wait has ended
+	err   error       // of the last attempt
+}
+
+func (a asking) wait(q question) *wait {
+	w := &wait{question: q, log: a.log, since: time.Now()}
+	if w.log != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.timer = time.AfterFunc(longWait, w.tell)
+	}
+	return w
+}
+
+func (w *wait) tell() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer == nil {
+		return
+	}
+	w.timer.Reset(longWait)
+	about := []any{"for", w.what, "of", w.of, "since", time.Since(w.since).Round(time.Second).String()}
+	if w.err != nil {
+		about = append(about, "last error", w.err.Error())
+	}
+	w.log.Warn("still waits", about...)
+}
+
+// heard notes how an attempt ended.
+func (w *wait) heard(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+func (w *wait) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}

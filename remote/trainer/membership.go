@@ -1,0 +1,70 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A generation is what a trainer knows of one that it is a member of.
+type generation struct {
+	*rpc.JoinResponse
+	identity wire.Identity // of the messages in it
+}
+
+// membership is the sequence of a trainer's generations. It is safe for concurrent use.
+type membership struct {
+	coordinator rpc.CoordinatorClient
+	rank        uint32
+	incarnation uint64
+	ask         asking
+
+	joining sync.Mutex // held during the call, so that of all who learn of the end of a generation one joins the next
+	current atomic.Pointer[generation]
+}
+
+// newMembership is that of a trainer which has not joined yet. identity is without generation.
+func newMembership(cfg *Config, ask asking) *membership {
+	m := &membership{coordinator: cfg.Coordinator, rank: cfg.Rank, incarnation: cfg.Incarnation, ask: ask}
+	m.current.Store(&generation{&rpc.JoinResponse{}, cfg.Identity})
+	return m
+}
+
+// now is the last generation that was joined, number 0 before the first.
+func (m *membership) now() *generation { return m.current.Load() }
+
+// after returns a generation newer than one that has ended; it joins it if that has not happened yet. There is no deadline: the coordinator has one for
+// those whom it waits for.
+func (m *membership) after(ctx context.Context, ended uint64) (*generation, error) {
+	m.joining.Lock()
+	defer m.joining.Unlock()
+	last := m.now()
+	if last.Generation > ended {
+		return last, nil
+	}
+	ctx, cancel := m.ask.untilDrain(ctx)
+	defer cancel()
+	var answer *rpc.JoinResponse
+	err := m.ask.call(ctx, question{"coordinator", "the next generation"}, func(ctx context.Context, attempt uint32) error {
+		var err error
+		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.identity.Of(m.rank, 0, attempt), Incarnation: m.incarnation}, grpc.WaitForReady(false))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if answer.Generation <= last.Generation {
+		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("generation %d", answer.Generation), Want: fmt.Sprintf("one after %d", last.Generation)}
+	}
+	next := &generation{answer, last.identity}
+	next.identity.Generation, next.identity.Fence = answer.Generation, max(answer.Fence, last.identity.Fence)
+	m.current.Store(next)
+	return next, nil
+}
