@@ -20,31 +20,31 @@ import (
 const maxShare = 1 << 30
 
 // trainFeeds trains what a user feeds, until the session is closed.
-func (t *Trainer) trainFeeds(ctx context.Context) error {
-	round := uint64(0)
+func (l *life) trainFeeds(ctx context.Context) error {
+	round := l.of.Round
 	for n := uint64(0); ; n++ {
-		share, err := t.nextShare(ctx, n)
+		share, err := l.nextShare(ctx, n)
 		if err != nil {
 			return err
 		}
 		if share.End {
 			return nil
 		}
-		report := &rpc.TrainerStep{Id: t.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows}
+		report := &rpc.TrainerStep{Id: l.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows}
 		if len(share.Feed) == 0 {
-			report.Fetched, err = t.read(ctx, share.Fetch)
+			report.Fetched, err = l.read(ctx, share.Fetch)
 		} else {
 			step := ops.Step{Round: round, RowOffset: share.RowOffset, Rows: share.Rows}
-			if !t.cfg.Sync {
-				step.Lane = uint64(t.cfg.Rank)
+			if !l.cfg.Sync {
+				step.Lane = uint64(l.cfg.Rank)
 			}
-			report.Fetched, err = t.trainShare(ctx, step, share)
+			report.Fetched, err = l.trainShare(ctx, step, share)
 			round++
 		}
 		if err != nil {
 			return err
 		}
-		if err := t.reporter.report(report); err != nil {
+		if err := l.reporter.report(report); err != nil {
 			return err
 		}
 	}
@@ -52,14 +52,18 @@ func (t *Trainer) trainFeeds(ctx context.Context) error {
 
 // nextShare waits for the user. There is no deadline: how long a user thinks between two steps is not the job's affair, and the
 // coordinator ends the wait when the session or the job does.
-func (t *Trainer) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) {
+func (l *life) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) {
 	share := &rpc.FeedShare{}
-	err := wire.RetryWithin(ctx, t.cfg.RoundDeadline, func(attempt uint32) error {
+	ctx, cancel := l.ask.untilDrain(ctx)
+	defer cancel()
+	ask := l.ask
+	ask.log = nil
+	err := ask.call(ctx, question{"coordinator", "the next feed"}, func(ctx context.Context, attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := t.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: t.id(n, attempt)}, grpc.WaitForReady(false))
+		stream, err := l.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: l.id(n, attempt)}, grpc.WaitForReady(false))
 		if err != nil {
-			return wire.FromStatus("coordinator", err)
+			return err
 		}
 		return wire.ReceivePieces(share, maxShare, func() ([]byte, error) {
 			chunk, err := stream.Recv()
@@ -72,7 +76,7 @@ func (t *Trainer) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, erro
 	return share, err
 }
 
-func (t *Trainer) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedShare) ([]*job.Value, error) {
+func (l *life) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedShare) ([]*job.Value, error) {
 	feed := executor.Feed{}
 	for _, v := range share.Feed {
 		value, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
@@ -81,8 +85,8 @@ func (t *Trainer) trainShare(ctx context.Context, step ops.Step, share *rpc.Feed
 		}
 		feed[v.Name] = value
 	}
-	t.comm.Begin(step, nil)
-	fetched, err := t.local.RunStep(ctx, t.cfg.Program, step, feed, share.Fetch...)
+	l.comm.Begin(step, 0, nil)
+	fetched, err := l.local.RunStep(ctx, l.cfg.Program, step, feed, share.Fetch...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +94,10 @@ func (t *Trainer) trainShare(ctx context.Context, step ops.Step, share *rpc.Feed
 }
 
 // read returns variables as they are now: what servers hold comes from there, the rest from this trainer.
-func (t *Trainer) read(ctx context.Context, names []string) ([]*job.Value, error) {
+func (l *life) read(ctx context.Context, names []string) ([]*job.Value, error) {
 	out := make([]*job.Value, 0, len(names))
 	for _, name := range names {
-		value, err := t.readOne(ctx, name)
+		value, err := l.readOne(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -102,16 +106,16 @@ func (t *Trainer) read(ctx context.Context, names []string) ([]*job.Value, error
 	return out, nil
 }
 
-func (t *Trainer) readOne(ctx context.Context, name string) (*tensor.Tensor, error) {
-	if p, ok := reading(t.cfg.Save, name); ok {
-		t.comm.Want(latest)
-		values, err := t.saver.Run(ctx, p, nil, name)
+func (l *life) readOne(ctx context.Context, name string) (*tensor.Tensor, error) {
+	if p, ok := reading(l.cfg.Save, name); ok {
+		l.comm.Want(latest)
+		values, err := l.saver.Run(ctx, p, nil, name)
 		if err != nil {
 			return nil, err
 		}
 		return values[0], nil
 	}
-	if value, ok := t.local.Scope().Find(name); ok {
+	if value, ok := l.local.Scope().Find(name); ok {
 		return value, nil
 	}
 	return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a variable that has no value outside of a step", Want: "a persistable variable, or a feed to compute it from"}

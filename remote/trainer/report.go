@@ -3,6 +3,8 @@ package trainer
 import (
 	"context"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -12,21 +14,30 @@ import (
 // reportQueue is how many steps a trainer may be ahead of its reports.
 const reportQueue = 64
 
-// reporter sends what was fetched to the coordinator, in order, beside the training.
+// reporter sends what was fetched to the coordinator, in order, beside the training, through all generations.
 type reporter struct {
-	queue  chan *rpc.TrainerStep
-	done   chan struct{} // closed when the queue is empty and closed, or sending has failed
-	err    error
-	cancel context.CancelFunc
+	trainer *Trainer
+	queue   chan reported
+	done    chan struct{} // closed when the queue is empty and closed, or sending has failed
+	err     error         // valid when done is closed
+	cancel  context.CancelFunc
 }
 
-func newReporter(ctx context.Context, cfg Config) *reporter {
+// reported is a step to report, or a mark that is closed when all before it has been sent.
+type reported struct {
+	step *rpc.TrainerStep
+	mark chan struct{}
+}
+
+func newReporter(ctx context.Context, t *Trainer) *reporter {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reporter{queue: make(chan *rpc.TrainerStep, reportQueue), done: make(chan struct{}), cancel: cancel}
+	r := &reporter{trainer: t, queue: make(chan reported, reportQueue), done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(r.done)
 		for m := range r.queue {
-			if r.err = sendReport(ctx, cfg, m); r.err != nil {
+			if m.mark != nil {
+				close(m.mark)
+			} else if r.err = r.send(ctx, m.step); r.err != nil {
 				return
 			}
 		}
@@ -35,7 +46,16 @@ func newReporter(ctx context.Context, cfg Config) *reporter {
 }
 
 // report queues one step; it waits while the queue is full.
-func (r *reporter) report(m *rpc.TrainerStep) error {
+func (r *reporter) report(m *rpc.TrainerStep) error { return r.put(reported{step: m}) }
+
+func (r *reporter) put(m reported) error {
+	select {
+	case r.queue <- m:
+		return nil
+	default:
+	}
+	w := r.trainer.ask.wait(question{"coordinator", "room for another report of a step"})
+	defer w.end()
 	select {
 	case r.queue <- m:
 		return nil
@@ -44,31 +64,42 @@ func (r *reporter) report(m *rpc.TrainerStep) error {
 	}
 }
 
-// close sends what is queued and returns the first error.
-func (r *reporter) close() error {
-	close(r.queue)
-	<-r.done
-	r.cancel()
-	return r.err
+// flush returns when everything that was queued has been sent.
+func (r *reporter) flush() error {
+	mark := make(chan struct{})
+	if err := r.put(reported{mark: mark}); err != nil {
+		return err
+	}
+	select {
+	case <-mark:
+		return nil
+	case <-r.done:
+		return r.err
+	}
 }
 
-func sendReport(ctx context.Context, cfg Config, m *rpc.TrainerStep) error {
-	ctx, cancel := context.WithTimeout(ctx, cfg.RoundDeadline)
-	defer cancel()
-	return wire.Retry(ctx, func(attempt uint32) error {
+// close ends the reporter; what has not been flushed may be lost.
+func (r *reporter) close() {
+	r.cancel()
+	close(r.queue)
+	<-r.done
+}
+
+func (r *reporter) send(ctx context.Context, m *rpc.TrainerStep) error {
+	return r.trainer.ask.call(ctx, question{"coordinator", "taking the report of a step"}, func(ctx context.Context, attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		m.Id.Attempt = attempt
-		stream, err := cfg.Coordinator.ReportStep(ctx)
+		stream, err := r.trainer.cfg.Coordinator.ReportStep(ctx, grpc.WaitForReady(false))
 		if err != nil {
-			return wire.FromStatus("coordinator", err)
+			return err
 		}
 		// A failed Send means that the other end has closed the stream; its answer says why.
 		sendErr := wire.SendPieces(m, func(piece []byte) error { return stream.Send(&rpc.StepReport{Piece: piece}) })
 		if _, err = stream.CloseAndRecv(); err == nil {
 			err = sendErr
 		}
-		return wire.FromStatus("coordinator", err)
+		return err
 	})
 }
 
