@@ -7,9 +7,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/trainer"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -28,52 +30,71 @@ func (r *runner) train(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run, cancel := whileMember(ctx, member)
+	work, drain, stop := drainable(ctx)
+	defer stop()
+	run, cancel := whileMember(work, member)
 	defer cancel()
-	err = fenced(run, r.trainWith(run, p, save, spec))
-	return errors.Join(err, r.leave(ctx, member))
+	servers, coordinator, hangUp, err := r.connect(ctx, run)
+	defer hangUp()
+	if err == nil {
+		err = trainer.Run(run, trainer.Config{
+			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Program: p, Save: save, Spec: spec, Constants: r.constants(p),
+			RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Patience: spec.RoundDeadline.AsDuration() + spec.StartDeadline.AsDuration(),
+			Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log,
+		})
+	} else if cause := context.Cause(ctx); errors.Is(cause, fault.Drained) {
+		err = cause // nothing has been begun
+	}
+	err = fenced(run, err)
+	return errors.Join(err, r.leave(work, member))
 }
 
-// trainWith finds the others, connects, and trains.
-func (r *runner) trainWith(ctx context.Context, p, save *program.Program, spec *job.JobSpec) error {
-	start, cancel := context.WithTimeout(ctx, spec.StartDeadline.AsDuration()+patience)
-	defer cancel()
-	address, err := r.registry.Coordinator(start)
-	if err != nil {
-		return err
+// constants returns what loads the variables that no server holds, nil when the startup program makes them.
+func (r *runner) constants(p *program.Program) func(*executor.Scope) error {
+	if r.spec.Spec.Params == "" {
+		return nil
 	}
-	desired, err := r.registry.Desired(start)
-	if err != nil {
-		return err
-	}
-	addresses, err := r.registry.Servers(start, desired)
-	if err != nil {
-		return err
-	}
+	return func(scope *executor.Scope) error { return loadConstants(scope, r.spec.Spec.Params, p) }
+}
+
+// connect waits until all others are there, and connects to them for as long as run lasts, wherever they move. ctx ends the waiting.
+func (r *runner) connect(ctx, run context.Context) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, hangUp func(), err error) {
 	var conns []*grpc.ClientConn
-	defer func() {
+	hangUp = func() {
 		for _, c := range conns {
 			c.Close()
 		}
-	}()
-	for _, a := range append([]string{address}, addresses...) {
-		conn, err := wire.Dial(a)
+	}
+	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
+	defer cancel()
+	defer context.AfterFunc(run, cancel)() // the lease may be lost while it waits
+	if _, err = r.registry.Coordinator(start); err != nil {
+		return nil, nil, hangUp, err
+	}
+	desired, err := r.registry.Desired(start)
+	if err != nil {
+		return nil, nil, hangUp, err
+	}
+	if _, err = r.registry.Servers(start, desired); err != nil {
+		return nil, nil, hangUp, err
+	}
+	to := func(m cluster.Member) *grpc.ClientConn {
 		if err != nil {
-			return err
+			return nil
 		}
-		conns = append(conns, conn)
+		var addresses <-chan string
+		if addresses, err = r.registry.Follow(run, m); err != nil {
+			return nil
+		}
+		var conn *grpc.ClientConn
+		if conn, err = wire.DialFollow(run, addresses); err == nil {
+			conns = append(conns, conn)
+		}
+		return conn
 	}
-	servers := make([]rpc.ParameterServerClient, desired)
-	for i := range servers {
-		servers[i] = rpc.NewParameterServerClient(conns[i+1])
+	coordinator = rpc.NewCoordinatorClient(to(cluster.Member{Role: job.Role_COORDINATOR}))
+	for i := range desired {
+		servers = append(servers, rpc.NewParameterServerClient(to(cluster.Member{Role: job.Role_PSERVER, Index: i})))
 	}
-	var constants func(*executor.Scope) error
-	if spec.Params != "" {
-		constants = func(scope *executor.Scope) error { return loadConstants(scope, spec.Params, p) }
-	}
-	return trainer.Run(ctx, trainer.Config{
-		Constants: constants,
-		Identity:  r.identity, Rank: r.spec.Index, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Program: p, Save: save, Spec: spec,
-		RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Servers: servers, Coordinator: rpc.NewCoordinatorClient(conns[0]), Log: r.log,
-	})
+	return servers, coordinator, hangUp, err
 }
