@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/pserver"
@@ -72,31 +73,30 @@ func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	return m.Leave(ctx)
 }
 
-// peers keeps a connection to every pserver that was asked for.
+// peers keeps a connection to every pserver that was asked for, wherever it moves.
 type peers struct {
 	registry cluster.Registry
 	mu       sync.Mutex
 	conns    map[int]*grpc.ClientConn
+	unfollow []context.CancelFunc
 }
 
-func (p *peers) client(ctx context.Context, index int) (rpc.ParameterServerClient, error) {
+// client does not wait: a call to a server that is not there does.
+func (p *peers) client(_ context.Context, index int) (rpc.ParameterServerClient, error) {
 	p.mu.Lock()
-	conn := p.conns[index]
-	p.mu.Unlock()
-	if conn != nil {
+	defer p.mu.Unlock()
+	if conn := p.conns[index]; conn != nil {
 		return rpc.NewParameterServerClient(conn), nil
 	}
-	address, err := p.registry.Server(ctx, index)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.unfollow = append(p.unfollow, cancel)
+	addresses, err := p.registry.Follow(ctx, cluster.Member{Role: job.Role_PSERVER, Index: index})
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = wire.Dial(address); err != nil {
+	conn, err := wire.DialFollow(ctx, addresses)
+	if err != nil {
 		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if have := p.conns[index]; have != nil {
-		return rpc.NewParameterServerClient(have), conn.Close()
 	}
 	if p.conns == nil {
 		p.conns = map[int]*grpc.ClientConn{}
@@ -110,5 +110,8 @@ func (p *peers) close() {
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
 		c.Close()
+	}
+	for _, cancel := range p.unfollow {
+		cancel()
 	}
 }

@@ -44,7 +44,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have, Hint: "run the same version of edl everywhere"}
 	}
 	r := &runner{spec: spec, registry: options.Registry, log: options.Log,
-		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash, Generation: 1}}
+		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

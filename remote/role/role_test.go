@@ -54,7 +54,7 @@ func crew(t *testing.T, passes int32) []*job.RoleSpec {
 	}
 	of := func(kind job.Role, index uint32, p *program.Program) *job.RoleSpec {
 		return &job.RoleSpec{Job: "line", Role: kind, Index: index, Spec: spec, Program: encoded(t, p), SaveProgram: encoded(t, r.Save), ProgramHash: hash[:],
-			Registry: ops.Fingerprint(), Generation: 1, Prefix: prefix}
+			Registry: ops.Fingerprint(), Prefix: prefix}
 	}
 	return []*job.RoleSpec{of(job.Role_COORDINATOR, 0, r.Trainer), of(job.Role_PSERVER, 0, r.PServers[0]), of(job.Role_PSERVER, 1, r.PServers[1]),
 		of(job.Role_TRAINER, 0, r.Trainer), of(job.Role_TRAINER, 1, r.Trainer)}

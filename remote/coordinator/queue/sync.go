@@ -26,10 +26,15 @@ func (s *step) read(e Get) error {
 			return err
 		}
 	}
+	// Trainers that go on from one pass to the next are not told the segment: what was discarded before is left out here.
+	position := e.Position
+	for position < s.cut.records && s.isDiscarded(s.cut.at(position)) {
+		position = s.cut.task(s.cut.at(position)).to
+	}
 	switch {
-	case e.Position < s.cut.records:
-		id := s.cut.at(e.Position)
-		w := &work{id: id, left: spans{{e.Position, s.cut.task(id).to}}}
+	case position < s.cut.records:
+		id := s.cut.at(position)
+		w := &work{id: id, left: spans{{position, s.cut.task(id).to}}}
 		s.effects.Grant.Task = s.grant(w)
 		s.effects.Grant.Task.Pass = e.Pass
 		if e.Pass == s.pass {
