@@ -18,6 +18,7 @@ const (
 	maxPServers = 1024
 	maxPasses   = 1 << 20
 	maxWorkers  = 1024
+	maxCount    = 1 << 20 // restarts of a role, failures of a task
 )
 
 // reservedName is where the nodes of a cluster are, beside the jobs.
@@ -42,6 +43,14 @@ func Complete(s *job.JobSpec) {
 	s.StartDeadline = orDefault(s.StartDeadline, 2*time.Minute)
 	s.RoundDeadline = orDefault(s.RoundDeadline, time.Minute)
 	s.Lease = orDefault(s.Lease, 5*time.Second)
+	if s.MaxRestarts == 0 {
+		s.MaxRestarts = 10
+	}
+	if s.MaxTaskFailures == 0 {
+		s.MaxTaskFailures = 3
+	}
+	s.MinTaskTimeout = orDefault(s.MinTaskTimeout, s.RoundDeadline.AsDuration())
+	s.MaxTaskTimeout = orDefault(s.MaxTaskTimeout, max(20*s.RoundDeadline.AsDuration(), s.MinTaskTimeout.AsDuration()))
 }
 
 func orDefault(d *durationpb.Duration, value time.Duration) *durationpb.Duration {
@@ -72,6 +81,11 @@ func Check(s *job.JobSpec) error {
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
+	within("max_restarts", int64(s.MaxRestarts), -maxCount, maxCount)
+	within("max_task_failures", int64(s.MaxTaskFailures), 1, maxCount)
+	if s.Interactive && s.TrainersMax > s.Trainers {
+		wrong("trainers", fmt.Sprintf("%d to %d for a job that is fed", s.Trainers, s.TrainersMax), "one number: feeds are divided among it")
+	}
 	if _, ok := job.Mode_name[int32(s.Mode)]; !ok {
 		wrong("mode", fmt.Sprint(s.Mode), "sync or async")
 	}
@@ -84,11 +98,18 @@ func Check(s *job.JobSpec) error {
 			wrong("data", fault.Quote(d.Dataset), "each dataset once, with at least one glob")
 		}
 		seen[d.Dataset] = true
+		if d.Follow && s.Passes > 1 {
+			wrong("passes", fmt.Sprint(s.Passes), "1 where the dataset "+fault.Quote(d.Dataset)+" follows its folder: it is read as it grows")
+		}
 	}
-	for field, d := range map[string]*durationpb.Duration{"start_deadline": s.StartDeadline, "round_deadline": s.RoundDeadline, "lease": s.Lease} {
+	for field, d := range map[string]*durationpb.Duration{"start_deadline": s.StartDeadline, "round_deadline": s.RoundDeadline, "lease": s.Lease,
+		"min_task_timeout": s.MinTaskTimeout, "max_task_timeout": s.MaxTaskTimeout} {
 		if !d.IsValid() || d.AsDuration() <= 0 {
 			wrong(field, d.AsDuration().String(), "a positive duration")
 		}
+	}
+	if least, most := s.MinTaskTimeout.AsDuration(), s.MaxTaskTimeout.AsDuration(); least > most {
+		wrong("min_task_timeout", least.String(), "at most max_task_timeout, "+most.String())
 	}
 	return faults.Err()
 }

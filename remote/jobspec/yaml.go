@@ -22,43 +22,30 @@ const maxFile = 1 << 20
 
 // file is job.yaml: the fields of JobSpec under their names, with the program as a path.
 type file struct {
-	Name           string           `yaml:"name"`
-	Program        string           `yaml:"program"`
-	Data           map[string]globs `yaml:"data"`
-	Trainers       int32            `yaml:"trainers"`
-	TrainersMax    int32            `yaml:"trainers_max"`
-	PServers       int32            `yaml:"pservers"`
-	Mode           string           `yaml:"mode"`
-	Passes         int32            `yaml:"passes"`
-	Save           string           `yaml:"save"`
-	Params         string           `yaml:"params"`
-	Fetch          []string         `yaml:"fetch"`
-	MinBlockSize   int64            `yaml:"min_block_size"`
-	NoSlice        bool             `yaml:"no_slice"`
-	SplitMethod    string           `yaml:"split_method"`
-	NoFiniteCheck  bool             `yaml:"no_finite_check"`
-	StartDeadline  time.Duration    `yaml:"start_deadline"`
-	RoundDeadline  time.Duration    `yaml:"round_deadline"`
-	Lease          time.Duration    `yaml:"lease"`
-	RecordsPerTask int64            `yaml:"records_per_task"`
-	Workers        int32            `yaml:"workers"`
-}
-
-// globs is one glob or a list of them.
-type globs []string
-
-// UnmarshalYAML takes a scalar for a list of one.
-func (g *globs) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*g = globs{n.Value}
-		return nil
-	}
-	var list []string
-	if err := n.Decode(&list); err != nil {
-		return err
-	}
-	*g = list
-	return nil
+	Name            string            `yaml:"name"`
+	Program         string            `yaml:"program"`
+	Data            map[string]source `yaml:"data"`
+	Trainers        trainers          `yaml:"trainers"`
+	TrainersMax     int32             `yaml:"trainers_max"`
+	PServers        int32             `yaml:"pservers"`
+	Mode            string            `yaml:"mode"`
+	Passes          int32             `yaml:"passes"`
+	Save            string            `yaml:"save"`
+	Params          string            `yaml:"params"`
+	Fetch           []string          `yaml:"fetch"`
+	MinBlockSize    int64             `yaml:"min_block_size"`
+	NoSlice         bool              `yaml:"no_slice"`
+	SplitMethod     string            `yaml:"split_method"`
+	NoFiniteCheck   bool              `yaml:"no_finite_check"`
+	StartDeadline   time.Duration     `yaml:"start_deadline"`
+	RoundDeadline   time.Duration     `yaml:"round_deadline"`
+	Lease           time.Duration     `yaml:"lease"`
+	RecordsPerTask  int64             `yaml:"records_per_task"`
+	Workers         int32             `yaml:"workers"`
+	MaxRestarts     int32             `yaml:"max_restarts"`
+	MaxTaskFailures int32             `yaml:"max_task_failures"`
+	MinTaskTimeout  time.Duration     `yaml:"min_task_timeout"`
+	MaxTaskTimeout  time.Duration     `yaml:"max_task_timeout"`
 }
 
 // A File is a job file as it was read: the spec without its program, and where that is.
@@ -112,13 +99,22 @@ func (y *file) spec() (*job.JobSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers, TrainersMax: y.TrainersMax, Pservers: y.PServers, Mode: mode, Passes: y.Passes,
-		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
-		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers}
-	for _, name := range sortedNames(y.Data) {
-		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name]})
+	most := y.TrainersMax
+	if y.Trainers.most != 0 {
+		if most != 0 && most != y.Trainers.most {
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most), Want: "one of them"}
+		}
+		most = y.Trainers.most
 	}
-	for to, d := range map[**durationpb.Duration]time.Duration{&s.StartDeadline: y.StartDeadline, &s.RoundDeadline: y.RoundDeadline, &s.Lease: y.Lease} {
+	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: mode, Passes: y.Passes,
+		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
+		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures}
+	for _, name := range sortedNames(y.Data) {
+		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})
+	}
+	for to, d := range map[**durationpb.Duration]time.Duration{&s.StartDeadline: y.StartDeadline, &s.RoundDeadline: y.RoundDeadline, &s.Lease: y.Lease,
+		&s.MinTaskTimeout: y.MinTaskTimeout, &s.MaxTaskTimeout: y.MaxTaskTimeout} {
 		if d != 0 {
 			*to = durationpb.New(d)
 		}

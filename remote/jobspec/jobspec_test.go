@@ -1,0 +1,100 @@
+package jobspec_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+func load(t *testing.T, text string) (*job.JobSpec, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := jobspec.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	jobspec.Complete(f.Spec)
+	return f.Spec, jobspec.Check(f.Spec)
+}
+
+// Every field of an elastic job is read.
+func TestElasticFields(t *testing.T) {
+	s, err := load(t, `
+trainers: 2:8
+data:
+  one: a-*
+  two: [b-*, c-*]
+  three: {files: "s3://bucket/d-*", follow: true}
+max_restarts: -1
+max_task_failures: 5
+min_task_timeout: 2s
+max_task_timeout: 3m
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Trainers != 2 || s.TrainersMax != 8 || s.MaxRestarts != -1 || s.MaxTaskFailures != 5 || s.MinTaskTimeout.AsDuration() != 2*time.Second || s.MaxTaskTimeout.AsDuration() != 3*time.Minute {
+		t.Errorf("%v", s)
+	}
+	var data []string
+	for _, d := range s.Data {
+		data = append(data, d.Dataset+" "+strings.Join(d.Globs, " "))
+		if d.Follow != (d.Dataset == "three") {
+			t.Errorf("%s follows: %v", d.Dataset, d.Follow)
+		}
+	}
+	if got, want := strings.Join(data, ", "), "one a-*, three s3://bucket/d-*, two b-* c-*"; got != want {
+		t.Errorf("data %s, want %s", got, want)
+	}
+	if s, err = load(t, "trainers: 2\ntrainers_max: 3"); err != nil || s.Trainers != 2 || s.TrainersMax != 3 {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// What a job leaves open has defaults, which follow from what it says.
+func TestDefaults(t *testing.T) {
+	s, err := load(t, "trainers: 3\nround_deadline: 10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.TrainersMax != 3 || s.MaxRestarts != 10 || s.MaxTaskFailures != 3 || s.MinTaskTimeout.AsDuration() != 10*time.Second || s.MaxTaskTimeout.AsDuration() != 200*time.Second {
+		t.Errorf("%v", s)
+	}
+	if s, err = load(t, "min_task_timeout: 1h"); err != nil || s.MaxTaskTimeout.AsDuration() != time.Hour {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for text, says := range map[string]string{
+		"trainers: 4:2":                                  `"4:2"`,
+		"trainers: [2, 4]":                               "N or N:MAX",
+		"trainers: 2:4\ntrainers_max: 5":                 "trainers_max 5",
+		"trainers: 4\ntrainers_max: 2":                   "trainers_max 2",
+		"max_task_failures: -1":                          "max_task_failures",
+		"min_task_timeout: 1h\nmax_task_timeout: 1s":     "min_task_timeout",
+		"max_task_timeout: -1s":                          "max_task_timeout",
+		"data: {x: {files: a, follow: 1, often: 2}}":     "often",
+		"data: {x: {follow: true}}":                      "at least one glob",
+		"passes: 2\ndata: {x: {files: a, follow: true}}": "follows its folder",
+	} {
+		if _, err := load(t, text); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want something about %s", text, err, says)
+		}
+	}
+	s := &job.JobSpec{Interactive: true, Trainers: 1, TrainersMax: 2}
+	jobspec.Complete(s)
+	if err := jobspec.Check(s); err == nil || !strings.Contains(err.Error(), "fed") {
+		t.Errorf("an elastic job that is fed: %v", err)
+	}
+}
