@@ -56,7 +56,7 @@ func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus,
 	if err != nil {
 		return nil, err
 	}
-	j.inquire(ctx)
+	j.refresh(ctx)
 	return j.Status(), nil
 }
 
@@ -104,6 +104,36 @@ func (s *Server) Stop(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, e
 	return j.Status(), nil
 }
 
+// Why tells what a job waits for.
+func (s *Server) Why(ctx context.Context, m *rpc.JobRequest) (*rpc.WhyResponse, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	return j.Why(ctx), nil
+}
+
+// Show tells all that is known of a job.
+func (s *Server) Show(ctx context.Context, m *rpc.JobRequest) (*rpc.JobDetails, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	return j.Show(ctx), nil
+}
+
+// Scale changes how many trainers a job wants.
+func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err == nil {
+		err = j.Scale(ctx, m.Trainers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.Status(), nil
+}
+
 // Finish ends an interactive job in good order.
 func (s *Server) Finish(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
@@ -130,7 +160,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 	if err != nil {
 		return err
 	}
-	client, err := j.session(stream.Context())
+	client, err := j.session()
 	if err != nil {
 		return err
 	}

@@ -155,5 +155,11 @@ func (m *Machine) Restarting() (at time.Duration, cause error) {
 	return m.beginAt, m.cause
 }
 
+// Cause returns why the last history ended; nil in the first.
+func (m *Machine) Cause() error { return m.cause }
+
+// StartsOf returns how often a role was started.
+func (m *Machine) StartsOf(member cluster.Member) int { return m.role(member).Starts }
+
 // Histories returns how often the history of the job has begun again.
 func (m *Machine) Histories() int { return m.histories }

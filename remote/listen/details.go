@@ -1,0 +1,43 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// Show returns all that is known of the job: as its servers say now, or as they said last.
+func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
+	j.refresh(ctx)
+	d := &rpc.JobDetails{Status: j.Status(), Spec: j.spec}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d.Queues, d.Ledger = j.known.queues, j.known.ledger
+	return d
+}
+
+// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator.
+func (j *Job) Scale(ctx context.Context, trainers int32) error {
+	where := "job " + j.ID
+	if j.spec.TrainersMax == j.spec.Trainers {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
+			Want: "an elastic job", Hint: "start it with --trainers MIN:MAX"}
+	}
+	if trainers < j.spec.Trainers || trainers > j.spec.TrainersMax {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers", trainers), Want: fmt.Sprintf("%d to %d", j.spec.Trainers, j.spec.TrainersMax)}
+	}
+	j.mu.Lock()
+	c := j.crew
+	j.mu.Unlock()
+	if c == nil {
+		return &fault.Fault{Kind: fault.Unavailable, Where: where, Got: "a job that does not run"}
+	}
+	return c.registry.SetTrainers(ctx, int(trainers))
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

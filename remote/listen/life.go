@@ -1,0 +1,155 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A life is one start of a role, to its end.
+type life struct {
+	cancel context.CancelFunc // of a start that has not succeeded yet
+	ready  chan struct{}      // closed when handle is known
+	handle launch.Handle      // nil when the role could not be started
+}
+
+// with calls do with the handle of the role. A start that is under way is given up.
+func (l *life) with(do func(launch.Handle)) {
+	select {
+	case <-l.ready:
+	default:
+		l.cancel()
+		<-l.ready
+	}
+	if l.handle != nil {
+		do(l.handle)
+	}
+}
+
+func (l *life) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.Stop(grace) }) }
+
+// start starts a role and follows it to its end.
+func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
+	spec := c.job.roleSpec(m, before)
+	// The life of a role ends when the crew says so, not with the job: roles end in an order.
+	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l := &life{cancel: cancel, ready: make(chan struct{})}
+	c.lives[m] = l
+	c.job.roleStarts(m)
+	if before > 0 {
+		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", role.Name(spec), "starts", before+1)
+	}
+	c.group.Go(func() {
+		defer cancel()
+		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, lineWriter{log: c.job.logs, role: role.Name(spec)})
+		l.handle = h
+		close(l.ready)
+		if err == nil {
+			c.job.roleRuns(m, h)
+			err = h.Wait()
+		}
+		c.ended(ctx, m, err)
+	})
+}
+
+// ended tells the policy of the end of a role, when others can know of it: its keys are removed at once, or they would believe in it as long as its lease.
+func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	defer cancel()
+	if err != nil {
+		if wrong := c.registry.Bury(ctx, m, 0); wrong != nil && ctx.Err() == nil {
+			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m, "error", wrong)
+		}
+		c.job.manager.cfg.Log.Info("role has ended", "job", c.job.ID, "role", m, "error", err)
+	}
+	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
+	c.job.roleEnds(m, err)
+	c.happen(func(now time.Duration) []supervise.Effect {
+		delete(c.lives, m)
+		return c.machine.Exited(now, m, err, trained)
+	})
+}
+
+// mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation. A pserver is gone when this is
+// called, and no first generation begins without it.
+func (c *crew) mayHaveTrained(ctx context.Context) bool {
+	c.job.mu.Lock()
+	_, again := c.machine.Restarting()
+	c.job.mu.Unlock()
+	if again != nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	q, err := c.peers.coordinator.Queues(ctx, queuesRequest(c.job.ID, false))
+	return err != nil || q.Generation > 0
+}
+
+// drain asks a trainer to end. The policy kills one that does not in time.
+func (c *crew) drain(m cluster.Member) {
+	l, grace := c.lives[m], c.job.spec.RoundDeadline.AsDuration()+stopGrace
+	c.group.Go(func() { l.stop(grace) })
+}
+
+func (c *crew) kill(m cluster.Member) {
+	l := c.lives[m]
+	c.group.Go(func() { l.with(launch.Handle.Kill) })
+}
+
+// during adds to a loss how far the job was.
+func (c *crew) during(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {
+		return err
+	}
+	lost := *f
+	s := c.job.Status()
+	if lost.Got != "" {
+		lost.Got += ", "
+	}
+	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.Steps, s.Pass)
+	return &lost
+}
+
+// roleStarts, roleRuns and roleEnds keep the status of a role.
+func (j *Job) roleStarts(m cluster.Member) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.roleStatus(m)
+	r.State, r.Pid, r.Address, r.Node, r.ExitCode = job.State_STARTING, 0, "", "", 0
+	r.Starts++
+	j.known.startsAgain(m)
+}
+
+func (j *Job) roleRuns(m cluster.Member, h launch.Handle) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.roleStatus(m)
+	r.State, r.Node, r.Pid = job.State_RUNNING, h.Node(), int32(h.Pid())
+}
+
+func (j *Job) roleEnds(m cluster.Member, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.roleStatus(m)
+	r.Pid = 0
+	switch {
+	case err == nil:
+		r.State, r.Failure, r.ExitCode = job.State_SUCCEEDED, nil, 0
+		return
+	case errors.Is(err, fault.Drained), errors.Is(err, fault.Canceled):
+		r.State = job.State_STOPPED
+	default:
+		r.State = job.State_FAILED
+	}
+	r.Failure, r.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
+}

@@ -1,0 +1,168 @@
+package listen
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen/supervise"
+)
+
+const (
+	probeTime  = 700 * time.Millisecond // for a server to answer; whoever asks a listener waits no longer than a second
+	probeEvery = time.Second
+	retryPause = 100 * time.Millisecond // between calls that fail because a server is gone
+)
+
+func queuesRequest(id string, final bool) *rpc.QueuesRequest {
+	return &rpc.QueuesRequest{Job: id, Final: final}
+}
+
+// probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins, and what was known last can be told when the servers are gone.
+func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
+	every := time.NewTicker(probeEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			j.probe(ctx, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// probe asks every server that runs how it is. It takes at most probeTime.
+func (j *Job) probe(ctx context.Context, p *peers) {
+	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var group sync.WaitGroup
+	asked := time.Now()
+	for m, start := range j.serversRunning() {
+		group.Go(func() {
+			enter, err := j.ask(bounded, p, m)
+			if ctx.Err() != nil {
+				return // whoever asked has gone
+			}
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			if j.crew == nil || j.crew.machine.StartsOf(m) != start {
+				return // it was another process that did or did not answer
+			}
+			j.known.heard(m, asked, err)
+			if err == nil {
+				enter()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// serversRunning returns how often each server that runs was started.
+func (j *Job) serversRunning() map[cluster.Member]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	servers := map[cluster.Member]int{}
+	if j.crew == nil {
+		return servers
+	}
+	for _, r := range j.crew.machine.Roles() {
+		if r.Role != job.Role_TRAINER && r.State == supervise.Running {
+			servers[r.Member] = r.Starts
+		}
+	}
+	return servers
+}
+
+// ask asks one server, and returns what enters its answer; j.mu is held then.
+func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func(), err error) {
+	if m.Role == job.Role_COORDINATOR {
+		q, err := p.coordinator.Queues(ctx, queuesRequest(j.ID, false))
+		return func() { j.known.queues = q }, err
+	}
+	server := p.servers[m.Index]
+	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})
+	if err != nil {
+		return nil, err
+	}
+	var ledger *rpc.LedgerResponse
+	if m.Index == 0 {
+		ledger, _ = server.Ledger(ctx, &rpc.LedgerRequest{Job: j.ID}) // next time, if not now
+	}
+	return func() {
+		if ledger != nil {
+			j.known.ledger = ledger
+		}
+		j.enterServer(m, s)
+	}, nil
+}
+
+// enterServer takes over what a pserver says of itself. j.mu is held.
+func (j *Job) enterServer(m cluster.Member, s *rpc.StatusResponse) {
+	j.known.servers[m.Index] = s
+	r := j.roleStatus(m)
+	r.Waiting = ""
+	for _, w := range s.Waits {
+		r.Waiting = w.What
+	}
+	j.known.refused[m.Index] = 0
+	for _, n := range s.Refused {
+		j.known.refused[m.Index] += n
+	}
+	j.status.Refused = 0
+	for _, n := range j.known.refused {
+		j.status.Refused += n
+	}
+}
+
+// askForTheLast asks for the queues and the ledger that there are in the end, which servers answer before they end. The channel is closed when both have
+// been told.
+func (j *Job) askForTheLast(ctx context.Context, p *peers, group *sync.WaitGroup) <-chan struct{} {
+	told := make(chan struct{})
+	group.Go(func() {
+		defer close(told)
+		var both sync.WaitGroup
+		both.Go(func() {
+			again(ctx, func() error {
+				q, err := p.coordinator.Queues(ctx, queuesRequest(j.ID, true))
+				if err == nil {
+					j.enter(func() { j.known.queues = q })
+				}
+				return err
+			})
+		})
+		both.Go(func() {
+			again(ctx, func() error {
+				l, err := p.servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: j.ID, Final: true})
+				if err == nil {
+					j.enter(func() { j.known.ledger = l })
+				}
+				return err
+			})
+		})
+		both.Wait()
+	})
+	return told
+}
+
+func (j *Job) enter(do func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	do()
+}
+
+// again repeats a call until it succeeds or ctx ends.
+func again(ctx context.Context, call func() error) {
+	for call() != nil {
+		timer := time.NewTimer(retryPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}

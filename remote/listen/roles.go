@@ -1,0 +1,98 @@
+package listen
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+)
+
+// Bounds of what a job does beside its roles.
+const (
+	stopGrace    = 3 * time.Second // for roles that are told to stop
+	lastWords    = time.Second     // for the rest of what the coordinator had to tell, when all roles have ended
+	registryTime = 5 * time.Second // for a change of the registry
+)
+
+// runRoles runs the roles of the job to their end, in one history or several.
+func (j *Job) runRoles(ctx context.Context) error {
+	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	if err := j.prepare(ctx, registry); err != nil {
+		return err
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	peers, err := followPeers(watching, registry, int(j.spec.Pservers))
+	if err != nil {
+		unwatch()
+		return err
+	}
+	defer peers.close()
+	c := newCrew(j, registry, peers)
+	j.setCrew(c)
+	defer j.setCrew(nil)
+	var group sync.WaitGroup
+	defer func() { unwatch(); group.Wait() }()
+	drained := make(chan struct{}, 1) // has a value while the coordinator has nothing more to tell
+	group.Go(func() { j.watch(watching, peers.coordinator, drained) })
+	group.Go(func() { j.probeNowAndThen(watching, peers) })
+	last := j.askForTheLast(watching, peers, &group)
+
+	err = c.run(ctx)
+	if err == nil {
+		within(lastWords, drained)
+		within(lastWords, last)
+		j.mu.Lock()
+		err = j.reported
+		j.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
+	defer cancel()
+	if wrong := registry.Forget(ctx); wrong != nil {
+		j.manager.cfg.Log.Warn("traces of the job are left in the registry", "job", j.ID, "error", wrong)
+	}
+	return err
+}
+
+// prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
+func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
+	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+	defer cancel()
+	live, err := registry.Live(ctx)
+	if err != nil {
+		return err
+	}
+	for m := range live {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a name whose " + m.String() + " lives", Want: "another name",
+			Hint: "another listener of the cluster runs a job of this name, or its roles have not ended yet"}
+	}
+	if err := registry.Forget(ctx); err != nil {
+		return err
+	}
+	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
+		return err
+	}
+	return registry.SetTrainers(ctx, int(j.spec.Trainers))
+}
+
+func (j *Job) setCrew(c *crew) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.crew = c
+}
+
+// within waits for a value or the end of a channel, but no longer than d.
+func within(d time.Duration, c <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+	}
+}

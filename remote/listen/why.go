@@ -1,0 +1,148 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/listen/supervise"
+)
+
+// Why tells what the job waits for now, the root of the matter first. It takes no longer than the servers have to answer.
+func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
+	j.refresh(ctx)
+	j.mu.Lock()
+	var waits []*job.Wait
+	if j.crew != nil {
+		waits = append(j.crew.waits(), j.silences()...)
+		waits = append(waits, j.known.queues.GetWaits()...)
+		for _, index := range sortedKeys(j.known.servers) {
+			waits = append(waits, j.known.servers[index].Waits...)
+		}
+		j.crew.lastErrors(waits)
+	}
+	j.mu.Unlock()
+	return &rpc.WhyResponse{Status: j.Status(), Waits: rootFirst(waits)}
+}
+
+// refresh asks the servers of a job that runs.
+func (j *Job) refresh(ctx context.Context) {
+	j.mu.Lock()
+	c := j.crew
+	j.mu.Unlock()
+	if c != nil {
+		j.probe(ctx, c.peers)
+	}
+}
+
+// supervisor is who waits for roles to start and to end.
+const supervisor = "listener"
+
+// waits returns what the supervisor waits for. job.mu is held.
+func (c *crew) waits() (waits []*job.Wait) {
+	add := func(what string, r supervise.Role, since, until time.Duration) {
+		w := &job.Wait{Who: supervisor, What: what, By: []string{r.Member.String()}, Since: timestamppb.New(c.at(since))}
+		if until > 0 {
+			w.Until = timestamppb.New(c.at(until))
+		}
+		waits = append(waits, w)
+	}
+	begin, cause := c.machine.Restarting()
+	if cause != nil {
+		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost", Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
+	}
+	for _, r := range c.machine.Roles() {
+		name := r.Member.String()
+		switch {
+		case r.State == supervise.Down && cause == nil:
+			add("the next start of "+name, r, r.Since, r.Due)
+		case r.Lost:
+			add("the end of "+name+", whose lease is lost", r, r.Due-supervise.LostGrace, r.Due)
+		case r.State == supervise.Draining:
+			add("the end of "+name+", which is not wanted any more", r, r.Since, r.Due)
+		case r.State == supervise.Running && c.job.roleStatus(r.Member).State == job.State_STARTING:
+			add("the launch of "+name, r, r.Since, 0)
+		}
+	}
+	return waits
+}
+
+// silences returns which servers do not answer. j.mu is held.
+func (j *Job) silences() (waits []*job.Wait) {
+	for _, r := range j.crew.machine.Roles() {
+		if s, ok := j.known.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
+			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
+				Since: timestamppb.New(s.since), LastError: s.err.Error()})
+		}
+	}
+	return waits
+}
+
+// lastErrors adds what the supervisor knows of those that are waited for. job.mu is held.
+func (c *crew) lastErrors(waits []*job.Wait) {
+	last := map[string]error{}
+	for _, r := range c.machine.Roles() {
+		if r.Last != nil {
+			last[r.Member.String()] = r.Last
+		}
+	}
+	for _, w := range waits {
+		for _, name := range w.By {
+			if w.LastError == "" && last[name] != nil {
+				w.LastError = last[name].Error()
+			}
+		}
+	}
+}
+
+// rootFirst sorts waits: the supervisor's come first, then those for someone who waits for nobody, then those for them, and so on; among equals the
+// one that lasts longest.
+func rootFirst(waits []*job.Wait) []*job.Wait {
+	waitsOf := map[string][]*job.Wait{}
+	for _, w := range waits {
+		waitsOf[w.Who] = append(waitsOf[w.Who], w)
+	}
+	var depth func(w *job.Wait, path []string) int
+	depth = func(w *job.Wait, path []string) int {
+		deepest := 0
+		for _, name := range w.By {
+			if slices.Contains(path, name) {
+				continue // a circle has no root
+			}
+			for _, next := range waitsOf[name] {
+				deepest = max(deepest, 1+depth(next, append(path, name)))
+			}
+		}
+		return deepest
+	}
+	depths := map[*job.Wait]int{}
+	for _, w := range waits {
+		if depths[w] = 1 + depth(w, []string{w.Who}); w.Who == supervisor {
+			depths[w] = 0
+		}
+	}
+	out := slices.Clone(waits)
+	slices.SortStableFunc(out, func(a, b *job.Wait) int {
+		return cmp.Or(cmp.Compare(depths[a], depths[b]), a.Since.AsTime().Compare(b.Since.AsTime()))
+	})
+	return out
+}
+
+// sentence writes a wait as one line.
+func sentence(w *job.Wait) string {
+	text := w.Who + " waits for " + w.What
+	if len(w.By) > 0 {
+		text += " by " + strings.Join(w.By, ", ")
+	}
+	if w.LastError != "" {
+		text += fmt.Sprintf(" (last error: %s)", w.LastError)
+	}
+	return text
+}
