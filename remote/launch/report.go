@@ -2,6 +2,7 @@ package launch
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -60,8 +61,8 @@ func decodeReport(line string) *job.Failure {
 
 // named says whose error err is, without hiding what it tells.
 func named(name string, kind fault.Kind, err error) error {
-	f, ok := err.(*fault.Fault)
-	if !ok {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Error() != err.Error() {
 		return &fault.Fault{Kind: kind, Where: name, Err: err}
 	}
 	c := *f

@@ -22,6 +22,7 @@ type crew struct {
 	over     chan struct{} // closed when no event matters any more
 	group    sync.WaitGroup
 	lives    map[cluster.Member]*life // that have not ended; of run
+	failures []error                  // of roles, in order; of run
 
 	machine *supervise.Machine // guarded by job.mu
 }
@@ -52,7 +53,7 @@ func (c *crew) run(ctx context.Context) error {
 	effects := c.step(c.machine.Begin)
 	for {
 		if ended, err := c.carryOut(ctx, effects); ended {
-			return err
+			return c.cause(err)
 		}
 		c.arm(timer)
 		select {
@@ -122,7 +123,7 @@ func (c *crew) carryOut(ctx context.Context, effects []supervise.Effect) (ended 
 				return true, err
 			}
 		case supervise.End:
-			return true, c.during(e.Err)
+			return true, e.Err
 		}
 	}
 	return false, nil

@@ -3,7 +3,6 @@ package listen
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -75,6 +74,9 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	c.job.roleEnds(m, err)
 	c.happen(func(now time.Duration) []supervise.Effect {
 		delete(c.lives, m)
+		if err != nil {
+			c.failures = append(c.failures, err)
+		}
 		return c.machine.Exited(now, m, err, trained)
 	})
 }
@@ -103,21 +105,6 @@ func (c *crew) drain(m cluster.Member) {
 func (c *crew) kill(m cluster.Member) {
 	l := c.lives[m]
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
-}
-
-// during adds to a loss how far the job was.
-func (c *crew) during(err error) error {
-	var f *fault.Fault
-	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {
-		return err
-	}
-	lost := *f
-	s := c.job.Status()
-	if lost.Got != "" {
-		lost.Got += ", "
-	}
-	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.Steps, s.Pass)
-	return &lost
 }
 
 // roleStarts, roleRuns and roleEnds keep the status of a role.
