@@ -26,6 +26,7 @@ type updater struct {
 // delivery is what one trainer's step contributes to one update.
 type delivery struct {
 	rank   int
+	since  uint64 // the generation in which the trainer joined
 	step   uint64
 	values map[string]*tensor.Tensor
 }
@@ -70,26 +71,9 @@ func (s *Server) drain(ctx context.Context, u *updater) {
 
 // deliverUpdate enters a contribution of an async job. The learning-rate block runs once per step of a trainer, before anything of that step is applied.
 func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
-	s.arrival.Lock()
-	s.mu.Lock()
-	a := s.updates.Step(e)
-	s.mu.Unlock()
-	var err error
-	if a.Tick {
-		err = s.tick(e.Rank, e.Round)
-	}
-	s.arrival.Unlock()
-	if err != nil {
-		s.Fail(err)
-		return Refuse, err
-	}
-	if a.Verdict != Take {
-		return a.Verdict, a.Err
-	}
-	u := s.updaters[e.Variable]
-	d, whole := s.gather(u, e, value)
-	if !whole {
-		return Take, nil
+	u, d, verdict, err := s.arrive(e, value)
+	if u == nil {
+		return verdict, err
 	}
 	select {
 	case u.queue <- d:
@@ -101,49 +85,73 @@ func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
 	}
 }
 
+// arrive decides on a contribution, ticks, and adds it to the trainer's step. It returns the update that the step is now whole for, or nil with the verdict.
+func (s *Server) arrive(e Event, value *tensor.Tensor) (*updater, delivery, Verdict, error) {
+	s.arrival.Lock()
+	defer s.arrival.Unlock()
+	s.mu.Lock()
+	d := s.machine.Step(e)
+	s.mu.Unlock()
+	if d.Tick {
+		if err := s.tick(e.Rank, e.Round); err != nil {
+			s.Fail(err)
+			return nil, delivery{}, Refuse, err
+		}
+	}
+	if d.Verdict != Take {
+		return nil, delivery{}, d.Verdict, d.Err
+	}
+	u := s.updaters[e.Variable]
+	step, whole := s.gather(u, e, value)
+	if !whole {
+		u = nil
+	}
+	return u, step, Take, nil
+}
+
 // gather adds a contribution to what its update has of the trainer's step, and reports whether that is all.
 func (s *Server) gather(u *updater, e Event, value *tensor.Tensor) (delivery, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, ok := u.parts[e.Rank]
-	if ok && d.step != e.Round {
-		s.abandon(d)
+	if ok && (d.step != e.Round || d.since != e.Generation) {
+		s.release(d)
 		ok = false
 	}
 	if !ok {
-		d = delivery{rank: e.Rank, step: e.Round, values: map[string]*tensor.Tensor{}}
+		d = delivery{rank: e.Rank, since: e.Generation, step: e.Round, values: map[string]*tensor.Tensor{}}
 	}
 	d.values[e.Variable] = value
-	if len(d.values) < len(u.names) {
-		u.parts[e.Rank] = d
-		return d, false
-	}
 	delete(u.parts, e.Rank)
-	return d, true
+	switch {
+	case len(d.values) == len(u.names):
+		return d, true
+	case s.updates.expects(d.rank, d.since):
+		u.parts[e.Rank] = d
+	default: // it has completed, or lost its place, since its contribution was taken
+		s.release(d)
+	}
+	return d, false
 }
 
-// abandon gives up a part of a step whose rest will not come. s.mu is held.
-func (s *Server) abandon(d delivery) {
+// release counts the contributions of a step as applied and frees them. s.mu is held.
+func (s *Server) release(d delivery) {
 	for name, value := range d.values {
 		s.inbox.give(name, value)
-		s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: name})
+		s.obey(s.updates.Step(Event{Kind: Applied, Rank: d.rank}))
 	}
 }
 
-// completeUpdates notes that a trainer will send nothing more. s.mu is held.
-func (s *Server) completeUpdates(e Event) Admission {
+// abandonParts gives up the parts of steps whose trainers will send nothing more. s.mu is held.
+func (s *Server) abandonParts() {
 	for _, u := range s.updaters {
-		if d, ok := u.parts[e.Rank]; ok {
-			delete(u.parts, e.Rank)
-			s.abandon(d)
+		for rank, d := range u.parts {
+			if !s.updates.expects(rank, d.since) {
+				delete(u.parts, rank)
+				s.release(d)
+			}
 		}
 	}
-	a := s.updates.Step(e)
-	if a.Finished {
-		s.finish()
-	}
-	s.broadcast()
-	return a
 }
 
 // applyOne applies one contribution as an update of its own.
@@ -154,13 +162,7 @@ func (s *Server) applyOne(ctx context.Context, u *updater, d delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
-	for name, value := range d.values {
-		s.inbox.give(name, value)
-		if s.updates.Step(Event{Kind: Applied, Rank: d.rank, Variable: name}).Finished {
-			s.finish()
-		}
-	}
-	s.broadcast()
+	s.release(d)
 	return nil
 }
 

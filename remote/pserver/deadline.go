@@ -2,97 +2,121 @@ package pserver
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 )
 
-// startDeadline fails the server with what late returns when d has passed, unless stopDeadline is called before; late is called with s.mu held.
-// There is one deadline at a time: that of the start, or that of the round. s.mu is held.
-func (s *Server) startDeadline(d time.Duration, late func() error) {
-	s.stopDeadline()
-	var own *time.Timer
-	own = time.AfterFunc(d, func() {
+// deadline is what the server itself waits for, whether or not a call is blocked in it, and what ends that wait.
+type deadline struct {
+	reason deadlineReason
+	wait   wait
+	timer  *time.Timer // nil when it waits for nothing
+}
+
+// deadlineReason tells one wait from the next: a deadline counts anew when it has changed.
+type deadlineReason struct {
+	kind       deadlineKind
+	generation uint64
+	freezes    int
+	round      uint64
+}
+
+type deadlineKind int
+
+const (
+	waitsForNothing     deadlineKind = iota
+	waitsForGeneration               // a coordinator has to begin one
+	waitsForPartialSums              // of other servers, in a round that is being applied
+	waitsForTrainers                 // to declare the round that others have begun
+)
+
+// reason finds out what the server waits for. A round that nobody has begun may be as far away as it likes, and while no generation is under way
+// nothing but the next one has a deadline. s.mu is held.
+func (s *Server) reason() deadlineReason {
+	r := deadlineReason{}
+	switch {
+	case s.machine == nil, s.finished, s.err != nil:
+		return r
+	case s.machine.idle():
+		r.kind, r.freezes = waitsForGeneration, s.freezes
+	case len(s.partials) > 0:
+		r.kind = waitsForPartialSums
+	case s.rounds != nil && s.rounds.Begun():
+		r.kind = waitsForTrainers
+	default:
+		return r
+	}
+	r.generation = s.machine.Generation()
+	if s.rounds != nil {
+		r.round = s.rounds.Round()
+	}
+	return r
+}
+
+// watch sets the deadline of what the server waits for now, if that is not what it waited for before. s.mu is held.
+func (s *Server) watch() {
+	reason := s.reason()
+	if reason == s.own.reason {
+		s.own.wait.ranks, s.own.wait.by = s.absent(reason.kind)
+		return
+	}
+	if s.own.timer != nil {
+		s.own.timer.Stop()
+	}
+	s.own = deadline{reason: reason}
+	w := &s.own.wait
+	w.since, w.limit = time.Now(), s.cfg.RoundDeadline
+	w.ranks, w.by = s.absent(reason.kind)
+	switch reason.kind {
+	case waitsForNothing:
+		return
+	case waitsForGeneration:
+		w.what, w.limit = "the first generation", s.cfg.StartDeadline
+		if reason.generation > 0 {
+			w.what = "the generation after " + itoa(reason.generation)
+		}
+	case waitsForPartialSums:
+		w.what = "partial sums of round " + itoa(reason.round)
+	case waitsForTrainers:
+		w.what = "round " + itoa(reason.round)
+	}
+	s.own.timer = time.AfterFunc(w.limit, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.deadline == own { // else it was stopped or replaced while it fired
-			s.deadline = nil
-			s.fail(late())
+		if s.own.reason == reason { // else it was replaced while it fired
+			s.fail(s.late(reason.kind, s.own.wait))
 		}
 	})
-	s.deadline = own
 }
 
-// stopDeadline ends the deadline. s.mu is held.
-func (s *Server) stopDeadline() {
-	if s.deadline != nil {
-		s.deadline.Stop()
-		s.deadline = nil
-	}
-}
-
-// armRound starts the deadline of a sync round that has begun: that every other member declares, too. A round that nobody has begun may be as far
-// away as it likes. s.mu is held.
-func (s *Server) armRound() {
-	if s.deadline == nil && s.started && !s.finished && s.rounds.Begun() {
-		s.startDeadline(s.cfg.RoundDeadline, func() error {
-			return s.missingFault("round "+itoa(s.rounds.Round()), s.rounds.Missing(), s.cfg.RoundDeadline, "round_deadline")
-		})
-	}
-}
-
-// armStart starts the deadline of the first word of every trainer. s.mu is held.
-func (s *Server) armStart() {
-	s.startDeadline(s.cfg.StartDeadline, func() error {
-		var absent []int
-		for rank, t := range s.seen {
-			if t.IsZero() {
-				absent = append(absent, rank)
-			}
-		}
-		return s.missingFault("the start of the job", absent, s.cfg.StartDeadline, "start_deadline")
-	})
-}
-
-// hear notes a message of a trainer; with the first of the last one the start is over. s.mu is held.
-func (s *Server) hear(rank uint32) {
-	if int(rank) >= len(s.seen) {
-		return
-	}
-	s.seen[rank] = time.Now()
-	if s.started {
-		return
-	}
-	for _, t := range s.seen {
-		if t.IsZero() {
-			return
+// absent names those that the server waits for. s.mu is held.
+func (s *Server) absent(kind deadlineKind) (ranks []int, by []string) {
+	switch kind {
+	case waitsForGeneration:
+		by = []string{"coordinator"}
+	case waitsForTrainers:
+		ranks = s.rounds.Missing()
+	case waitsForPartialSums:
+		for _, server := range slices.Sorted(maps.Keys(s.partials)) {
+			by = append(by, fmt.Sprintf("pserver %d", server))
 		}
 	}
-	s.started = true
-	s.stopDeadline()
-	if s.rounds != nil {
-		s.armRound()
-	}
+	return ranks, by
 }
 
-// missingFault names the trainers that a round, or the start of the job, waits for. s.mu is held.
-func (s *Server) missingFault(what string, ranks []int, after time.Duration, setting string) error {
-	return &fault.Fault{Kind: fault.LostMember, Where: s.where(), Got: fmt.Sprintf("%s still waits for %s after %v", what, s.trainers(ranks), after.Round(time.Millisecond)),
-		Want: "every trainer's contribution", Hint: "look at that trainer's log, or raise " + setting}
-}
-
-// trainers describes ranks with when each was last heard of. s.mu is held.
-func (s *Server) trainers(ranks []int) string {
-	text := ""
-	for i, rank := range ranks {
-		if i > 0 {
-			text += ", "
-		}
-		seen := "never heard of"
-		if t := s.seen[rank]; !t.IsZero() {
-			seen = fmt.Sprintf("last heard of %v ago", time.Since(t).Round(time.Millisecond))
-		}
-		text += fmt.Sprintf("trainer %d (%s)", rank, seen)
+// late is the failure of a server that has waited too long. s.mu is held.
+func (s *Server) late(kind deadlineKind, w wait) error {
+	f := &fault.Fault{Kind: fault.LostMember, Where: s.where(), Got: fmt.Sprintf("no end of waiting for %s within %v", s.say(w), w.limit)}
+	switch kind {
+	case waitsForGeneration:
+		f.Want, f.Hint = "a coordinator that begins it", "look at the coordinator's log, or raise start_deadline"
+	case waitsForPartialSums:
+		f.Want, f.Hint = "those of every server", "look at that server's log, or raise round_deadline"
+	default:
+		f.Want, f.Hint = "every trainer's contribution", "look at that trainer's log, or raise round_deadline"
 	}
-	return text
+	return f
 }

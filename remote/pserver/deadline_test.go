@@ -3,6 +3,8 @@ package pserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +16,8 @@ import (
 	"github.com/edl-go/edl/remote/pserver"
 )
 
-// timed runs f against a server of two trainers whose deadlines are minutes of a clock that stands still while anyone works. f calls the server
-// without a transport; its barriers declare no rows, so that no tensor is needed.
+// timed runs f against a server whose deadlines are minutes of a clock that stands still while anyone works. f calls the server without a transport; its
+// barriers declare no rows, so that no tensor is needed.
 func timed(t *testing.T, f func(t *testing.T, s timedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rig.Config(2)
@@ -34,6 +36,45 @@ type timedServer struct {
 	*pserver.Server
 	ended chan error
 	start time.Time
+}
+
+// freeze ends generation 7, or that many later.
+func (s timedServer) freeze(t *testing.T, later uint64) {
+	t.Helper()
+	id := rig.Identity.Of(0, 0, 0)
+	id.Generation += later
+	if _, err := s.Freeze(t.Context(), &rpc.FreezeRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin begins generation 7, or that many later, of trainers 0 and 1.
+func (s timedServer) begin(t *testing.T, later, round uint64) {
+	t.Helper()
+	id := rig.Identity.Of(0, 0, 0)
+	id.Generation += later
+	if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round, Members: []*rpc.Member{{Rank: 0, Since: 7}, {Rank: 1, Since: 7}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waits returns what Status tells, one wait a line.
+func (s timedServer) waits(t *testing.T) []string {
+	t.Helper()
+	synctest.Wait()
+	status, err := s.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, w := range status.Waits {
+		until := "no deadline"
+		if w.Until != nil {
+			until = "until " + w.Until.AsTime().Sub(s.start).String()
+		}
+		list = append(list, fmt.Sprintf("%s: %s, by %v since %v, %s; %s", w.Who, w.What, w.By, w.Since.AsTime().Sub(s.start), until, w.LastError))
+	}
+	return list
 }
 
 func (s timedServer) declare(t *testing.T, rank uint32, round uint64) {
@@ -60,16 +101,35 @@ func (s timedServer) fails(t *testing.T, after time.Duration, words ...string) {
 	}
 }
 
+// A server ends when no coordinator begins a generation, at first,
 func TestStartDeadline(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
-		time.Sleep(3 * time.Minute)
+		if got, want := s.waits(t), []string{"pserver 0: the first generation, by [coordinator] since 0s, until 10m0s; "}; !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
+		s.fails(t, 10*time.Minute, "the first generation: coordinator", "start_deadline", "pserver 0 of job job")
+	})
+}
+
+// or after it has ended one, however often it says so; the deadline counts from its last word. Meanwhile the round that was open has none.
+func TestFreezeDeadline(t *testing.T) {
+	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
 		s.declare(t, 0, 0)
-		s.fails(t, 10*time.Minute, "trainer 1 (never heard of)", "start_deadline", "pserver 0 of job job")
+		time.Sleep(59 * time.Second)
+		s.freeze(t, 0)
+		time.Sleep(8 * time.Minute)
+		s.freeze(t, 0)
+		if got, want := s.waits(t), []string{"pserver 0: the generation after 7, by [coordinator] since 8m59s, until 18m59s; "}; !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
+		s.fails(t, 18*time.Minute+59*time.Second, "the generation after 7: coordinator", "start_deadline")
 	})
 }
 
 func TestRoundDeadline(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
 		for round := range uint64(3) {
 			s.declare(t, 0, round)
 			time.Sleep(59 * time.Second)
@@ -77,6 +137,11 @@ func TestRoundDeadline(t *testing.T) {
 			synctest.Wait()
 		}
 		s.declare(t, 1, 3)
+		time.Sleep(3 * time.Second)
+		// The wait is to be seen though no call is blocked here.
+		if got, want := s.waits(t), []string{"pserver 0: round 3, by [trainer 0] since 2m57s, until 3m57s; last heard of 1m2s ago"}; !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
 		s.fails(t, 3*59*time.Second+time.Minute, "round 3", "trainer 0 (last heard of", "round_deadline")
 	})
 }
@@ -84,6 +149,7 @@ func TestRoundDeadline(t *testing.T) {
 // The deadline of a round counts from its first message, however long the trainers think before it, and whatever old messages come meanwhile.
 func TestNoDeadlineBetweenRounds(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
 		s.declare(t, 0, 0)
 		s.declare(t, 1, 0)
 		synctest.Wait()
@@ -94,21 +160,28 @@ func TestNoDeadlineBetweenRounds(t *testing.T) {
 	})
 }
 
-// A round that began before the last trainer was heard of has its deadline from then on.
-func TestRoundDeadlineFromTheStart(t *testing.T) {
+// A round that is trained again by the next generation has a deadline of its own.
+func TestRoundDeadlineOfTheNextGeneration(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
 		s.declare(t, 0, 0)
-		time.Sleep(5 * time.Minute)
-		if err := s.GetVariable(&rpc.GetRequest{Id: rig.Identity.Of(1, 0, 0), Name: "none"}, downloads{ctx: t.Context()}); !errors.Is(err, fault.NotFound) {
+		time.Sleep(30 * time.Second)
+		s.freeze(t, 0)
+		s.begin(t, 1, 0)
+		time.Sleep(5 * time.Hour)
+		id := rig.Identity.Of(1, 0, 0)
+		id.Generation++
+		if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: id}); err != nil {
 			t.Fatal(err)
 		}
-		s.fails(t, 6*time.Minute, "round 0", "trainer 1 (last heard of 1m0s ago)")
+		s.fails(t, 5*time.Hour+90*time.Second, "round 0", "trainer 0 (last heard of 5h1m30s ago)")
 	})
 }
 
 // A trainer that begins a round and then completes leaves no deadline to the others.
 func TestDeadlineEndsWithItsRound(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
 		s.declare(t, 0, 0)
 		s.declare(t, 1, 0)
 		synctest.Wait()
@@ -127,36 +200,50 @@ func TestDeadlineEndsWithItsRound(t *testing.T) {
 	})
 }
 
-// The completion of one trainer does not end the deadline of those who never came.
-func TestStartDeadlineOutlivesCompletion(t *testing.T) {
+// A call waits no longer than its context, and says for what. What several wait for is told once.
+func TestWaitEndsWithItsContext(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
-		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: rig.Identity.Of(1, 0, 0)}); err != nil {
-			t.Fatal(err)
+		s.begin(t, 0, 0)
+		s.declare(t, 0, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		told := make(chan error, 2)
+		for range 2 {
+			go func() {
+				told <- s.GetVariable(&rpc.GetRequest{Id: rig.Identity.Of(0, 1, 0), Name: "w0"}, downloads{ctx: ctx})
+			}()
 		}
-		s.fails(t, 10*time.Minute, "trainer 0 (never heard of)")
+		want := []string{"pserver 0: round 0, by [trainer 1] since 0s, until 1m0s; never heard of"}
+		if got := s.waits(t); !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
+		for range 2 {
+			if err := <-told; !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "round 0: trainer 1 (never heard of)") {
+				t.Error(err)
+			}
+		}
+		if got := s.waits(t); !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
 	})
 }
 
-// A call waits no longer than its context, and says for what.
-func TestWaitEndsWithItsContext(t *testing.T) {
+// A message that has overtaken the begin of its generation waits for it, but not for ever.
+func TestMessageOfAGenerationThatNeverBegins(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
-		s.declare(t, 0, 0)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		s.begin(t, 0, 0)
 		told := make(chan error, 1)
 		go func() {
-			told <- s.GetVariable(&rpc.GetRequest{Id: rig.Identity.Of(0, 1, 0), Name: "w0"}, downloads{ctx: ctx})
+			id := rig.Identity.Of(0, 0, 0)
+			id.Generation++
+			_, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: id})
+			told <- err
 		}()
-		synctest.Wait()
-		status, err := s.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
-		if err != nil || len(status.Waiting) != 1 || !strings.HasPrefix(status.Waiting[0], "round 0: trainer 1 (never heard of), for ") {
-			t.Errorf("waiting %q, %v", status.GetWaiting(), err)
+		if got, want := s.waits(t), []string{"pserver 0: generation 8, by [coordinator] since 0s, until 10m0s; "}; !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
 		}
-		if err := <-told; !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "round 0: trainer 1") {
-			t.Error(err)
-		}
-		if status, _ = s.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job}); len(status.Waiting) != 0 {
-			t.Errorf("still waiting %q", status.Waiting)
+		if err := <-told; !errors.Is(err, fault.DeadlineExceeded) || time.Since(s.start) != 10*time.Minute || !strings.Contains(err.Error(), "generation 8: coordinator within 10m0s") {
+			t.Error(time.Since(s.start), err)
 		}
 	})
 }

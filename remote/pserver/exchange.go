@@ -24,26 +24,58 @@ func (s *Server) exchange(ctx context.Context, name string, own *tensor.Tensor, 
 	if len(all) != s.cfg.Servers {
 		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: fmt.Sprintf("%d outputs", len(all)), Want: fmt.Sprintf("one for each of %d servers", s.cfg.Servers)}
 	}
-	s.mu.Lock()
-	round := s.rounds.Round()
-	p := s.published[name]
-	p.rounds[round%2], p.values[round%2] = round, own.Clone()
-	s.published[name] = p
-	s.broadcast()
-	s.mu.Unlock()
-
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.RoundDeadline)
-	defer cancel()
+	round := s.publish(name, own)
+	// Nobody changes variables meanwhile, so they may be copied: the sums may be as far away as the end of a pause of the job.
+	s.values.RUnlock()
+	defer s.values.RLock()
 	tasks := make([]func() error, len(all))
 	for i := range all {
 		tasks[i] = func() error {
 			if i == s.cfg.Index {
 				return all[i].CopyFrom(own)
 			}
+			defer s.fetching(i)()
 			return s.fetchPublished(ctx, i, name, round, all[i])
 		}
 	}
 	return inParallel(ctx, len(tasks), tasks)
+}
+
+// publish shows own to the other servers and returns the round that it is of.
+func (s *Server) publish(name string, own *tensor.Tensor) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	round := s.rounds.Round()
+	p := s.published[name]
+	p.rounds[round%2], p.values[round%2] = round, own.Clone()
+	s.published[name] = p
+	s.broadcast()
+	return round
+}
+
+// fetching notes that partial sums of a peer are awaited, which has a deadline while a generation is under way; what it returns notes the end.
+func (s *Server) fetching(peer int) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partials[peer]++
+	s.broadcast()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.partials[peer]--; s.partials[peer] == 0 {
+			delete(s.partials, peer)
+		}
+		s.broadcast()
+	}
+}
+
+// identity is that of this server's own messages.
+func (s *Server) identity() wire.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.cfg.Identity
+	id.Generation, id.Fence = s.machine.Generation(), s.machine.Fence()
+	return id
 }
 
 func (s *Server) fetchPublished(ctx context.Context, peer int, name string, round uint64, into *tensor.Tensor) error {
@@ -55,7 +87,7 @@ func (s *Server) fetchPublished(ctx context.Context, peer int, name string, roun
 	return wire.Retry(ctx, func(attempt uint32) error {
 		call, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: s.cfg.Identity.Of(uint32(s.cfg.Index), round, attempt), Name: name, Exchange: true})
+		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: s.identity().Of(uint32(s.cfg.Index), round, attempt), Name: name, Exchange: true})
 		if err != nil {
 			return wire.FromStatus(where, err)
 		}
@@ -64,15 +96,33 @@ func (s *Server) fetchPublished(ctx context.Context, peer int, name string, roun
 	})
 }
 
+// unpublished says what the partial sums of a round wait for that a peer asks for. It is a round that the peer is applying, so all of its contributions are
+// here, and what this server lacks is barriers: of trainers that are about to send them, or, when those are lost, from the coordinator, as a round to
+// commit. So the peer goes on waiting while the server is frozen. s.mu is held.
+func (s *Server) unpublished(round uint64) wait {
+	w := wait{what: "round " + itoa(round), ranks: s.rounds.Missing()}
+	switch {
+	case s.rounds.idle():
+		w = wait{what: s.own.wait.what, by: s.own.wait.by}
+	case len(w.ranks) == 0:
+		w.by = []string{s.name()}
+	}
+	return w
+}
+
 // sendPublished answers a peer.
 func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
-	if err := s.cfg.Identity.Check(m.Id); err != nil {
-		return s.refusal(err)
+	if err := s.admit(ctx, m.Id); err != nil {
+		return err
+	}
+	if !s.layout.Sync {
+		return s.refusal(&fault.Fault{Kind: fault.InvalidArgument, Where: s.where(), Got: "a request for partial sums in async mode"})
 	}
 	slot := m.Id.Round % 2
 	var t *tensor.Tensor
 	var stale error
-	err := s.await(ctx, func() string { return fmt.Sprintf("partial sums of round %d for pserver %d", m.Id.Round, m.Id.Rank) }, func() bool {
+	err := s.await(ctx, func() wait { return s.unpublished(m.Id.Round) }, func() bool {
+		s.machine.hear(m.Id.Fence)
 		p := s.published[m.Name]
 		switch {
 		case p.values[slot] == nil || p.rounds[slot] < m.Id.Round:

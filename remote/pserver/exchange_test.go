@@ -21,7 +21,7 @@ import (
 // exchanging starts n servers whose global blocks exchange one number a round, 100 times the round plus 10 times the server, and check what
 // they get. prepare runs before, in the prepare block of a server.
 func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(server int, round uint64)) []*rig.Server {
-	servers := make([]*rig.Server, n)
+	servers, cfgs := make([]*rig.Server, n), make([]pserver.Config, n)
 	for i := range servers {
 		cfg := rig.Config(1)
 		cfg.Servers, cfg.Index = n, i
@@ -29,7 +29,7 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 			return servers[index].Client, nil
 		}
 		change(&cfg)
-		servers[i] = rig.New(t, cfg)
+		servers[i], cfgs[i] = rig.New(t, cfg), cfg
 	}
 	for i, s := range servers {
 		p := rig.SGD(i, true, 1, 1)
@@ -58,6 +58,9 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 			return nil
 		}
 		s.Serve(p)
+		if err := s.Begin(cfgs[i].MaxTrainers); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return servers
 }
@@ -132,7 +135,7 @@ func TestExchangeWithoutOne(t *testing.T) {
 	})
 	go func() { _ = trainOn(t.Context(), servers, 1) }() // fails with the servers
 	err := servers[0].Wait()
-	if !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "pserver 1") {
+	if !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), "partial sums of round 0: pserver 1") {
 		t.Error(err)
 	}
 	close(hang)

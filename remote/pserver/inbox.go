@@ -15,12 +15,12 @@ type inbox struct {
 	targets map[string]*tensor.Tensor         // the merged variable, by name
 	arrived map[string]map[int]*tensor.Tensor // by name and rank
 	free    map[string][]*tensor.Tensor       // at most spare of each name
-	spare   int
+	spare   int                               // members of the generation
 }
 
-// newInbox looks up the variables of every contribution. It keeps a buffer for each trainer's.
-func newInbox(l *comm.Service, blocks ops.BlockRunner, trainers int) (inbox, error) {
-	b := inbox{spare: trainers, targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
+// newInbox looks up the variables of every contribution.
+func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
+	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
@@ -50,6 +50,17 @@ func (b *inbox) take(name string) (*tensor.Tensor, error) {
 func (b *inbox) give(name string, t *tensor.Tensor) {
 	if len(b.free[name]) < b.spare {
 		b.free[name] = append(b.free[name], t)
+	}
+}
+
+// keep sets for how many members buffers are kept.
+func (b *inbox) keep(members int) {
+	b.spare = members
+	for name, free := range b.free {
+		if len(free) > members {
+			clear(free[members:])
+			b.free[name] = free[:members]
+		}
 	}
 }
 

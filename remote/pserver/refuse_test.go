@@ -65,7 +65,7 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 	}{
 		"another job":        {otherJob.Of(0, 2, 0), "w0@GRAD", wild, fault.Foreign},
 		"another program":    {otherProgram.Of(0, 2, 0), "w0@GRAD", wild, fault.Foreign},
-		"an old generation":  {older.Of(0, 2, 0), "w0@GRAD", wild, fault.Stale},
+		"an old generation":  {older.Of(0, 2, 0), "w0@GRAD", wild, fault.Superseded},
 		"no identity":        {nil, "w0@GRAD", wild, fault.Foreign},
 		"an old round":       {rig.Identity.Of(0, 0, 0), "w0@GRAD", wild, fault.Stale},
 		"a round to come":    {rig.Identity.Of(0, 9, 0), "w0@GRAD", wild, fault.Foreign},
@@ -93,7 +93,7 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 	if w, _, err := a.Get(ctx, 3, "w0", 4); err != nil || !slices.Equal(w.Float32s(), []float32{-3, -3, -3, -3}) {
 		t.Errorf("%v %v", w.Float32s(), err)
 	}
-	want := map[string]uint64{"duplicate message": 7, "stale message": 3, "message of another job": 7, "invalid argument": 1}
+	want := map[string]uint64{"duplicate message": 7, "stale message": 2, "superseded": 1, "message of another job": 7, "invalid argument": 1}
 	if got := refusals(t, s); !maps.Equal(got, want) {
 		t.Errorf("refused %v, want %v", got, want)
 	}

@@ -46,6 +46,9 @@ func TestRoundsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &roundsSim{T: t, names: []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "names")], trainers: make([]simTrainer, rapid.IntRange(1, 4).Draw(t, "trainers"))}
 		s.machine = pserver.NewRounds(len(s.trainers), s.names)
+		if d := s.machine.Step(first(len(s.trainers))); d.Verdict != pserver.Take {
+			t.Fatal(d.Err)
+		}
 		for i := range s.trainers {
 			s.trainers[i] = simTrainer{rounds: rapid.Uint64Range(0, 3).Draw(t, "rounds"), rows: s.share()}
 		}
@@ -63,6 +66,15 @@ func TestRoundsProperty(t *testing.T) {
 			t.Fatalf("%d rounds applied, want %d", s.applied, want)
 		}
 	})
+}
+
+// first is the begin of generation 1, with trainers 0 to n-1.
+func first(n int) pserver.Event {
+	e := pserver.Event{Kind: pserver.Resume, Generation: 1}
+	for rank := range n {
+		e.Members = append(e.Members, pserver.Member{Rank: rank, Since: 1})
+	}
+	return e
 }
 
 func (s *roundsSim) share() int64 { return rapid.Int64Range(0, 3).Draw(s.T, "rows") }
@@ -92,13 +104,13 @@ func (s *roundsSim) advance(rank int) {
 		t.round, t.state, t.sent, t.rows = t.round+1, sending, nil, s.share()
 	case t.round == t.rounds:
 		t.state = completed
-		s.take(pserver.Event{Kind: pserver.Complete, Rank: rank})
+		s.take(pserver.Event{Kind: pserver.Complete, Generation: 1, Rank: rank})
 	case t.rows == 0 || len(t.sent) == len(s.names):
 		t.state = declared
-		s.take(pserver.Event{Kind: pserver.Barrier, Rank: rank, Round: t.round, Rows: t.rows, Variables: len(t.sent)})
+		s.take(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: t.rows}, Variables: len(t.sent)})
 	default:
 		left := slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return slices.Contains(t.sent, name) })
-		e := pserver.Event{Rank: rank, Round: t.round, Variable: rapid.SampledFrom(left).Draw(s.T, "variable")}
+		e := pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: rapid.SampledFrom(left).Draw(s.T, "variable")}
 		if d := s.machine.Step(e); d.Verdict != pserver.Take {
 			s.Fatalf("offer %+v: %+v", e, d)
 		}
@@ -167,14 +179,14 @@ func (s *roundsSim) foreign(rank int) {
 	if t.state == completed {
 		return
 	}
-	s.unchanged(pserver.Event{Kind: pserver.Deliver, Rank: rank, Round: s.applied + 2, Variable: "a"}, refused)
-	s.unchanged(pserver.Event{Kind: pserver.Barrier, Rank: len(s.trainers), Round: t.round, Rows: 1, Variables: len(s.names)}, refused)
+	s.unchanged(pserver.Event{Kind: pserver.Deliver, Generation: 1, Rank: rank, Round: s.applied + 2, Variable: "a"}, refused)
+	s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: len(s.trainers), Round: t.round, Share: pserver.Declared{Rows: 1}, Variables: len(s.names)}, refused)
 	if t.state == sending && !s.busy {
-		s.unchanged(pserver.Event{Rank: rank, Round: t.round, Variable: "z"}, refused)
-		s.unchanged(pserver.Event{Kind: pserver.Barrier, Rank: rank, Round: t.round, Rows: 1, Variables: len(t.sent) + 1}, refused)
+		s.unchanged(pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: "z"}, refused)
+		s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: 1}, Variables: len(t.sent) + 1}, refused)
 	}
 	if s.busy || t.state == declared && t.round == s.applied {
-		s.unchanged(pserver.Event{Kind: pserver.Offer, Rank: rank, Round: s.applied + 1, Variable: "a"}, func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
+		s.unchanged(pserver.Event{Kind: pserver.Offer, Generation: 1, Rank: rank, Round: s.applied + 1, Variable: "a"}, func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
 	}
 }
 

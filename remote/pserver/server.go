@@ -17,11 +17,11 @@ import (
 
 // Config is what a Server is told about its job.
 type Config struct {
-	Identity      wire.Identity
+	Identity      wire.Identity // its Generation and Fence are not used: coordinators tell them
 	Index         int           // of this server
 	Servers       int           // in the job
-	Trainers      int           // in the job
-	StartDeadline time.Duration // for the first message of every trainer
+	MaxTrainers   int           // ranks are less
+	StartDeadline time.Duration // for a coordinator to begin a generation, the first one or another one after it has ended the last
 	RoundDeadline time.Duration // from the first message of a round to the last
 	Workers       int           // optimize blocks that run at the same time; at least 1
 	Peer          func(ctx context.Context, index int) (rpc.ParameterServerClient, error)
@@ -29,7 +29,7 @@ type Config struct {
 }
 
 // Server is the parameter server: a gRPC service, and the ops.Server that listen_and_serv runs. Calls that arrive before the program serves
-// wait for it.
+// wait for it, and messages of trainers that arrive before the generation that they are of begins wait for that.
 type Server struct {
 	rpc.UnimplementedParameterServerServer
 	cfg Config
@@ -40,22 +40,25 @@ type Server struct {
 	err      error
 	layout   *comm.Service // nil until the program serves
 	blocks   ops.BlockRunner
-	rounds   *Rounds  // sync
-	updates  *Updates // async
-	applied  uint64   // updates applied in async mode
+	machine  machine // rounds or updates, nil until the program serves
+	rounds   *Rounds // sync, else nil
+	updates  *Updates
+	ledger   *Ledger // nil but on server 0
+	applied  uint64  // updates applied in async mode
 	finished bool
 	done     chan struct{} // closed when finished
 	seen     []time.Time   // last message by rank
-	started  bool          // every trainer has been heard of
 	refused  map[string]uint64
-	waits    map[int]wait
+	waits    map[int]wait // of calls
 	nextWait int
-	deadline *time.Timer // of the start or of the round, nil when there is none
-	bytes    int64       // of what lives here from round to round
+	own      deadline // what the server itself waits for
+	freezes  int      // how often a coordinator has ended a generation
+	bytes    int64    // of what lives here from round to round
 
 	inbox     inbox
 	toApply   chan []Contributor
 	published map[string]publication
+	partials  map[int]int // exchanges under way, by the server whose partial sums are awaited
 	// values orders those who change variables, which hold it shared because they change different ones, and those who copy, which hold it alone.
 	values   sync.RWMutex
 	updaters map[string]*updater               // async: by contribution
@@ -71,19 +74,20 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), seen: make([]time.Time, cfg.Trainers),
-		refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1), published: map[string]publication{},
+		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), seen: make([]time.Time, cfg.MaxTrainers),
+		refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1), published: map[string]publication{}, partials: map[int]int{},
 	}
 }
 
-// Serve runs listen_and_serv: it opens the service on the program's variables and returns when every trainer has completed. However it ends, nobody
-// waits for this server afterwards.
+// Serve runs listen_and_serv: it opens the service on the program's variables and returns when every member of the generation has completed. However
+// it ends, nobody waits for this server afterwards.
 func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
-	err := s.run(ctx, op, blocks)
-	if err != nil {
+	if err := s.run(ctx, op, blocks); err != nil {
 		s.Fail(err)
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
@@ -92,7 +96,7 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 		return err
 	}
 	layout := &service
-	box, err := newInbox(layout, blocks, s.cfg.Trainers)
+	box, err := newInbox(layout, blocks)
 	if err != nil {
 		return err
 	}
@@ -100,6 +104,13 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
+	group.Go(func() { // a round that waits for other servers ends with the deadline
+		select {
+		case <-s.failed:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 
 	s.mu.Lock()
 	s.layout, s.blocks, s.inbox = layout, blocks, box
@@ -108,13 +119,17 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 			s.bytes += t.Bytes()
 		}
 	}
+	if s.cfg.Index == 0 {
+		s.ledger = &Ledger{}
+	}
 	if layout.Sync {
-		s.rounds = NewRounds(s.cfg.Trainers, namesOf(layout))
+		s.rounds = NewRounds(s.cfg.MaxTrainers, namesOf(layout))
+		s.machine = s.rounds
 	} else {
-		s.updates = NewUpdates(s.cfg.Trainers, namesOf(layout))
+		s.updates = NewUpdates(s.cfg.MaxTrainers, namesOf(layout))
+		s.machine = s.updates
 		s.startUpdaters(ctx, &group)
 	}
-	s.armStart()
 	s.broadcast()
 	s.mu.Unlock()
 	return s.serve(ctx)
@@ -137,11 +152,13 @@ func (s *Server) serve(ctx context.Context) error {
 	}
 }
 
-// obey carries out what a decision of the round machine demands. s.mu is held.
+// obey carries out what a decision demands, but for what needs the call's own data. s.mu is held.
 func (s *Server) obey(d Decision) {
+	if d.Drop {
+		s.inbox.recycle()
+	}
 	switch {
 	case d.Apply:
-		s.stopDeadline()
 		s.toApply <- d.Shares // never blocks: at most one round is being applied
 	case d.Finished:
 		s.finish()

@@ -24,6 +24,11 @@ func (s *Server) applyRound(ctx context.Context, from []Contributor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inbox.recycle()
+	for _, d := range s.rounds.Made() {
+		if err := s.enter(d); err != nil {
+			return err
+		}
+	}
 	s.obey(s.rounds.Step(Event{Kind: Applied}))
 	return nil
 }

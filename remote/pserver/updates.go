@@ -6,116 +6,133 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Updates decides what happens to the messages of an async job at one server, where each contribution is an update of its own. Like
-// Rounds it is pure.
+// Updates is the machine of an async job, where each contribution is an update of its own. Members do not depend on each other: a new
+// generation changes nothing for those that stay.
 type Updates struct {
-	members []stepper
+	term
+	members map[int]*stepper // by rank, with those that are gone until all they sent is applied
 	names   map[string]bool
 }
 
 // stepper is how far one trainer is, as seen by this server.
 type stepper struct {
+	since     uint64 // the generation in which it joined
+	gone      bool   // it is no member any more
 	started   bool   // a contribution has been delivered
 	step      uint64 // of the latest contribution
 	delivered map[string]bool
-	pending   int // delivered and not yet applied
+	pending   int    // delivered and not yet applied
+	before    int    // pending of an earlier process of this rank
+	committed uint64 // steps up to this one, less one, were declared
 	complete  bool
 }
 
-// NewUpdates starts with nobody having contributed.
-func NewUpdates(members int, names []string) *Updates {
-	u := &Updates{names: map[string]bool{}, members: make([]stepper, members)}
+// NewUpdates starts without a generation, in a job whose ranks are less than limit. names are those that a contribution may hold.
+func NewUpdates(limit int, names []string) *Updates {
+	u := &Updates{term: term{limit: limit}, names: map[string]bool{}, members: map[int]*stepper{}}
 	for _, n := range names {
 		u.names[n] = true
-	}
-	for i := range u.members {
-		u.members[i].delivered = map[string]bool{}
 	}
 	return u
 }
 
-// An Admission is the answer to an event of an async job.
-type Admission struct {
-	Verdict  Verdict
-	Err      error
-	Tick     bool // the trainer begins a new step with this contribution: run the learning-rate block first
-	Finished bool // every member has completed and everything is applied
-}
-
-// Step takes one event. Barrier does not occur in async mode; Applied says that the contribution of Rank to Variable has been applied.
-func (u *Updates) Step(e Event) Admission {
-	if e.Rank < 0 || e.Rank >= len(u.members) {
-		return Admission{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Got: fmt.Sprintf("trainer %d", e.Rank), Want: fmt.Sprintf("trainers 0 to %d", len(u.members)-1)}}
-	}
-	m := &u.members[e.Rank]
+// Step takes one event.
+func (u *Updates) Step(e Event) Decision {
 	switch e.Kind {
 	case Applied:
-		m.pending--
-		return Admission{Verdict: Take, Finished: u.finished()}
-	case Complete:
-		if m.complete {
-			return Admission{Verdict: Ignore}
-		}
-		m.complete = true
-		return Admission{Verdict: Take, Finished: u.finished()}
-	case Offer, Deliver:
-		return u.contribution(m, e)
+		return u.applied(e)
+	case Freeze:
+		return u.freeze(e)
+	case Resume:
+		return u.resume(e)
 	}
-	return Admission{Verdict: Refuse, Err: fault.New(fault.InvalidArgument, "a barrier in async mode")}
+	u.hear(e.Fence)
+	if err := u.known(e.Rank); err != nil {
+		return Decision{Verdict: Refuse, Err: err}
+	}
+	if e.Kind == ReadAny {
+		return Decision{Verdict: Take}
+	}
+	m, d := u.sender(e)
+	if m == nil {
+		return d
+	}
+	switch e.Kind {
+	case Read:
+		return holdUnless(m.pending == 0)
+	case ReadFinal:
+		return holdUnless(u.othersComplete(e.Rank) && m.pending == 0)
+	case Complete:
+		return u.complete(m)
+	}
+	if m.complete {
+		return refuse(fault.Stale, "step %d of trainer %d, which has completed", "nothing more", e.Round, e.Rank)
+	}
+	if e.Kind == Barrier {
+		return u.barrier(m, e)
+	}
+	return u.contribution(m, e)
 }
 
-func (u *Updates) contribution(m *stepper, e Event) Admission {
+func holdUnless(ok bool) Decision {
+	if ok {
+		return Decision{Verdict: Take}
+	}
+	return Decision{Verdict: Hold}
+}
+
+func (u *Updates) contribution(m *stepper, e Event) Decision {
 	switch {
 	case !u.names[e.Variable]:
-		return Admission{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Variable: e.Variable, Got: "a contribution that this server does not hold", Want: "one of its gradients or states"}}
-	case m.complete:
-		return Admission{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Stale, Variable: e.Variable, Got: fmt.Sprintf("step %d of trainer %d, which has completed", e.Round, e.Rank), Want: "nothing more"}}
+		return unknownVariable(e.Variable)
 	case m.started && e.Round < m.step:
-		return Admission{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Stale, Variable: e.Variable, Got: fmt.Sprintf("step %d of trainer %d", e.Round, e.Rank), Want: fmt.Sprintf("step %d or later", m.step)}}
+		return refuse(fault.Stale, "step %d of trainer %d", fmt.Sprintf("step %d or later", m.step), e.Round, e.Rank)
 	case m.started && e.Round == m.step && m.delivered[e.Variable]:
-		return Admission{Verdict: Ignore}
+		return Decision{Verdict: Ignore}
 	case e.Kind == Offer:
-		return Admission{Verdict: Take}
+		return Decision{Verdict: Take}
 	}
-	tick := !m.started || e.Round > m.step
-	if tick {
-		clear(m.delivered)
-	}
-	m.started, m.step = true, e.Round
+	tick := m.begin(e.Round)
 	m.delivered[e.Variable] = true
 	m.pending++
-	return Admission{Verdict: Take, Tick: tick}
+	return Decision{Verdict: Take, Tick: tick}
 }
 
-func (u *Updates) finished() bool {
-	for i := range u.members {
-		if !u.members[i].complete || u.members[i].pending > 0 {
-			return false
-		}
+// begin notes that the trainer is at a step, and reports whether it was not before.
+func (m *stepper) begin(step uint64) bool {
+	if m.started && step == m.step {
+		return false
 	}
+	clear(m.delivered)
+	m.started, m.step = true, step
 	return true
 }
 
-// Pending reports how many contributions of a trainer are delivered and not yet applied.
-func (u *Updates) Pending(rank int) int { return u.members[rank].pending }
-
-// OthersComplete reports whether every member but rank has completed and all of their contributions are applied.
-func (u *Updates) OthersComplete(rank int) bool {
-	for i := range u.members {
-		if m := &u.members[i]; i != rank && (!m.complete || m.pending > 0) {
-			return false
-		}
+// barrier enters a step in the ledger. It is the last message of the step.
+func (u *Updates) barrier(m *stepper, e Event) Decision {
+	switch {
+	case e.Round+1 == m.committed:
+		return Decision{Verdict: Ignore}
+	case e.Round < m.committed || m.started && e.Round < m.step:
+		return refuse(fault.Stale, "the end of step %d of trainer %d", fmt.Sprintf("step %d or later", max(m.committed, m.step)), e.Round, e.Rank)
 	}
-	return true
+	delivered := 0
+	if m.started && e.Round == m.step {
+		delivered = len(m.delivered)
+	}
+	if err := checkBarrier(e, delivered, len(u.names)); err != nil {
+		return Decision{Verdict: Refuse, Err: err}
+	}
+	m.committed = e.Round + 1
+	share := e.Share
+	share.Rank = e.Rank
+	return Decision{Verdict: Take, Commit: &share}
 }
 
-// Missing returns the ranks that have not completed.
-func (u *Updates) Missing() []int {
-	var ranks []int
-	for rank := range u.members {
-		if !u.members[rank].complete {
-			ranks = append(ranks, rank)
-		}
+func (u *Updates) complete(m *stepper) Decision {
+	if m.complete {
+		return Decision{Verdict: Ignore}
 	}
-	return ranks
+	m.complete = true
+	return Decision{Verdict: Take, Finished: u.finished()}
 }

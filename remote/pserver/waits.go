@@ -3,20 +3,42 @@ package pserver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 )
 
-// wait is what Status tells of a call that waits.
+// wait is something that a call, or the server itself, waits for.
 type wait struct {
-	reason string
-	since  time.Time
+	what  string
+	ranks []int    // trainers that are waited for
+	by    []string // others that are
+	since time.Time
+	limit time.Duration // after which the wait fails; 0: it has no deadline of its own
 }
 
-// await blocks until ok, which is called with s.mu held, reports true. It ends early with the server's failure, with the end of the job, or
-// with ctx. reason, which is called with s.mu held, says what is waited for; it stands in Status as long as the wait lasts.
-func (s *Server) await(ctx context.Context, reason func() string, ok func() bool) error {
+// names returns who is waited for.
+func (w wait) names() []string {
+	var list []string
+	for _, rank := range w.ranks {
+		list = append(list, fmt.Sprintf("trainer %d", rank))
+	}
+	return append(list, w.by...)
+}
+
+// say describes what is waited for, and by whom. s.mu is held.
+func (s *Server) say(w wait) string {
+	var by []string
+	for _, rank := range w.ranks {
+		by = append(by, fmt.Sprintf("trainer %d (%s)", rank, s.heard(rank)))
+	}
+	return w.what + ": " + strings.Join(append(by, w.by...), ", ")
+}
+
+// await blocks until ok, which is called with s.mu held, reports true. It ends early with the server's failure, with the end of the job, with the
+// limit of the wait, or with ctx. reason, which is called with s.mu held, says what is waited for; it stands in Status as long as the wait lasts.
+func (s *Server) await(ctx context.Context, reason func() wait, ok func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := time.Now()
@@ -24,25 +46,41 @@ func (s *Server) await(ctx context.Context, reason func() string, ok func() bool
 	s.nextWait++
 	defer delete(s.waits, id)
 	for !ok() {
-		w := wait{reason: reason(), since: since}
+		w := reason()
+		w.since = since
+		late := w.limit > 0 && time.Since(since) >= w.limit
 		switch {
 		case s.err != nil:
 			return s.err
 		case s.finished:
-			return &fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the end of the job while waiting for " + w.reason}
+			return &fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the end of the job while waiting for " + s.say(w)}
 		case ctx.Err() != nil:
-			return &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for " + w.reason, Err: context.Cause(ctx)}
+			return &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for " + s.say(w), Err: context.Cause(ctx)}
+		case late:
+			return &fault.Fault{Kind: fault.DeadlineExceeded, Where: s.where(), Got: fmt.Sprintf("no end of waiting for %s within %v", s.say(w), w.limit)}
 		}
 		s.waits[id] = w
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
+		s.pause(ctx, w)
 	}
 	return s.err
+}
+
+// pause lets others change the state, until they have, ctx ends, or the limit of a wait has passed. s.mu is held before and after.
+func (s *Server) pause(ctx context.Context, w wait) {
+	var late <-chan time.Time
+	if w.limit > 0 {
+		timer := time.NewTimer(time.Until(w.since.Add(w.limit)))
+		defer timer.Stop()
+		late = timer.C
+	}
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-late:
+	}
 }
 
 func contextKind(ctx context.Context) fault.Kind {
@@ -52,8 +90,9 @@ func contextKind(ctx context.Context) fault.Kind {
 	return fault.Canceled
 }
 
-// broadcast wakes everyone who waits. s.mu is held.
+// broadcast wakes everyone who waits, and sets the deadline of what the server now waits for itself. s.mu is held.
 func (s *Server) broadcast() {
+	s.watch()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -69,7 +108,6 @@ func (s *Server) Fail(err error) {
 func (s *Server) fail(err error) {
 	if s.err == nil && !s.finished {
 		s.err = err
-		s.stopDeadline()
 		close(s.failed)
 		s.broadcast()
 	}
@@ -79,13 +117,13 @@ func (s *Server) fail(err error) {
 func (s *Server) finish() {
 	if s.err == nil && !s.finished {
 		s.finished = true
-		s.stopDeadline()
 		close(s.done)
 		s.broadcast()
 	}
 }
 
+// name is this server's in waits.
+func (s *Server) name() string { return fmt.Sprintf("pserver %d", s.cfg.Index) }
+
 // where names this server in messages.
-func (s *Server) where() string {
-	return fmt.Sprintf("pserver %d of job %s", s.cfg.Index, s.cfg.Identity.Job)
-}
+func (s *Server) where() string { return fmt.Sprintf("%s of job %s", s.name(), s.cfg.Identity.Job) }

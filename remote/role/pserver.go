@@ -26,7 +26,7 @@ func (r *runner) serve(ctx context.Context) error {
 	peers := &peers{registry: r.registry}
 	defer peers.close()
 	server := pserver.New(pserver.Config{
-		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), Trainers: int(spec.Trainers),
+		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		StartDeadline: spec.StartDeadline.AsDuration() + 2*patience, RoundDeadline: spec.RoundDeadline.AsDuration(),
 		Workers: min(runtime.GOMAXPROCS(0), max(1, int(spec.Workers))), Peer: peers.client, Log: r.log,
 	})

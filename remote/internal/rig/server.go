@@ -13,12 +13,12 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Identity is that of the job of every rig.
-var Identity = wire.Identity{Job: "job", Program: []byte{1, 2, 3}, Generation: 7}
+// Identity is that of the job of every rig, and of the first generation.
+var Identity = wire.Identity{Job: "job", Program: []byte{1, 2, 3}, Generation: 7, Fence: 10}
 
 // Config returns the configuration of a server with deadlines that no test reaches.
 func Config(trainers int) pserver.Config {
-	return pserver.Config{Identity: Identity, Servers: 1, Trainers: trainers, StartDeadline: time.Hour, RoundDeadline: time.Hour, Workers: 2}
+	return pserver.Config{Identity: Identity, Servers: 1, MaxTrainers: trainers, StartDeadline: time.Hour, RoundDeadline: time.Hour, Workers: 2}
 }
 
 // A Server is a parameter server that runs.
@@ -31,10 +31,13 @@ type Server struct {
 	done    chan struct{}
 }
 
-// Start serves p over loopback until the test ends.
+// Start serves p over loopback until the test ends, to a first generation of all trainers.
 func Start(t testing.TB, cfg pserver.Config, p *Program) *Server {
 	s := New(t, cfg)
 	s.Serve(p)
+	if err := s.Begin(cfg.MaxTrainers); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -80,6 +83,26 @@ func (s *Server) Serve(p *Program) {
 		defer close(s.done)
 		s.err = s.Server.Serve(ctx, p.Op(), p)
 	}()
+}
+
+// Begin begins the first generation, with trainers 0 to n-1.
+func (s *Server) Begin(n int) error {
+	members := make([]*rpc.Member, n)
+	for rank := range members {
+		members[rank] = &rpc.Member{Rank: uint32(rank), Since: Identity.Generation}
+	}
+	return s.ResumeAs(Identity, 0, members)
+}
+
+// FreezeAs ends the generation of an identity, as a coordinator with its fence.
+func (s *Server) FreezeAs(id wire.Identity) (*rpc.FreezeResponse, error) {
+	return s.Client.Freeze(context.Background(), &rpc.FreezeRequest{Id: id.Of(0, 0, 0)})
+}
+
+// ResumeAs begins the generation of an identity with a round, as a coordinator with its fence.
+func (s *Server) ResumeAs(id wire.Identity, round uint64, members []*rpc.Member, commit ...*rpc.Declared) error {
+	_, err := s.Client.Resume(context.Background(), &rpc.ResumeRequest{Id: id.Of(0, 0, 0), Members: members, Round: round, Commit: commit})
+	return err
 }
 
 // Stop cancels the program and waits for its end.

@@ -10,13 +10,23 @@ import (
 
 // A Trainer speaks to one server, message by message, as the trainer of a rank.
 type Trainer struct {
-	Client rpc.ParameterServerClient
-	Rank   uint32
+	Client     rpc.ParameterServerClient
+	Rank       uint32
+	Generation uint64 // 0: the first
+}
+
+// ID is the identity of a message of the trainer.
+func (t Trainer) ID(round uint64) *rpc.Identity {
+	id := Identity
+	if t.Generation > 0 {
+		id.Generation = t.Generation
+	}
+	return id.Of(t.Rank, round, 0)
 }
 
 // Send sends a contribution to a round and reports whether it was there before.
 func (t Trainer) Send(ctx context.Context, round uint64, name string, value *tensor.Tensor) (duplicate bool, err error) {
-	return t.SendAs(ctx, Identity.Of(t.Rank, round, 0), name, value)
+	return t.SendAs(ctx, t.ID(round), name, value)
 }
 
 // SendAs is Send under any identity.
@@ -32,13 +42,13 @@ func (t Trainer) SendAs(ctx context.Context, id *rpc.Identity, name string, valu
 
 // Barrier declares a contribution of rows and variables.
 func (t Trainer) Barrier(ctx context.Context, round uint64, rows int64, variables int) error {
-	_, err := t.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: Identity.Of(t.Rank, round, 0), Rows: rows, Variables: int32(variables)})
+	_, err := t.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: t.ID(round), Rows: rows, Variables: int32(variables)})
 	return err
 }
 
 // Get receives a variable of a version into a new vector of length n, and returns it with the version that was sent.
 func (t Trainer) Get(ctx context.Context, version uint64, name string, n int64) (*tensor.Tensor, uint64, error) {
-	return t.GetAs(ctx, &rpc.GetRequest{Id: Identity.Of(t.Rank, version, 0), Name: name}, n)
+	return t.GetAs(ctx, &rpc.GetRequest{Id: t.ID(version), Name: name}, n)
 }
 
 // GetAs is Get with any request.
@@ -54,6 +64,6 @@ func (t Trainer) GetAs(ctx context.Context, m *rpc.GetRequest, n int64) (*tensor
 
 // Complete says that the trainer contributes to nothing more.
 func (t Trainer) Complete(ctx context.Context) error {
-	_, err := t.Client.Complete(ctx, &rpc.CompleteRequest{Id: Identity.Of(t.Rank, 0, 0)})
+	_, err := t.Client.Complete(ctx, &rpc.CompleteRequest{Id: t.ID(0)})
 	return err
 }

@@ -1,0 +1,120 @@
+package pserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// Freeze ends a generation. It answers at once, also while a round is being applied.
+func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	d := s.machine.Step(eventOf(Freeze, m.Id))
+	state, err := s.machine.State(), s.err
+	if d.Verdict == Take {
+		s.freezes++
+		s.obey(d)
+	}
+	s.mu.Unlock()
+	switch {
+	case d.Verdict == Refuse:
+		return nil, s.refusal(d.Err)
+	case err != nil:
+		return nil, err
+	}
+	s.cfg.Log.Info("generation ends", "generation", m.Id.Generation, "round", state.Round)
+	r := &rpc.FreezeResponse{Generation: state.Generation, Round: state.Round, Declared: declaredMessages(state.Declared), Applied: declaredMessages(state.Applied)}
+	for _, rank := range state.Completed {
+		r.Completed = append(r.Completed, uint32(rank))
+	}
+	return r, nil
+}
+
+// Resume begins a generation. Where it has a round to commit, it answers before that is applied: who asks for the values waits for them.
+func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	e := eventOf(Resume, m.Id)
+	e.Round = m.Round
+	for _, member := range m.Members {
+		e.Members = append(e.Members, Member{Rank: int(member.GetRank()), Since: member.GetSince()})
+	}
+	for _, c := range m.Commit {
+		d := Declared{Rank: int(c.GetRank()), Rows: c.GetRows(), Pass: c.GetPass(), Records: rangesOf(c.GetRecords())}
+		if err := checkRanges(d.Pass, d.Records); err != nil {
+			return nil, s.refusal(err)
+		}
+		e.Commit = append(e.Commit, d)
+	}
+	if err := s.resume(e); err != nil {
+		return nil, err
+	}
+	s.cfg.Log.Info("generation begins", "generation", e.Generation, "round", e.Round, "members", len(e.Members))
+	return &rpc.ResumeResponse{}, nil
+}
+
+func (s *Server) resume(e Event) error {
+	s.mu.Lock()
+	if s.finished && len(e.Members) > 0 && e.Generation != s.machine.Generation() {
+		s.mu.Unlock()
+		return s.refusal(&fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the begin of generation " + itoa(e.Generation), Want: "nothing more: every trainer has completed"})
+	}
+	d := s.machine.Step(e)
+	if d.Verdict == Take {
+		s.inbox.keep(len(e.Members))
+		for _, m := range e.Members {
+			if m.Since == e.Generation {
+				s.seen[m.Rank] = time.Time{} // another process, which has not been heard of
+			}
+		}
+		s.abandonParts()
+		s.obey(d)
+	}
+	err := s.err
+	s.mu.Unlock()
+	if d.Verdict == Refuse {
+		return s.refusal(d.Err)
+	}
+	return err
+}
+
+func declaredMessages(list []Declared) []*rpc.Declared {
+	out := make([]*rpc.Declared, len(list))
+	for i, d := range list {
+		out[i] = &rpc.Declared{Rank: uint32(d.Rank), Rows: d.Rows, Pass: d.Pass, Records: rangeMessages(d.Records)}
+	}
+	return out
+}
+
+// Ledger tells which records the updates of this server were computed from.
+func (s *Server) Ledger(ctx context.Context, m *rpc.LedgerRequest) (*rpc.LedgerResponse, error) {
+	if err := s.sameJob(m.Job); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ledger == nil {
+		return nil, &fault.Fault{Kind: fault.NotFound, Where: s.where(), Got: "a request for the ledger", Want: "pserver 0, which keeps it"}
+	}
+	r := &rpc.LedgerResponse{Round: s.applied}
+	if s.rounds != nil {
+		r.Round = s.rounds.Round()
+	}
+	for _, c := range s.ledger.Counts() {
+		p := passMessage(c)
+		if m.Ranges && c.Pass == m.Pass {
+			p.Committed = rangeMessages(s.ledger.Committed(c.Pass))
+		}
+		r.Passes = append(r.Passes, p)
+	}
+	return r, nil
+}

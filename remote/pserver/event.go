@@ -1,0 +1,119 @@
+package pserver
+
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// A machine decides what happens to the messages of a job at one server: Rounds in sync mode, Updates in async mode. It is pure: no clock, socket
+// or tensor. The server calls Step for every message, one at a time, and obeys the Decision.
+type machine interface {
+	Step(Event) Decision
+	// State answers Freeze.
+	State() State
+	// Missing returns the ranks that the server waits for, ascending.
+	Missing() []int
+	// Generation is the last one that has begun here, 0 for none.
+	Generation() uint64
+	// Fence is the highest revision of the coordinator's lock that was heard of.
+	Fence() uint64
+	hear(fence uint64)
+	// idle reports whether a coordinator has to begin a generation before anything goes on.
+	idle() bool
+}
+
+// An EventKind says what a message does.
+type EventKind int
+
+// Kinds of event.
+const (
+	Offer     EventKind = iota // the header of a contribution arrived: may its bytes be received?
+	Deliver                    // the bytes of a contribution are complete
+	Barrier                    // a member declares its contribution to the round complete
+	Complete                   // a member contributes to no later round
+	Read                       // a member asks for a variable as it is after Round rounds (sync), or with all of its own contributions (async)
+	ReadFinal                  // a member asks for a variable as it is when every other member has completed
+	ReadAny                    // somebody asks for a variable as it is now
+	Freeze                     // a coordinator ends a generation
+	Resume                     // a coordinator begins a generation
+	Applied                    // the server's own report: a round, or the contribution of Rank to Variable, has been applied
+)
+
+// An Event is one message, or the server's own report.
+type Event struct {
+	Kind       EventKind
+	Rank       int
+	Generation uint64 // of a trainer: that it is a member of (sync), or joined in (async); of Freeze: that ends; of Resume: that begins
+	Fence      uint64 // of a coordinator: its own; of others: the highest that they have heard of
+	Round      uint64 // of Resume: the first of the generation
+	Variable   string
+	Variables  int        // of a Barrier: how many variables the member sent to this server
+	Share      Declared   // of a Barrier; its Rank is the event's
+	Members    []Member   // of Resume, in rank order
+	Commit     []Declared // of Resume: what round Round-1 is made of, in rank order; nothing where it has been applied everywhere
+}
+
+// A Member of a generation is a rank with the generation in which its process joined.
+type Member struct {
+	Rank  int
+	Since uint64
+}
+
+// Declared is what a trainer says of its contribution: how many rows it was computed from, and which records they were.
+type Declared struct {
+	Rank    int
+	Rows    int64
+	Pass    int32
+	Records []Range
+}
+
+// A Verdict says what to do with the message itself.
+type Verdict int
+
+// Verdicts.
+const (
+	Take   Verdict = iota // it counts
+	Ignore                // it was applied before: acknowledge, change nothing
+	Hold                  // its round, version or generation is still to come: ask again when something has changed
+	Refuse                // it must not count; Err says why
+)
+
+// String names the verdict as its constant.
+func (v Verdict) String() string { return [...]string{"Take", "Ignore", "Hold", "Refuse"}[v] }
+
+// A Decision is the answer to one event.
+type Decision struct {
+	Verdict  Verdict
+	Err      error
+	Apply    bool          // sync: all contributions are here: apply the round now, then report Applied
+	Shares   []Contributor // of Apply: who contributed, in rank order
+	Drop     bool          // sync: free what has arrived, it counts in no round
+	Tick     bool          // async: the trainer begins a new step with this contribution: run the learning-rate block first
+	Commit   *Declared     // async: enter it in the ledger
+	Finished bool          // every member has completed: nothing will follow
+}
+
+// A Contributor is a member whose contribution to a round counts.
+type Contributor struct {
+	Rank int
+	Rows int64
+}
+
+// State is what a server tells a coordinator that freezes it.
+type State struct {
+	Generation uint64     // the last one that has begun here, 0 for none
+	Round      uint64     // sync: rounds applied; one that is being applied counts, because all of its contributions are everywhere
+	Declared   []Declared // sync: the barriers of the open round, when they are of the generation that has ended last
+	Applied    []Declared // sync: what the last round was made of
+	Completed  []int      // ranks
+}
+
+func refuse(kind fault.Kind, got, want string, args ...any) Decision {
+	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: kind, Got: fmt.Sprintf(got, args...), Want: want}}
+}
+
+// unknownVariable refuses a contribution to what this server does not hold.
+func unknownVariable(name string) Decision {
+	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Variable: name, Got: "a contribution that this server does not hold", Want: "one of its gradients or states"}}
+}
