@@ -27,6 +27,7 @@ func (e Get) apply(s *step) error {
 	case e.Request == trainer.request && trainer.granted.epoch > 0:
 		if p := s.holds(e.Rank, e.Incarnation, trainer.granted); p != nil {
 			s.effects.Grant.Task = s.grant(&p.work)
+			s.putRank(e.Rank, trainer) // a change, so that a coordinator that was deposed grants nothing
 			return nil
 		}
 	}

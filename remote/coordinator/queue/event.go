@@ -77,7 +77,7 @@ type Regroup struct {
 type Effects struct {
 	Grant Grant // of Get
 	// Changes are to be made durable, all of one event at once, before anybody hears of it. Those of New and AddFiles may be parted where they are too
-	// many: a prefix of them changes nothing. Every change of a state of the queue is among them: when they are empty nothing has changed.
+	// many: a prefix of them changes nothing. When there are none nothing has changed; a task that is granted in async mode is always a change.
 	Changes   []Change
 	Notes     []Note // for the log
 	Regroup   bool   // sync: change the generation, then send Regroup

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/state"
@@ -29,7 +30,7 @@ func (e Timeout) apply(s *step) error {
 		return s.stale("its deadline", dispatch{e.Pass, e.Task, e.Epoch})
 	}
 	if s.now >= p.deadline {
-		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %dms", p.rank, s.now-p.dispatched))
+		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %v", p.rank, time.Duration(p.deadline-p.dispatched)*time.Millisecond))
 	}
 	return nil
 }
@@ -74,9 +75,8 @@ func (s *step) back(p *pending, committed spans, failed bool, reason string) {
 	if w.left != nil || left.records() < s.left(&w).records() {
 		w.left = left
 	}
-	if failed {
+	if w.reason = reasonOf(reason); failed {
 		w.failures++
-		w.reason = reasonOf(reason)
 	}
 	if w.pass = s.pass; int64(w.failures) > int64(s.policy.MaxFailures) {
 		s.discard(&w, p.rank)

@@ -1,0 +1,262 @@
+package queue_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "run this history of the simulation only, and tell it")
+	histories = flag.Int("histories", 12000, "how many histories the simulation runs")
+)
+
+// simulate runs many histories, each of which is its seed.
+func simulate(t *testing.T, n int, run func(seed uint64, tell bool) error) {
+	if *seedFlag != 0 {
+		if err := run(*seedFlag, true); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	const workers = 4
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for seed := uint64(w + 1); seed <= uint64(n) && !t.Failed(); seed += workers {
+				if err := run(seed, false); err != nil {
+					t.Errorf("%v\nto see the history: go test -run %s -seed %d ./remote/coordinator/queue", err, t.Name(), seed)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are killed, paused,
+// drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that was deposed grants nothing,
+// and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost before the ledger knew,
+// and what went on being trained after its time was over.
+func TestSimulation(t *testing.T) {
+	var mu sync.Mutex
+	total := map[string]int{}
+	simulate(t, *histories, func(seed uint64, tell bool) error {
+		s := newSim(seed, tell)
+		err := s.run()
+		mu.Lock()
+		defer mu.Unlock()
+		for k, n := range s.seen {
+			total[k] += n
+		}
+		return err
+	})
+	if *seedFlag != 0 || t.Failed() {
+		return
+	}
+	for _, k := range []string{"crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost", "message doubled", "trainer killed",
+		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale", "finish repeated", "request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted"} {
+		if total[k] < 10 {
+			t.Errorf("%q was seen %d times: the simulation does not show much about it", k, total[k])
+		}
+	}
+	t.Log(total)
+}
+
+// sim is one history.
+type sim struct {
+	seed   uint64
+	random *rand.Rand
+	tell   bool
+	seen   map[string]int
+	now    time.Duration
+	calm   bool // nothing bad happens any more: everything must come to its end
+
+	policy  queue.Policy
+	follows bool
+	follow  int             // files that are still to come
+	files   []*rpc.DataFile // that are there
+	marked  bool            // no more come
+	poison  map[int64]bool  // records that no trainer can read
+	store   store
+	fence   uint64 // of the coordinator that holds the lock
+	leaders []*leader
+	next    uint64 // incarnation
+	trainer []*process
+	zombies []*process
+	since   []uint64 // of each rank, the incarnation whose messages the parameter servers take
+	net     []message
+
+	ledger   []map[int64]bool // by pass: records
+	applied  []map[int64]int
+	excuse   []map[int64]int // how often a record may be trained beyond once
+	failures map[int64]uint32
+	pass     int32               // of failures
+	granted  map[string]*process // to whom each dispatch went
+	err      error
+}
+
+func newSim(seed uint64, tell bool) *sim {
+	s := &sim{seed: seed, random: rand.New(rand.NewPCG(seed, 7)), tell: tell, seen: map[string]int{}, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}}
+	s.policy = queue.Policy{Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(3), MinTimeout: 5 * time.Second, MaxTimeout: 60 * time.Second, Epoch: epoch}
+	if s.random.IntN(4) == 0 {
+		s.policy.Passes, s.follows, s.follow = 1, true, s.random.IntN(3)
+	}
+	s.addFile()
+	for range s.policy.Passes {
+		s.ledger, s.applied, s.excuse = append(s.ledger, map[int64]bool{}), append(s.applied, map[int64]int{}), append(s.excuse, map[int64]int{})
+	}
+	for rank := range 1 + s.random.IntN(3) {
+		s.since = append(s.since, 0)
+		s.trainer = append(s.trainer, s.process(rank))
+	}
+	return s
+}
+
+func (s *sim) addFile() {
+	first := int64(0)
+	if n := len(s.files); n > 0 {
+		first = s.files[n-1].FirstRecord + s.files[n-1].Records
+	}
+	f := &rpc.DataFile{Path: fmt.Sprintf("f%d", len(s.files)), FirstRecord: first, Records: int64(1 + s.random.IntN(10))}
+	s.files = append(s.files, f)
+	for r := first; r < first+f.Records; r++ {
+		s.poison[r] = s.random.IntN(40) == 0
+	}
+}
+
+// chance reports true once in n times, and never when all is calm.
+func (s *sim) chance(n int, what string) bool {
+	if s.calm || s.random.IntN(n) > 0 {
+		return false
+	}
+	s.note("%s", what)
+	return true
+}
+
+func (s *sim) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.seen[text]++
+	if s.tell {
+		fmt.Printf("%8v %s\n", s.now, text)
+	}
+}
+
+// say is for readers of a history only.
+func (s *sim) say(format string, args ...any) {
+	if s.tell {
+		fmt.Printf("%8v %s\n", s.now, fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *sim) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("history %d: %s", s.seed, fmt.Sprintf(format, args...))
+	}
+}
+
+// run lets things happen, first bad ones, too, until all data have been trained.
+func (s *sim) run() error {
+	stormy := 30 + s.random.IntN(150)
+	for i := 0; s.err == nil; i++ {
+		if s.calm = i > stormy; i > stormy+20000 {
+			s.fail("does not end:\n%s", lines(s.store))
+			break
+		}
+		if s.ended() {
+			s.final()
+			break
+		}
+		s.happen()
+	}
+	return s.err
+}
+
+// happen is one step of one of those who take part.
+func (s *sim) happen() {
+	if n := len(s.leaders); n == 0 || s.leaders[n-1].fence != s.fence && s.random.IntN(10) == 0 || s.chance(60, "coordinator deposed") {
+		s.elect()
+		return
+	}
+	switch n := s.random.IntN(10); {
+	case n < 3 && len(s.net) > 0:
+		s.deliver()
+	case n < 8:
+		s.anyTrainer().act()
+	case n < 9:
+		s.now += time.Duration(s.random.IntN(3000)) * time.Millisecond
+		if s.chance(12, "a long time passes") || s.calm && len(s.net) == 0 {
+			s.now += 20 * time.Second
+		}
+		l := s.leaders[s.random.IntN(len(s.leaders))]
+		l.timers()
+	default:
+		s.world()
+	}
+}
+
+func (s *sim) anyTrainer() *process {
+	if n := len(s.zombies); n > 0 && s.random.IntN(5) == 0 {
+		return s.zombies[s.random.IntN(n)]
+	}
+	return s.trainer[s.random.IntN(len(s.trainer))]
+}
+
+// world kills, pauses, drains and starts trainers, and adds files.
+func (s *sim) world() {
+	leader := s.leaders[len(s.leaders)-1]
+	p := s.trainer[s.random.IntN(len(s.trainer))]
+	switch {
+	case leader.queue == nil:
+		leader.create()
+	case p.dead || p.stopped:
+		if !p.gone {
+			leader.lost(p)
+		} else {
+			s.trainer[p.rank] = s.process(p.rank)
+			s.say("trainer %d starts as %d", p.rank, s.trainer[p.rank].incarnation)
+		}
+	case len(p.unknown) == 0 && s.chance(12, "trainer drained"):
+		p.dead, p.drained = true, true
+	case s.chance(12, "trainer killed"):
+		p.dead = true
+	case s.chance(20, "trainer paused"): // its lease ends, and later it goes on as if nothing had been
+		p.stopped = true
+		s.zombies = append(s.zombies, p)
+	case s.follow > 0 && (s.calm || s.random.IntN(3) == 0):
+		s.follow--
+		s.note("file added")
+		s.addFile()
+		leader.follow()
+	case leader.queue.Following():
+		if s.marked = s.follow == 0; s.marked || s.random.IntN(2) == 0 {
+			leader.follow()
+		}
+	}
+}
+
+func (s *sim) ended() bool {
+	if len(s.leaders) == 0 {
+		return false
+	}
+	l := s.leaders[len(s.leaders)-1]
+	return l.queue != nil && l.queue.Ended()
+}
+
+// lines joins what is left of a failed history's state.
+func lines(m store) string {
+	var out []string
+	for k, v := range m {
+		text, _ := queue.Describe(k, v)
+		out = append(out, k+": "+text)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}

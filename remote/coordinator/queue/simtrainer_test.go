@@ -1,0 +1,196 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+// process is one process of a trainer.
+type process struct {
+	s           *sim
+	rank        int
+	incarnation uint64
+	pass        int32
+	request     uint64
+	fence       uint64   // the highest that it has heard of
+	waits       *message // for the answer to it
+	tasks       []*held
+	unknown     []int64 // records that were applied, of which the ledger does not know yet
+	ended       bool    // has seen the end of data
+	dead        bool
+	drained     bool
+	stopped     bool // lost its lease, and may go on
+	gone        bool // the coordinator has dealt with it
+}
+
+// held is a task that a process believes to have.
+type held struct {
+	task *rpc.Task
+	left []int64 // records that are still to be trained
+}
+
+// message is a request of a trainer, or the answer to one.
+type message struct {
+	from, to *process
+	fence    uint64
+	number   uint64
+	finished []*rpc.Task
+	pass     int32
+	failed   *rpc.Task // TaskFailed
+	grant    queue.Grant
+	err      error
+}
+
+func (s *sim) process(rank int) *process {
+	s.next++
+	s.since[rank] = s.next
+	return &process{s: s, rank: rank, incarnation: s.next}
+}
+
+// act is the next thing that a trainer does.
+func (p *process) act() {
+	switch {
+	case p.dead || p.ended:
+	case p.waits != nil:
+		if p.s.random.IntN(4) == 0 {
+			p.s.net = append(p.s.net, *p.waits) // again, the answer may be lost
+		}
+	case len(p.unknown) > 0:
+		p.commit()
+	case p.training() != nil && (len(p.tasks) > 1 || p.s.random.IntN(4) > 0):
+		p.train(p.training())
+	default:
+		p.ask()
+	}
+}
+
+// training returns the first task that is not finished.
+func (p *process) training() *held {
+	for _, h := range p.tasks {
+		if len(h.left) > 0 {
+			return h
+		}
+	}
+	return nil
+}
+
+// train applies a batch of a task at the parameter servers, unless it cannot be read.
+func (p *process) train(h *held) {
+	n := min(len(h.left), 1+p.s.random.IntN(3))
+	for i, r := range h.left[:n] {
+		if p.s.poison[r] {
+			if n = i; n == 0 {
+				p.send(message{failed: h.task})
+				return
+			}
+			break
+		}
+	}
+	if p.refused() {
+		return
+	}
+	for _, r := range h.left[:n] {
+		p.s.applied[h.task.Pass][r]++
+	}
+	p.unknown, h.left = h.left[:n], h.left[n:]
+	p.s.say("trainer %d.%d trains %v of task %d, pass %d", p.rank, p.incarnation, p.unknown, h.task.Id, h.task.Pass)
+}
+
+// commit tells the ledger of the last batch.
+func (p *process) commit() {
+	if p.refused() {
+		return
+	}
+	for _, r := range p.unknown {
+		p.s.ledger[p.pass][r] = true
+	}
+	p.unknown = nil
+}
+
+// refused reports whether the parameter servers take nothing of this process any more. Then it ends.
+func (p *process) refused() bool {
+	p.dead = p.dead || p.s.since[p.rank] > p.incarnation
+	return p.dead
+}
+
+// ask reports what is finished and asks for a task.
+func (p *process) ask() {
+	m := message{pass: p.pass}
+	for _, h := range p.tasks {
+		if len(h.left) == 0 {
+			m.finished = append(m.finished, h.task)
+		}
+	}
+	p.send(m)
+}
+
+func (p *process) send(m message) {
+	p.request++
+	m.from, m.number, m.fence = p, p.request, p.fence
+	p.waits = &m
+	p.s.net = append(p.s.net, m)
+}
+
+// hear takes an answer.
+func (p *process) hear(m message) {
+	if p.dead || p.waits == nil || m.number != p.waits.number {
+		return
+	}
+	asked := *p.waits
+	p.waits, p.fence = nil, max(p.fence, m.fence)
+	if asked.failed != nil {
+		p.drop(asked.failed)
+		return
+	}
+	for _, t := range asked.finished {
+		p.drop(t)
+	}
+	switch g := m.grant; {
+	case m.err != nil:
+		if !errors.Is(m.err, fault.Stale) {
+			p.s.fail("trainer %d: %v", p.rank, m.err)
+		}
+	case g.Task != nil:
+		p.take(g.Task)
+	case g.EndOfData:
+		p.ended = true
+	case g.EndOfPass:
+		if len(p.tasks) > 0 {
+			for _, h := range p.tasks { // they went to others
+				p.s.say("trainer %d.%d gives up task %d", p.rank, p.incarnation, h.task.Id)
+			}
+			p.tasks = nil
+		}
+		p.pass++
+	}
+}
+
+func (p *process) drop(t *rpc.Task) {
+	for i, h := range p.tasks {
+		if h.task == t {
+			p.tasks = append(p.tasks[:i:i], p.tasks[i+1:]...)
+			return
+		}
+	}
+}
+
+// take begins with a task, unless it has it: no dispatch has two holders.
+func (p *process) take(t *rpc.Task) {
+	name := fmt.Sprintf("%d/%d/%d", t.Pass, t.Id, t.Epoch)
+	if who := p.s.granted[name]; who != nil && who != p {
+		p.s.fail("dispatch %s went to trainer %d.%d and to %d.%d", name, who.rank, who.incarnation, p.rank, p.incarnation)
+	}
+	p.s.granted[name] = p
+	h := &held{task: t}
+	for _, r := range t.Records {
+		for i := r.From; i < r.To; i++ {
+			h.left = append(h.left, i)
+		}
+	}
+	p.tasks = append(p.tasks, h)
+	p.s.say("trainer %d.%d is given %s: %s", p.rank, p.incarnation, name, showRanges(t.Records))
+}
