@@ -1,12 +1,7 @@
 package queue_test
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,71 +9,23 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-var (
-	seedFlag  = flag.Uint64("seed", 0, "run this history of the simulation only, and tell it")
-	histories = flag.Int("histories", 12000, "how many histories the simulation runs")
-)
-
-// simulate runs many histories, each of which is its seed.
-func simulate(t *testing.T, n int, run func(seed uint64, tell bool) error) {
-	if *seedFlag != 0 {
-		if err := run(*seedFlag, true); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	const workers = 4
-	var group sync.WaitGroup
-	for w := range workers {
-		group.Go(func() {
-			for seed := uint64(w + 1); seed <= uint64(n) && !t.Failed(); seed += workers {
-				if err := run(seed, false); err != nil {
-					t.Errorf("%v\nto see the history: go test -run %s -seed %d ./remote/coordinator/queue", err, t.Name(), seed)
-				}
-			}
-		})
-	}
-	group.Wait()
-}
-
 // Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are killed, paused,
 // drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that was deposed grants nothing,
 // and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost before the ledger knew,
 // and what went on being trained after its time was over.
 func TestSimulation(t *testing.T) {
-	var mu sync.Mutex
-	total := map[string]int{}
-	simulate(t, *histories, func(seed uint64, tell bool) error {
+	simulate(t, *histories, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newSim(seed, tell)
-		err := s.run()
-		mu.Lock()
-		defer mu.Unlock()
-		for k, n := range s.seen {
-			total[k] += n
-		}
-		return err
-	})
-	if *seedFlag != 0 || t.Failed() {
-		return
-	}
-	for _, k := range []string{"crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost", "message doubled", "trainer killed",
-		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale", "finish repeated", "request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted"} {
-		if total[k] < 10 {
-			t.Errorf("%q was seen %d times: the simulation does not show much about it", k, total[k])
-		}
-	}
-	t.Log(total)
+		return s.seen, s.run()
+	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost", "message doubled", "trainer killed",
+		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale", "finish repeated",
+		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted")
 }
 
 // sim is one history.
 type sim struct {
-	seed   uint64
-	random *rand.Rand
-	tell   bool
-	seen   map[string]int
-	now    time.Duration
-	calm   bool // nothing bad happens any more: everything must come to its end
-
+	chaos
+	careful bool // checks more, which takes long
 	policy  queue.Policy
 	follows bool
 	follow  int             // files that are still to come
@@ -100,11 +47,10 @@ type sim struct {
 	failures map[int64]uint32
 	pass     int32               // of failures
 	granted  map[string]*process // to whom each dispatch went
-	err      error
 }
 
 func newSim(seed uint64, tell bool) *sim {
-	s := &sim{seed: seed, random: rand.New(rand.NewPCG(seed, 7)), tell: tell, seen: map[string]int{}, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}}
+	s := &sim{chaos: newChaos(seed, tell), careful: seed%8 == 0 || tell, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}}
 	s.policy = queue.Policy{Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(3), MinTimeout: 5 * time.Second, MaxTimeout: 60 * time.Second, Epoch: epoch}
 	if s.random.IntN(4) == 0 {
 		s.policy.Passes, s.follows, s.follow = 1, true, s.random.IntN(3)
@@ -129,36 +75,6 @@ func (s *sim) addFile() {
 	s.files = append(s.files, f)
 	for r := first; r < first+f.Records; r++ {
 		s.poison[r] = s.random.IntN(40) == 0
-	}
-}
-
-// chance reports true once in n times, and never when all is calm.
-func (s *sim) chance(n int, what string) bool {
-	if s.calm || s.random.IntN(n) > 0 {
-		return false
-	}
-	s.note("%s", what)
-	return true
-}
-
-func (s *sim) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	s.seen[text]++
-	if s.tell {
-		fmt.Printf("%8v %s\n", s.now, text)
-	}
-}
-
-// say is for readers of a history only.
-func (s *sim) say(format string, args ...any) {
-	if s.tell {
-		fmt.Printf("%8v %s\n", s.now, fmt.Sprintf(format, args...))
-	}
-}
-
-func (s *sim) fail(format string, args ...any) {
-	if s.err == nil {
-		s.err = fmt.Errorf("history %d: %s", s.seed, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -248,15 +164,4 @@ func (s *sim) ended() bool {
 	}
 	l := s.leaders[len(s.leaders)-1]
 	return l.queue != nil && l.queue.Ended()
-}
-
-// lines joins what is left of a failed history's state.
-func lines(m store) string {
-	var out []string
-	for k, v := range m {
-		text, _ := queue.Describe(k, v)
-		out = append(out, k+": "+text)
-	}
-	slices.Sort(out)
-	return strings.Join(out, "\n")
 }

@@ -95,7 +95,10 @@ func (l *leader) step(e queue.Event) (err error, ok bool) {
 
 // one steps a copy and checks the form of the effects.
 func (l *leader) one(q *queue.Queue, e queue.Event) (queue.Effects, error) {
-	before := q.Fingerprint()
+	before := ""
+	if l.s.careful {
+		before = q.Fingerprint()
+	}
 	effects, err := q.Step(l.s.now, e)
 	if errors.Is(err, fault.Stale) {
 		l.s.note("stale")
@@ -124,7 +127,7 @@ func (l *leader) one(q *queue.Queue, e queue.Event) (queue.Effects, error) {
 			l.s.fail("%T makes %d changes", e, len(effects.Changes))
 		}
 	}
-	if len(effects.Changes) == 0 && q.Fingerprint() != before {
+	if l.s.careful && len(effects.Changes) == 0 && q.Fingerprint() != before {
 		l.s.fail("%T changes what is not made durable", e)
 	}
 	return effects, err
