@@ -12,7 +12,7 @@ func testBury(h *home) {
 	lost, err := watcher.Lost(h.Context())
 	h.ok(err)
 	h.ok(watcher.Bury(h.Context(), trainer0, 0)) // there is none
-	first := h.member(h.open().JoinTrainer(h.Context(), 0))
+	first := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
 	h.ok(watcher.Bury(h.Context(), trainer0, first.Fence()))
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)

@@ -71,7 +71,10 @@ func (s *state) advance(ctx context.Context) error {
 }
 
 // refused reports whether an error of commit says that the store did not even try.
-func refused(err error) bool { return fault.KindOf(err) == fault.InvalidArgument }
+func refused(err error) bool {
+	kind := fault.KindOf(err)
+	return kind == fault.InvalidArgument || kind == fault.TooLarge
+}
 
 // outcome tells what it means that the conditions of a transaction did not hold: the revision of an earlier attempt that was successful, or an error.
 func (s *state) outcome(ctx context.Context) (int64, error) {

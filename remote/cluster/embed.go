@@ -18,6 +18,9 @@ const (
 	electionMilliseconds = 100
 )
 
+// quota is how large the store of an embedded server may become.
+const quota = 8 << 30
+
 // Embedded is an etcd server in this process, for a cluster on one machine. What it keeps is not synced to disk: it is worth nothing without this
 // process.
 type Embedded struct {
@@ -29,13 +32,19 @@ type Embedded struct {
 // Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server takes
 // requests.
 func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error) {
+	return start(ctx, dir, log, false)
+}
+
+func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Embedded, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &fault.Fault{Kind: contextKind(ctx), Where: "embedded etcd", Err: context.Cause(ctx)}
 	}
 	c := embed.NewConfig()
 	c.Dir = dir
 	c.TickMs, c.ElectionMs = tickMilliseconds, electionMilliseconds
-	c.UnsafeNoFsync = true
+	c.UnsafeNoFsync = !synced
+	// The state of a coordinator changes many times a second. Nobody looks back, and what was before would fill the store.
+	c.AutoCompactionMode, c.AutoCompactionRetention, c.QuotaBackendBytes = embed.CompactorModePeriodic, "1m", quota
 	c.EnableGRPCGateway = false
 	// The server listens on ports that the system chooses. With no peers nobody reads what it advertises.
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}

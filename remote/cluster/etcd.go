@@ -5,14 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -31,10 +31,8 @@ type Config struct {
 	Endpoints []string      // of etcd
 	Prefix    string        // of the job's keys; see Prefix
 	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
-	TLS       *tls.Config   // nil: plain text
-	User      string        // empty: no authentication
-	Password  string
-	Log       *slog.Logger // nil: discarded
+	Access    Access        // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
+	Log       *slog.Logger  // nil: discarded
 }
 
 // Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any case.
@@ -42,30 +40,47 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	if err := checkPrefix(c.Prefix); err != nil {
 		return nil, err
 	}
-	if len(c.Endpoints) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "no endpoint of etcd"}
+	if c.Access == (Access{}) {
+		c.Access = AccessFrom(os.Getenv)
+	}
+	secured, err := c.Access.tls(c.Endpoints)
+	if err != nil {
+		return nil, err
 	}
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
 	}
 	where := "etcd at " + strings.Join(c.Endpoints, ", ")
-	// The client lives until Close, not until ctx ends.
+	probed := probe(ctx, c.Endpoints, secured)
+	if mistrust(probed) {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: where, Err: probed, Hint: "name the authority of its certificate"}
+	}
+	s, err := connect(ctx, c, secured)
+	if err == nil {
+		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil {
+			return newRegistry(s, c.Prefix), nil
+		}
+		_ = s.close()
+	}
+	if probed != nil && fault.KindOf(err) == fault.Unavailable {
+		err = &fault.Fault{Kind: fault.Unavailable, Where: where, Err: probed}
+	}
+	return nil, storeFault(ctx, where, err)
+}
+
+// connect makes a client, which lives until its close, not until ctx ends.
+func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, error) {
 	base, cancel := context.WithCancel(context.Background())
-	log := zapTo(base, c.Log)
+	defer context.AfterFunc(ctx, cancel)() // the client may ask for a token
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, TLS: c.TLS, Username: c.User, Password: c.Password, DialTimeout: requestTimeout, Context: base, Logger: log,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		Endpoints: c.Endpoints, TLS: secured, Username: c.Access.User, Password: c.Access.Password, DialTimeout: requestTimeout, Context: base,
+		Logger: zapTo(base, c.Log), DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 	})
 	if err != nil {
 		cancel()
-		return nil, fault.Wrap(fault.InvalidArgument, where, err)
+		return nil, etcdFault("etcd", err)
 	}
-	s := &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}
-	if _, err := s.list(ctx, c.Prefix+"/", view{}); err != nil {
-		_ = s.close()
-		return nil, storeFault(ctx, where, err)
-	}
-	return newRegistry(s, c.Prefix), nil
+	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}, nil
 }
 
 // etcdStore is a store in etcd.
@@ -106,7 +121,7 @@ func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	}
 	r, err := s.client.Txn(ctx).If(conditions...).Then(changes...).Commit()
 	if err != nil {
-		return 0, false, etcdFault(err)
+		return 0, false, etcdFault("etcd", err)
 	}
 	return r.Header.Revision, r.Succeeded, nil
 }
@@ -120,7 +135,7 @@ func (s *etcdStore) get(ctx context.Context, keys ...string) (view, error) {
 	}
 	r, err := s.client.Txn(ctx).Then(reads...).Commit()
 	if err != nil {
-		return nil, etcdFault(err)
+		return nil, etcdFault("etcd", err)
 	}
 	v := view{}
 	for _, answer := range r.Responses {
@@ -158,7 +173,7 @@ func (s *etcdStore) page(ctx context.Context, from, end string, revision int64) 
 	defer cancel()
 	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageEntries), clientv3.WithRev(revision))
 	if err != nil {
-		return nil, etcdFault(err)
+		return nil, etcdFault("etcd", err)
 	}
 	if revision != 0 {
 		r.Header.Revision = revision
@@ -172,7 +187,7 @@ func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, err
 	defer cancel()
 	r, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
-		return 0, etcdFault(err)
+		return 0, etcdFault("etcd", err)
 	}
 	clear(v)
 	for _, kv := range r.Kvs {
@@ -251,11 +266,14 @@ func entryOf(kv *mvccpb.KeyValue) entry {
 }
 
 // etcdFault tells what may be tried again from what may not.
-func etcdFault(err error) error {
+func etcdFault(where string, err error) error {
+	err = rpctypes.Error(err)
 	kind := fault.Unavailable
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+	switch {
+	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty):
 		kind = fault.InvalidArgument
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps):
+		kind = fault.TooLarge
 	}
-	return fault.Wrap(kind, "etcd", err)
+	return fault.Wrap(kind, where, err)
 }

@@ -33,7 +33,7 @@ func (s *etcdStore) grant(ctx context.Context) (lease, error) {
 	sent := time.Now()
 	r, err := s.client.Grant(ctx, s.seconds)
 	if err != nil {
-		return nil, etcdFault(err)
+		return nil, etcdFault("etcd", err)
 	}
 	duration := time.Duration(r.TTL) * time.Second
 	l := &etcdLease{store: s, id: r.ID, ended: make(chan struct{}), deadline: sent.Add(duration)}
@@ -138,7 +138,7 @@ func (s *etcdStore) end(ctx context.Context, lease int64) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(lease)); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return etcdFault(err)
+		return etcdFault("etcd", err)
 	}
 	return nil
 }

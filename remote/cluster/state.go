@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ type Change struct {
 }
 
 const (
-	commitAttempt = 3 * time.Second       // after which a transaction is tried again, perhaps at another server
+	commitAttempt = time.Second           // after which a transaction is tried again, perhaps at another server; doubled each time
 	commitPause   = 50 * time.Millisecond // between attempts
 	maxState      = 256 << 20             // bytes that Load accepts
 )
@@ -180,15 +181,15 @@ func (s *state) begin(ctx context.Context) (context.Context, func(), error) {
 // try calls f until it succeeds or fails for good, ctx ends, or the lease is lost.
 func (s *state) try(ctx context.Context, f func(context.Context) error) error {
 	var last error
-	for {
+	for patience := commitAttempt; ; patience = min(2*patience, requestTimeout) {
 		select {
 		case <-s.leader.Done():
 			return s.fenced()
 		case <-ctx.Done():
-			return s.unanswered(ctx, last)
+			return storeFault(ctx, s.key(stateKey), cmp.Or(last, ctx.Err()))
 		default:
 		}
-		attempt, cancel := context.WithTimeout(ctx, commitAttempt)
+		attempt, cancel := context.WithTimeout(ctx, patience)
 		err := f(attempt)
 		cancel()
 		if err == nil || !passing(err) {
@@ -208,12 +209,4 @@ func (s *state) try(ctx context.Context, f func(context.Context) error) error {
 // passing reports whether an error of the store may pass.
 func passing(err error) bool {
 	return fault.KindOf(err) == fault.Unavailable || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-func (s *state) unanswered(ctx context.Context, last error) error {
-	f := &fault.Fault{Kind: contextKind(ctx), Where: s.key(stateKey), Got: "no answer of the store", Err: context.Cause(ctx)}
-	if last != nil {
-		f.Got += ": " + last.Error()
-	}
-	return f
 }

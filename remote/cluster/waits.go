@@ -111,7 +111,11 @@ func storeFault(ctx context.Context, where string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &fault.Fault{Kind: contextKind(ctx), Where: where, Got: "no answer of the store", Err: context.Cause(ctx)}
+		f := &fault.Fault{Kind: contextKind(ctx), Where: where, Got: "no answer of the store", Err: context.Cause(ctx)}
+		if fault.KindOf(err) == fault.Unavailable {
+			f.Got += ": " + err.Error()
+		}
+		return f
 	case errors.As(err, &f):
 		return err
 	}

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/etcdtest"
+)
+
+// A user who may only touch the keys of EDL, at a server that asks for certificates and passwords, can do all that a job needs.
+func TestAccess(t *testing.T) {
+	files := etcdtest.Certify(t)
+	// Tokens end soon, and with the server: whoever uses one must be able to get another.
+	servers := etcdtest.Start(t, 1, etcdtest.Options{TLS: files, Arguments: []string{"--auth-token-ttl", "1"}})
+	protect(t, servers.Client())
+	access := Access{CA: files.CA, Certificate: files.ClientCertificate, Key: files.ClientKey, User: "edl", Password: "secret"}
+	h := &home{T: t, prefix: Prefix("guarded"), handle: func(prefix string, lease time.Duration) (Registry, error) {
+		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Access: access, Lease: lease})
+	}}
+	r := h.openAt(h.prefix, shortLease)
+	addresses, err := h.open().Follow(t.Context(), coordinator)
+	h.ok(err)
+	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
+	until(h, addresses, "host:1")
+	s := r.State(leader)
+	h.ok(s.Commit(t.Context(), []Change{{"a", []byte("1")}}))
+	h.member(h.open().ClaimServer(t.Context(), 0, "host:2"))
+	h.ok(r.Bury(t.Context(), server0, 0))
+
+	// The lease goes on beyond its first duration and the tokens of its client.
+	first := deadline(leader)
+	eventually(t, "renewals beyond the first lease", func() bool { return deadline(leader).After(first.Add(shortLease)) })
+	servers.Kill(0)
+	servers.Restart(0)
+	h.ok(s.Commit(bounded(t), []Change{{"b", []byte("2")}}))
+	h.entries(s, map[string]string{"a": "1", "b": "2"})
+	h.ok(leader.Leave(t.Context()))
+	until(h, addresses, "")
+	h.ok(r.Forget(t.Context()))
+
+	// A role reads its access from the environment.
+	for _, e := range access.Environment() {
+		name, value, _ := strings.Cut(e, "=")
+		t.Setenv(name, value)
+	}
+	if got := AccessFrom(os.Getenv); got != access {
+		t.Errorf("through the environment: %+v", got)
+	}
+	role, err := Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: h.prefix})
+	h.ok(err)
+	h.ok(role.SetDesired(t.Context(), 1))
+	h.ok(role.Close())
+
+	wrong := access
+	wrong.Password = "guessed"
+	stranger := Access{CA: files.CA, Certificate: files.ClientCertificate, Key: files.ClientKey}
+	for name, c := range map[string]struct {
+		access Access
+		prefix string
+	}{"a wrong password": {wrong, h.prefix}, "no user": {stranger, h.prefix}, "keys of others": {access, "/other/job"}} {
+		clearEnvironment(t)
+		if _, err := Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: c.prefix, Access: c.access}); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	unknown := access
+	unknown.CA = ""
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := Open(ctx, Config{Endpoints: servers.Endpoints(), Prefix: h.prefix, Access: unknown}); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("a server of an unknown authority: %v", err)
+	}
+}
+
+func clearEnvironment(t *testing.T) {
+	for _, name := range []string{EnvCA, EnvCertificate, EnvKey, EnvUser, EnvPassword} {
+		t.Setenv(name, "")
+	}
+}
+
+// protect lets only the user "edl" touch the keys of EDL.
+func protect(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	ctx := bounded(t)
+	for _, do := range []func() error{
+		func() error { _, err := client.UserAdd(ctx, "root", "root"); return err },
+		func() error { _, err := client.UserGrantRole(ctx, "root", "root"); return err },
+		func() error { _, err := client.RoleAdd(ctx, "jobs"); return err },
+		func() error {
+			_, err := client.RoleGrantPermission(ctx, "jobs", root, clientv3.GetPrefixRangeEnd(root), clientv3.PermissionType(clientv3.PermReadWrite))
+			return err
+		},
+		func() error { _, err := client.UserAdd(ctx, "edl", "secret"); return err },
+		func() error { _, err := client.UserGrantRole(ctx, "edl", "jobs"); return err },
+		func() error { _, err := client.AuthEnable(ctx); return err },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAccessRefuses(t *testing.T) {
+	files := etcdtest.Certify(t)
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	safe := []string{"https://host:1"}
+	for _, c := range []struct {
+		name      string
+		access    Access
+		endpoints []string
+		good      bool
+	}{
+		{"nothing asked", Access{}, []string{"host:1", "http://host:2"}, true},
+		{"servers that the system trusts", Access{}, safe, true},
+		{"all", Access{CA: files.CA, Certificate: files.ClientCertificate, Key: files.ClientKey, User: "a", Password: "b"}, safe, true},
+		{"no endpoint", Access{}, nil, false},
+		{"mixed", Access{}, []string{"https://host:1", "http://host:2"}, false},
+		{"no port", Access{}, []string{"https://host"}, false},
+		{"a path", Access{}, []string{"https://host:1/x"}, false},
+		{"another scheme", Access{}, []string{"ftp://host:1"}, false},
+		{"no key", Access{Certificate: files.ClientCertificate}, safe, false},
+		{"the key of another", Access{Certificate: files.ClientCertificate, Key: files.ServerKey}, safe, false},
+		{"no password", Access{User: "a"}, safe, false},
+		{"no user", Access{Password: "a"}, safe, false},
+		{"no file", Access{CA: empty + "x"}, safe, false},
+		{"an empty file", Access{CA: empty}, safe, false},
+	} {
+		if err := c.access.Check(c.endpoints); (err == nil) != c.good || err != nil && !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	endpoints, err := ParseEndpoints(" https://a:1, https://b:2/,")
+	if want := []string{"https://a:1", "https://b:2"}; err != nil || !slices.Equal(endpoints, want) {
+		t.Errorf("%v, %v", endpoints, err)
+	}
+	if _, err := ParseEndpoints(" "); !errors.Is(err, fault.InvalidArgument) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/etcdtest"
+)
+
+func on(t *testing.T, servers *etcdtest.Cluster, job string) *home {
+	return &home{T: t, prefix: Prefix(job), handle: func(prefix string, lease time.Duration) (Registry, error) {
+		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Lease: lease})
+	}}
+}
+
+// The leader of three servers dies while a coordinator commits: it goes on, is still the coordinator, and nothing is lost or done twice.
+func TestLeaderOfEtcdDies(t *testing.T) {
+	servers := etcdtest.Start(t, 3, etcdtest.Options{})
+	h := on(t, servers, "orphaned")
+	r := h.openAt(h.prefix, 10*time.Second)
+	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
+	s := r.State(leader)
+	const kills, commits = 3, 20
+	counts, ended := make(chan int), make(chan error, 1)
+	go func() {
+		defer close(counts)
+		for i := range kills * commits {
+			if err := s.Commit(bounded(t), []Change{{"count", []byte(fmt.Sprint(i))}, {fmt.Sprint("entry/", i), []byte{1}}}); err != nil {
+				ended <- err
+				return
+			}
+			counts <- i
+		}
+		ended <- nil
+	}()
+	down := -1
+	for i := range counts {
+		if i%commits != commits/2 {
+			continue
+		}
+		if down >= 0 {
+			servers.Restart(down)
+		}
+		down = servers.Leader()
+		servers.Kill(down)
+	}
+	if err := expect(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := s.Load(bounded(t))
+	h.ok(err)
+	if len(entries) != kills*commits+1 || string(entries["count"]) != fmt.Sprint(kills*commits-1) {
+		t.Errorf("%d entries, count %s", len(entries), entries["count"])
+	}
+	select {
+	case <-leader.Done():
+		t.Error("the coordinator has lost its lease")
+	default:
+	}
+}
+
+// While all servers are down, calls end at their deadline and say why; when they are back, all goes on.
+func TestEtcdIsAway(t *testing.T) {
+	servers := etcdtest.Start(t, 3, etcdtest.Options{})
+	h := on(t, servers, "away")
+	r := h.open()
+	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
+	s := r.State(leader)
+	h.ok(s.Commit(t.Context(), []Change{{"a", []byte("1")}}))
+	addresses, err := r.Follow(t.Context(), server0)
+	h.ok(err)
+	until(h, addresses, "")
+	for i := range 3 {
+		servers.Kill(i)
+	}
+	next := []Change{{"b", []byte("2")}}
+	for name, call := range map[string]func(context.Context) error{
+		"commit": func(ctx context.Context) error { return s.Commit(ctx, next) },
+		"live":   func(ctx context.Context) error { _, err := r.Live(ctx); return err },
+		"wait":   func(ctx context.Context) error { _, err := r.Server(ctx, 0); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "answer of the store") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// What became of the commit is not known: no other one may follow it.
+	if err := s.Commit(t.Context(), []Change{{"c", []byte("3")}}); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("another commit: %v", err)
+	}
+	going := make(chan error, 1)
+	go func() { going <- s.Commit(bounded(t), next) }()
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := r.Server(bounded(t), 0)
+		waiting <- err
+	}()
+	for i := range 3 {
+		servers.Restart(i)
+	}
+	if err := expect(t, going); err != nil {
+		t.Fatal(err)
+	}
+	h.entries(s, map[string]string{"a": "1", "b": "2"})
+	h.member(h.open().ClaimServer(bounded(t), 0, "host:2"))
+	if err := expect(t, waiting); err != nil {
+		t.Error(err)
+	}
+	until(h, addresses, "host:2")
+}
+
+// A member that cannot reach etcd for as long as its lease lasts is lost, too.
+func TestLeaseEndsWithoutEtcd(t *testing.T) {
+	servers := etcdtest.Start(t, 1, etcdtest.Options{})
+	h := on(t, servers, "alone")
+	r := h.openAt(h.prefix, 2*time.Second)
+	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
+	servers.Kill(0)
+	last := deadline(leader)
+	<-leader.Done()
+	if time.Now().Before(last) {
+		t.Error("the lease was given up early")
+	}
+	if err := r.State(leader).Commit(t.Context(), nil); !errors.Is(err, fault.Fenced) {
+		t.Errorf("a commit without a lease: %v", err)
+	}
+}
+
+// A server that is paused takes no commit along: another attempt goes to another server.
+func TestEtcdServerIsPaused(t *testing.T) {
+	servers := etcdtest.Start(t, 3, etcdtest.Options{})
+	h := on(t, servers, "paused")
+	r := h.open()
+	s := r.State(h.member(r.LeadCoordinator(t.Context(), "host:1")))
+	down := servers.Leader()
+	servers.Pause(down)
+	want := map[string]string{}
+	for i := range 5 {
+		key := fmt.Sprint("entry/", i)
+		want[key] = "1"
+		h.ok(s.Commit(bounded(t), []Change{{key, []byte("1")}}))
+	}
+	servers.Resume(down)
+	h.ok(s.Commit(bounded(t), []Change{{"after", []byte("1")}}))
+	want["after"] = "1"
+	h.entries(s, want)
+}
