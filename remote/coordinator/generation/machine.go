@@ -41,6 +41,7 @@ type Machine struct {
 	began      time.Time // the change
 	entered    time.Time // the phase
 	rejoinTold bool      // the deadline for joining again has passed
+	refreeze   bool      // a server was replaced while next was made durable
 	short      time.Time // since when an async job has too few trainers; zero: it has not
 	again      bool      // something has changed since the members of next were fixed
 	waiting    map[uint32]waiter
@@ -72,7 +73,11 @@ func (m *Machine) Step(now time.Time, e Event) (out Effects) {
 	}
 	switch e := e.(type) {
 	case Start:
-		m.begin(now, &out)
+		if m.ended() {
+			m.end(&out)
+		} else {
+			m.begin(now, &out)
+		}
 	case Tick:
 		m.tick(now, &out)
 	case Wanted:
@@ -110,6 +115,10 @@ func (m *Machine) answered(now time.Time, e Event, out *Effects) {
 	case Persisted:
 		if e.Change == m.change && m.phase == Persisting {
 			m.current, m.gone = m.next, m.goneOf(m.next)
+			if m.refreeze {
+				m.begin(now, out)
+				return
+			}
 			m.enter(now, Resuming)
 			m.resumed = make([]bool, m.policy.Servers)
 			out.Resume = &Next{m.change, m.current}
@@ -143,7 +152,7 @@ func (m *Machine) fail(err error, out *Effects) {
 // begin begins a change. The answers of one that was under way are void.
 func (m *Machine) begin(now time.Time, out *Effects) {
 	m.change++
-	m.again, m.began = false, now
+	m.again, m.refreeze, m.began = false, false, now
 	m.frozen = make([]*rpc.FreezeResponse, m.policy.Servers)
 	m.round, m.commit = m.current.Round, nil
 	if !m.policy.Sync {
@@ -206,6 +215,10 @@ func (m *Machine) run(now time.Time, out *Effects) {
 func (m *Machine) serverLost(now time.Time, server int, out *Effects) {
 	if m.progressed {
 		m.fail(parametersGone(server, "in generation "+fmt.Sprint(m.current.Number)), out)
+		return
+	}
+	if m.phase == Persisting { // its number may be durable already, and must not name another generation
+		m.refreeze = true
 		return
 	}
 	m.begin(now, out)
