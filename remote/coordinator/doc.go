@@ -1,8 +1,9 @@
-// Package coordinator runs the coordinator role: it cuts datasets into tasks and hands them to trainers, passes fed batches to them,
-// and collects what they fetch into one stream of steps.
+// Package coordinator runs the coordinator role: it hands datasets out to trainers, decides with package generation who trains together, passes fed batches
+// to trainers, and collects what they fetch into one stream of steps.
 //
-// Queue is the pure state machine behind GetTask: todo, pending, done and discarded tasks of one dataset, pass after pass. In sync mode every trainer
-// is given every task in the same order and takes its share of the rows of each batch, so a round trains exactly the batch that one machine
-// would; a task is done when all have finished it. In async mode a task goes to one trainer, first come, first served, and comes back when
-// that trainer fails or takes too long.
+// Package queue is the pure state machine behind GetTask, package generation that behind Join. The Server here is their shell: it takes requests, makes what
+// they change durable before it answers, in groups (transact), and carries out the effects of the membership (regroup).
+//
+// What has to outlive a coordinator is in the store of the cluster, under the lock that it holds. A coordinator that has lost the lock can change nothing
+// there, and is refused by servers that have heard of a later one; it ends with fault.Fenced.
 package coordinator

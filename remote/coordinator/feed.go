@@ -141,11 +141,11 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 		s.mu.Unlock()
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("step %d", run.Step), Want: fmt.Sprintf("step %d", s.fed)}
 	case run.Step == s.fed:
-		var ranks []int
+		ranks := []uint32{}
 		for rank, share := range shares {
 			if share != nil {
 				s.feeds.shares[rank] = append(s.feeds.shares[rank], share)
-				ranks = append(ranks, rank)
+				ranks = append(ranks, uint32(rank))
 			}
 		}
 		s.steps.expected[run.Step] = ranks
@@ -157,9 +157,9 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 	}
 	s.mu.Unlock()
 	var done *job.Step
-	err = s.await(ctx, fmt.Sprintf("step %d", run.Step), func() bool {
+	err = s.await(ctx, waiting{who: "the user", what: fmt.Sprintf("step %d", run.Step)}, func() (bool, error) {
 		done = s.results[run.Step]
-		return done != nil
+		return done != nil, nil
 	})
 	if err != nil {
 		return nil, err

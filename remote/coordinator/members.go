@@ -3,76 +3,172 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"time"
 
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Join announces a trainer and waits for the others.
-func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
-	if err := s.admit(m.Id); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	s.joined[m.Id.Rank] = true
-	s.broadcast()
-	s.mu.Unlock()
-	err := s.await(ctx, "all trainers to join", func() bool { return len(s.joined) == s.cfg.Trainers })
-	return &rpc.JoinResponse{Trainers: uint32(s.cfg.Trainers), Generation: s.cfg.Identity.Generation}, err
+// memory is what a coordinator knows of members beside the membership. Server.mu guards it.
+type memory struct {
+	wanted  int
+	saver   *uint32           // durable
+	reasons map[uint32]string // why trainers have gone, by rank
+	drained map[uint32]bool   // since the last generation began
 }
 
-// Leave is a trainer's last message. The job has ended when all have left, or when one leaves with a failure.
-func (s *Server) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
-	if err := s.admit(m.Id); err != nil {
+// Join waits for a generation that has the trainer as a member.
+func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	rank, last := m.Id.Rank, m.Id.Generation
+	if err := s.tell(generation.Joined{Rank: rank, Incarnation: m.Incarnation, Last: last}); err != nil {
+		return nil, err
+	}
+	var r *rpc.JoinResponse
+	err := s.await(ctx, waiting{who: trainerName(rank), what: "the other trainers"}, func() (bool, error) {
+		if s.ended && s.err == nil {
+			r = &rpc.JoinResponse{Fence: s.lead.Fence, DataEnded: true}
+			return true, nil
+		}
+		g, ok := s.machine.Answer(rank, m.Incarnation, last)
+		if !ok {
+			return false, nil
+		}
+		var err error
+		r, err = s.answer(rank, g)
+		return true, err
+	})
+	return r, err
+}
+
+// answer is what a member has to know of its generation. s.mu is held.
+func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
+	member, _ := g.Member(rank)
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: s.lead.Fence, DataEnded: len(s.queues) > 0}
+	for name, q := range s.queues {
+		r.DataEnded = r.DataEnded && q.Ended()
+		if !s.cfg.Sync {
+			continue
+		}
+		if r.Segment = q.Segment(g.Round); r.Segment == nil {
+			return nil, &fault.Fault{Kind: fault.Internal, Where: "dataset " + fault.Quote(name), Got: fmt.Sprintf("round %d, of which it is not known where it lies", g.Round)}
+		}
+	}
+	if s.cfg.Sync {
+		r.Generation, r.Round = g.Number, g.Round
+	}
+	return r, nil
+}
+
+// Leave is a trainer's last message.
+func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left[m.Id.Rank] = true
-	if m.Failure != nil {
-		if m.Failure.Where == "" {
-			m.Failure.Where = fmt.Sprintf("trainer %d", m.Id.Rank)
-		}
-		s.finish(wire.FaultOf(m.Failure))
-	} else if len(s.left) == s.cfg.Trainers {
-		s.finish(nil)
+	member, isMember := s.machine.Generation().Member(m.Id.Rank)
+	s.mu.Unlock()
+	if isMember && m.Id.Generation > 0 && m.Id.Generation < member.Since {
+		return nil, &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: fmt.Sprintf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation), Want: "that of the process which took its place"}
 	}
-	s.broadcast()
+	switch {
+	case m.Failure != nil:
+		s.failed(m)
+	case m.Drained:
+		s.mu.Lock()
+		s.members.drained[m.Id.Rank] = true
+		_ = s.step(generation.Drained{Rank: m.Id.Rank})
+		s.mu.Unlock()
+	case isMember:
+		rank := m.Id.Rank
+		err := s.transact(ctx, func(t *txn) error {
+			t.then(func() { _ = s.step(generation.Left{Rank: rank}); s.broadcast() })
+			return t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank})
+		})
+		return &rpc.LeaveResponse{}, err
+	}
 	return &rpc.LeaveResponse{}, nil
 }
 
-// RequestSaveModel elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The
-// same trainer asking again is told the same, so that a repeated message does no harm.
-func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
-	if err := s.admit(m.Id); err != nil {
-		return nil, err
+// failed takes the leave of a trainer with a failure: one that another start cannot mend ends the job.
+func (s *Server) failed(m *rpc.LeaveRequest) {
+	if m.Failure.Where == "" {
+		m.Failure.Where = trainerName(m.Id.Rank)
 	}
+	err := wire.FaultOf(m.Failure)
 	s.mu.Lock()
-	if s.saver == nil {
-		rank := m.Id.Rank
-		s.saver = &rank
+	defer s.mu.Unlock()
+	if s.cfg.Interactive || !mendable(fault.KindOf(err)) {
+		s.finish(err)
+		return
 	}
-	granted := *s.saver == m.Id.Rank
-	s.mu.Unlock()
-	if !granted {
-		return &rpc.SaveModelResponse{}, nil
+	s.members.reasons[m.Id.Rank] = err.Error()
+	for _, incarnation := range s.machine.Incarnations(m.Id.Rank) {
+		_ = s.step(generation.Lost{Rank: m.Id.Rank, Incarnation: incarnation, Reason: err.Error()})
 	}
-	err := s.await(ctx, "the other trainers to finish, before the model is saved", func() bool { return len(s.left) >= s.cfg.Trainers-1 })
-	return &rpc.SaveModelResponse{Granted: true}, err
 }
 
-// now is the time argument of the queues.
-func (s *Server) now() time.Duration { return time.Since(s.start) }
+// mendable reports whether a trainer that failed so may do better when it is started again.
+func mendable(kind fault.Kind) bool {
+	switch kind {
+	case fault.LostMember, fault.Fenced, fault.Unavailable, fault.Canceled, fault.Superseded, fault.Stale, fault.Drained:
+		return true
+	}
+	return false
+}
 
-// CloseFeed ends an interactive job: trainers see the end of their data.
-func (s *Server) CloseFeed(_ context.Context, m *rpc.CloseFeedRequest) (*rpc.CloseFeedResponse, error) {
-	if err := s.cfg.Identity.Check(m.Id); err != nil {
-		return nil, err
+// Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
+func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
+	switch m.Role {
+	case job.Role_PSERVER:
+		if s.cfg.Interactive {
+			s.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server", Hint: "look at its log"})
+			return nil
+		}
+		return s.tell(generation.ServerLost{Server: m.Index})
+	case job.Role_TRAINER:
+		return s.lostTrainer(ctx, m)
+	}
+	return nil
+}
+
+func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
+	s.mu.Lock()
+	if !s.ready || s.ended {
+		s.mu.Unlock()
+		return nil // begin asks who lives
+	}
+	known := s.machine.Incarnations(uint32(m.Index))
+	s.mu.Unlock()
+	live, err := s.cfg.Live(ctx)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.feeds.closed = true
-	s.broadcast()
-	return &rpc.CloseFeedResponse{}, nil
+	for _, incarnation := range known {
+		if live[m] == incarnation {
+			continue
+		}
+		if s.cfg.Interactive {
+			s.finish(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("no sign of life of %v in %s", m, s.steps.progress()),
+				Want: "a living trainer", Hint: "look at its log: edl logs JOB trainer-" + fmt.Sprint(m.Index)})
+		}
+		_ = s.step(generation.Lost{Rank: uint32(m.Index), Incarnation: incarnation, Reason: s.members.reasons[uint32(m.Index)]})
+	}
+	return nil
+}
+
+// Want says how many trainers an elastic job is to have.
+func (s *Server) Want(trainers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members.wanted = trainers
+	_ = s.step(generation.Wanted{Trainers: trainers})
 }

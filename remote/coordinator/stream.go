@@ -1,11 +1,14 @@
 package coordinator
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -22,7 +25,10 @@ func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rp
 	if err != nil {
 		return err
 	}
-	if err := s.admit(m.Id); err != nil {
+	if err := s.admit(stream.Context(), m.Id); err != nil {
+		return err
+	}
+	if err := checkReport(m); err != nil {
 		return err
 	}
 	if err := s.report(m); err != nil {
@@ -41,8 +47,11 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 		}
 		s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
 	}
-	if len(steps) > 0 {
+	if len(steps) > 0 && s.cfg.Interactive {
 		s.broadcast()
+	}
+	if len(steps) > 0 {
+		_ = s.step(generation.Progress{})
 	}
 	return err
 }
@@ -57,18 +66,15 @@ func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[jo
 
 // NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.
 func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.StepChunk]) error {
-	if err := s.admit(m.Id); err != nil {
+	if err := s.admit(stream.Context(), m.Id); err != nil {
 		return err
 	}
 	var share *rpc.FeedShare
-	var err error
-	werr := s.await(stream.Context(), "the user's next feed", func() bool {
+	err := s.await(stream.Context(), waiting{who: trainerName(m.Id.Rank), what: "the user's next feed"}, func() (bool, error) {
+		var err error
 		share, err = s.feeds.next(int(m.Id.Rank), m.Id.Round)
-		return share != nil || err != nil
+		return share != nil, err
 	})
-	if werr != nil {
-		return werr
-	}
 	if err != nil {
 		return err
 	}
@@ -90,4 +96,16 @@ func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChu
 		return err
 	}
 	return wire.SendPieces(&rpc.StepDone{Step: step}, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) })
+}
+
+// CloseFeed ends an interactive job: trainers see the end of their data.
+func (s *Server) CloseFeed(_ context.Context, m *rpc.CloseFeedRequest) (*rpc.CloseFeedResponse, error) {
+	if err := s.cfg.Identity.Check(m.Id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.feeds.closed = true
+	s.broadcast()
+	return &rpc.CloseFeedResponse{}, nil
 }

@@ -1,44 +1,154 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
-	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-// tasksPerTrainer is how many tasks a trainer has per pass where the job does not say how large a task is.
-const tasksPerTrainer = 16
-
-// maxTasks bounds the tasks of a dataset.
-const maxTasks = 1 << 22
-
-// Partition groups the chunks of a dataset, in their order, into tasks of about recordsPerTask records each; 0 chooses a size that gives every trainer
-// 16 tasks a pass. A chunk that is larger than a task is split by record ranges.
-func Partition(dataset string, chunks []*rpc.DataFile, recordsPerTask int64, trainers int) ([]*rpc.Task, error) {
-	var total int64
-	for i, c := range chunks {
-		if c.Records < 0 || c.Records > math.MaxInt64-total || c.FirstRecord != total {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: fmt.Sprintf("dataset %s, chunk %d", fault.Quote(dataset), i),
-				Got: fmt.Sprintf("%d records from %d", c.Records, c.FirstRecord), Want: fmt.Sprintf("records from %d on", total)}
+// ReportDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one that
+// differs is an error that names both.
+func (s *Server) ReportDataset(ctx context.Context, m *rpc.ReportDatasetRequest) (*rpc.ReportDatasetResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	name := m.Dataset.GetName()
+	err := s.transact(ctx, func(t *txn) error {
+		q, ok := t.queues[name]
+		if !ok {
+			return t.create(queue.Dataset{Name: name, Files: m.Dataset.GetFiles()})
 		}
-		total += c.Records
+		if slices.EqualFunc(q.Files(), m.Dataset.GetFiles(), func(a, b *rpc.DataFile) bool { return proto.Equal(a, b) }) {
+			return nil
+		}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "dataset " + fault.Quote(name), Got: describe(m.Dataset.GetFiles(), q.Files()) + " from " + trainerName(m.Id.Rank),
+			Want: describe(q.Files(), m.Dataset.GetFiles()) + ", as first reported", Hint: "give every trainer the same files"}
+	})
+	return &rpc.ReportDatasetResponse{}, err
+}
+
+// create makes a queue.
+func (t *txn) create(d queue.Dataset) error {
+	q, effects, err := queue.New(t.server.cfg.queuePolicy(t.server.epoch), d)
+	if err != nil {
+		return err
 	}
-	if total == 0 {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(dataset), Got: "no records", Want: "at least one"}
+	t.queues[d.Name] = q
+	t.enter(d.Name, effects)
+	return nil
+}
+
+// describe tells what files have that others do not.
+func describe(files, others []*rpc.DataFile) string {
+	records, first := int64(0), ""
+	for i, f := range files {
+		records += f.Records
+		if first == "" && (i >= len(others) || !proto.Equal(f, others[i])) {
+			first = fmt.Sprintf(", of which %s has %d records in %d bytes", fault.Quote(f.Path), f.Records, f.Bytes)
+			if i < len(others) && f.Path == others[i].GetPath() && f.Records == others[i].Records && f.Bytes == others[i].Bytes {
+				first += fmt.Sprintf(" with fingerprint %016x", f.Fingerprint)
+			}
+		}
 	}
-	if recordsPerTask <= 0 {
-		recordsPerTask = max(1, total/int64(trainers*tasksPerTrainer))
+	return fmt.Sprintf("%d records in %d files%s", records, len(files), first)
+}
+
+// GetTask reports finished tasks and returns the next one, waiting, if it is asked to, while what is left of the pass is pending elsewhere.
+func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
 	}
-	if n := (total-1)/recordsPerTask + 1; n > maxTasks {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "dataset " + fault.Quote(dataset), Got: fmt.Sprintf("%d tasks", n), Want: fmt.Sprintf("at most %d", maxTasks), Hint: "raise records_per_task"}
+	w := waiting{who: trainerName(m.Id.Rank), what: fmt.Sprintf("the tasks of pass %d that others have", m.Pass), by: func() (names []string) {
+		for _, rank := range s.queues[m.Dataset].Holders() {
+			names = append(names, trainerName(uint32(rank)))
+		}
+		return names
+	}}
+	for finished := m.Finished; ; finished = nil {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		grant, err := s.get(ctx, m, finished)
+		switch {
+		case err != nil:
+			return nil, err
+		case !grant.Wait || !m.Wait || m.ReportOnly:
+			return &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
+		}
+		err = s.await(ctx, w, func() (bool, error) {
+			select {
+			case <-changed:
+				return true, nil
+			default:
+				return false, nil
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	var tasks []*rpc.Task
-	for from := int64(0); from < total; {
-		to := from + min(recordsPerTask, total-from)
-		tasks = append(tasks, &rpc.Task{Dataset: dataset, Records: []*rpc.RecordRange{{From: from, To: to}}})
-		from = to
+}
+
+// get is GetTask without waiting.
+func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (queue.Grant, error) {
+	var grant queue.Grant
+	err := s.transact(ctx, func(t *txn) error {
+		s.mu.Lock()
+		err := s.isMember(m.Id)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		rank, incarnation := int(m.Id.Rank), m.Id.Generation
+		for _, task := range finished {
+			if _, err := t.step(m.Dataset, queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}); err != nil {
+				s.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
+			}
+		}
+		if m.ReportOnly {
+			return nil
+		}
+		effects, err := t.step(m.Dataset, queue.Get{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
+		grant = effects.Grant
+		return err
+	})
+	if err != nil { // the request may still be under way
+		return queue.Grant{}, err
 	}
-	return tasks, nil
+	return grant, nil
+}
+
+// TaskFailed takes a task back that a trainer cannot do.
+func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc.TaskFailedResponse, error) {
+	if err := s.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	fail := queue.Fail{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason}
+	if !s.cfg.Sync {
+		var err error
+		if fail.Committed, err = s.committed(ctx, m.Task.GetPass()); err != nil {
+			return nil, err
+		}
+	}
+	err := s.transact(ctx, func(t *txn) error {
+		s.mu.Lock()
+		err := s.isMember(m.Id)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		effects, err := t.step(m.Task.GetDataset(), fail)
+		if err == nil && effects.Regroup {
+			t.then(func() { _ = s.step(generation.Change{}) })
+		}
+		return err
+	})
+	return &rpc.TaskFailedResponse{}, err
 }

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -273,4 +274,33 @@ func (m *Machine) Now() Phase { return m.phase }
 // refused is the error of a trainer that may not join.
 func refused(rank uint32, kind fault.Kind, got, want string) error {
 	return &fault.Fault{Kind: kind, Where: fmt.Sprintf("trainer %d", rank), Got: got, Want: want}
+}
+
+// Incarnations returns the processes of a rank that are members or wait to be.
+func (m *Machine) Incarnations(rank uint32) (known []uint64) {
+	if w, ok := m.waiting[rank]; ok {
+		known = append(known, w.incarnation)
+	}
+	for _, g := range []Generation{m.current, m.next} {
+		if member, ok := g.Member(rank); ok && !slices.Contains(known, member.Incarnation) {
+			known = append(known, member.Incarnation)
+		}
+	}
+	return known
+}
+
+// Others returns the members beside one that have not left.
+func (m *Machine) Others(rank uint32) (others []uint32) {
+	for _, member := range m.current.Members {
+		if member.Rank != rank && !m.left[member.Rank] {
+			others = append(others, member.Rank)
+		}
+	}
+	return others
+}
+
+// Saves reports whether a trainer that was elected to save the model has done so, or may be trusted to: it is a member.
+func (m *Machine) Saves(rank uint32) bool {
+	_, ok := m.current.Member(rank)
+	return ok || m.left[rank]
 }

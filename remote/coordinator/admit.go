@@ -1,0 +1,57 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+)
+
+// checkJob refuses a question about another job.
+func (s *Server) checkJob(id string) error {
+	if id != s.cfg.Identity.Job {
+		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id), Want: "job " + s.cfg.Identity.Job}
+	}
+	return nil
+}
+
+// admit checks who speaks, and waits until this coordinator may answer. One that hears of a later coordinator ends.
+func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
+	if err := s.cfg.Identity.Check(id); err != nil {
+		return err
+	}
+	if n := max(s.cfg.Trainers, s.cfg.TrainersMax); int64(id.Rank) >= int64(n) {
+		return &fault.Fault{Kind: fault.Foreign, Got: trainerName(id.Rank), Want: fmt.Sprintf("trainers 0 to %d", n-1)}
+	}
+	return s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) {
+		if s.ready && id.Fence > s.lead.Fence {
+			err := s.deposed(fmt.Sprintf("trainer %d has heard of fence %d", id.Rank, id.Fence))
+			s.finish(err)
+			return false, err
+		}
+		return s.ready, nil
+	})
+}
+
+func (s *Server) deposed(got string) error {
+	return &fault.Fault{Kind: fault.Fenced, Where: "coordinator", Got: got, Want: fmt.Sprintf("the lock of fence %d", s.lead.Fence)}
+}
+
+// isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
+// fault.Stale that another has taken its place. s.mu is held.
+func (s *Server) isMember(id *rpc.Identity) error {
+	g := s.machine.Generation()
+	member, ok := g.Member(id.Rank)
+	who := fmt.Sprintf("trainer %d of generation %d", id.Rank, id.Generation)
+	switch {
+	case id.Generation > g.Number:
+		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: who, Want: fmt.Sprintf("at most generation %d", g.Number)}
+	case !s.cfg.Sync && (!ok || member.Since != id.Generation):
+		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: who, Want: "one that has not been given up"}
+	case s.cfg.Sync && (!ok || id.Generation != g.Number || s.machine.Now() != generation.Running):
+		return &fault.Fault{Kind: fault.Superseded, Where: "coordinator", Got: who, Want: "a member of the next generation"}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// waiting is a call that waits.
+type waiting struct {
+	who, what string
+	by        func() []string // called with Server.mu held; nil: nobody in particular
+	since     time.Time
+}
+
+// await blocks until ok, which is called with s.mu held, is true or fails, the job has ended, or ctx has. Once the job has failed it returns why: nobody
+// goes on then.
+func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	s.waits[&w] = true
+	defer delete(s.waits, &w)
+	for {
+		if s.err != nil {
+			return s.err
+		}
+		if done, err := ok(); done || err != nil {
+			return err
+		}
+		if s.ended {
+			return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "the end of the job while waiting for " + w.what}
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return gaveUp(ctx, w.what)
+		}
+	}
+}
+
+// gaveUp is the error of a call whose context has ended.
+func gaveUp(ctx context.Context, what string) error {
+	kind := fault.Canceled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		kind = fault.DeadlineExceeded
+	}
+	return &fault.Fault{Kind: kind, Where: "coordinator", Got: "no end of waiting for " + what, Err: ctx.Err()}
+}
+
+// waitsNow tells what is waited for: first by the job, then by callers who do not wait for that alone. s.mu is held.
+func (s *Server) waitsNow() (out []*job.Wait) {
+	if s.ended || !s.ready {
+		return nil
+	}
+	if w, ok := s.machine.Wait(); ok {
+		out = append(out, &job.Wait{Who: "coordinator", What: w.What, By: w.By, Since: timestamppb.New(w.Since), Until: timestamppb.New(w.Until), LastError: w.LastError})
+	}
+	for w := range s.waits {
+		if w.by == nil {
+			continue
+		}
+		out = append(out, &job.Wait{Who: w.who, What: w.what, By: w.by(), Since: timestamppb.New(w.since)})
+	}
+	return out
+}
+
+func trainerName(rank uint32) string { return fmt.Sprintf("trainer %d", rank) }

@@ -1,0 +1,52 @@
+package coordinator
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// Config is what a Server is told about its job.
+type Config struct {
+	Identity       wire.Identity    // Fence is set by Run
+	Program        *program.Program // of the trainers, to know which feeds are batched
+	Trainers       int              // at least so many
+	TrainersMax    int              // and at most; 0: as Trainers
+	Sync           bool
+	Interactive    bool // fed by a user instead of reading its own data; a member that is lost ends the job
+	Passes         int
+	RecordsPerTask int64
+	MaxFailures    int              // of a task
+	TaskTimeout    [2]time.Duration // least and most
+	StartDeadline  time.Duration    // for members that are missing
+	RejoinDeadline time.Duration    // for members that live to join the next generation
+	Servers        []rpc.ParameterServerClient
+	// Live returns the members of the job that live now, with their incarnations.
+	Live func(context.Context) (map[cluster.Member]uint64, error)
+	// Merge makes one list of values of what several trainers fetched in one step.
+	Merge func(reports []*rpc.TrainerStep) ([]*job.Value, error)
+	Log   *slog.Logger
+}
+
+// Lead is the lock that a coordinator holds.
+type Lead struct {
+	Fence uint64
+	State cluster.State
+}
+
+func (c Config) generationPolicy() generation.Policy {
+	return generation.Policy{Sync: c.Sync, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax), RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
+}
+
+func (c Config) queuePolicy(epoch time.Time) queue.Policy {
+	return queue.Policy{Sync: c.Sync, Passes: max(c.Passes, 1), RecordsPerTask: c.RecordsPerTask, Trainers: c.Trainers, MaxFailures: c.MaxFailures,
+		MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
+}

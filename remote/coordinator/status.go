@@ -1,0 +1,46 @@
+package coordinator
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+)
+
+// Queues tells how far the job is and what it waits for.
+func (s *Server) Queues(_ context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+	if err := s.checkJob(m.Job); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &rpc.QueuesResponse{Waits: s.waitsNow(), Phase: s.phase(), Fence: s.lead.Fence}
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		r.Queues = append(r.Queues, s.queues[name].Status())
+	}
+	if s.ready {
+		g := s.machine.Generation()
+		r.Generation, r.Round = g.Number, g.Round
+		for _, member := range g.Members {
+			r.Members = append(r.Members, member.Rank)
+		}
+	}
+	return r, nil
+}
+
+// phase names what the membership does now. s.mu is held.
+func (s *Server) phase() string {
+	switch {
+	case !s.ready || s.machine.Generation().Number == 0:
+		return "forming"
+	case s.ended || s.machine.Ending():
+		return "ending"
+	case s.machine.Paused():
+		return "paused"
+	case s.machine.Now() != generation.Running:
+		return "regrouping"
+	}
+	return "running"
+}
