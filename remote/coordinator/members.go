@@ -125,6 +125,10 @@ func mendable(kind fault.Kind) bool {
 
 // Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
 func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
+	err := s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) { return s.ready || s.ended, nil })
+	if err != nil {
+		return nil // the job has ended, or the caller has
+	}
 	switch m.Role {
 	case job.Role_PSERVER:
 		if s.cfg.Interactive {
@@ -140,9 +144,9 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 
 func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 	s.mu.Lock()
-	if !s.ready || s.ended {
+	if s.ended {
 		s.mu.Unlock()
-		return nil // begin asks who lives
+		return nil
 	}
 	known := s.machine.Incarnations(uint32(m.Index))
 	s.mu.Unlock()

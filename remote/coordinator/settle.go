@@ -19,14 +19,17 @@ import (
 // ledgerTime bounds a question about the ledger outside of a change of members.
 const ledgerTime = 10 * time.Second
 
-// committed asks pserver 0 which records of a pass updates were computed from.
-func (s *Server) committed(ctx context.Context, pass int32) (ranges []*rpc.RecordRange, err error) {
+// committed asks pserver 0 which records of a pass updates were computed from, when it has applied all rounds before round.
+func (s *Server) committed(ctx context.Context, pass int32, round uint64) (ranges []*rpc.RecordRange, err error) {
 	err = wire.Retry(ctx, func(uint32) error {
 		ledger, err := s.cfg.Servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: s.cfg.Identity.Job, Ranges: true, Pass: pass}, grpc.MaxCallRecvMsgSize(maxLedger))
 		for _, p := range ledger.GetPasses() {
 			if p.Pass == pass {
 				ranges = p.Committed
 			}
+		}
+		if err == nil && ledger.Round < round {
+			err = &fault.Fault{Kind: fault.Unavailable, Got: fmt.Sprintf("the ledger of %d rounds", ledger.Round), Want: fmt.Sprint(round)}
 		}
 		return wire.FromStatus(serverName(0), err)
 	})
@@ -45,7 +48,7 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 			continue
 		}
 		segment := q.Segment(g.Round)
-		committed, err := s.committed(ctx, segment.GetPass())
+		committed, err := s.committed(ctx, segment.GetPass(), g.Round)
 		if err != nil {
 			return err
 		}
@@ -83,7 +86,7 @@ func (s *Server) recoverFrom(ctx context.Context, name string, lost queue.Lost) 
 	for {
 		lost.Pass = s.copyQueues()[name].Pass()
 		var err error
-		if lost.Committed, err = s.committed(ctx, lost.Pass); err != nil {
+		if lost.Committed, err = s.committed(ctx, lost.Pass, 0); err != nil {
 			return err
 		}
 		err = s.transact(ctx, func(t *txn) error {
@@ -136,7 +139,7 @@ func (s *Server) expire(name string) {
 	q := s.copyQueues()[name]
 	ctx, cancel := context.WithTimeout(s.ctx, ledgerTime)
 	defer cancel()
-	committed, err := s.committed(ctx, q.Pass())
+	committed, err := s.committed(ctx, q.Pass(), 0)
 	if err == nil {
 		pass := q.Pass()
 		err = s.transact(ctx, func(t *txn) error {

@@ -133,7 +133,7 @@ func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc
 	fail := queue.Fail{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason}
 	if !s.cfg.Sync {
 		var err error
-		if fail.Committed, err = s.committed(ctx, m.Task.GetPass()); err != nil {
+		if fail.Committed, err = s.committed(ctx, m.Task.GetPass(), 0); err != nil {
 			return nil, err
 		}
 	}

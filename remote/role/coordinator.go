@@ -1,10 +1,14 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -13,6 +17,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -24,33 +29,60 @@ const grace = 2 * time.Second
 // patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
 const patience = 2 * time.Second
 
-// maxTaskFailures is how often a task may fail before it is discarded.
+// maxTaskFailures is how often a task may fail before it is discarded, where the job does not say.
 const maxTaskFailures = 3
 
 func (r *runner) coordinate(ctx context.Context) error {
-	spec := r.spec.Spec
 	p, err := r.program(r.spec.Program, program.StageTrainer)
 	if err != nil {
 		return err
 	}
-	passes, err := passesOf(p, spec)
-	if err != nil {
-		return err
-	}
-	loss, err := lossMerge(p)
-	if err != nil {
-		return err
-	}
-	server := coordinator.New(coordinator.Config{
-		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), Sync: spec.Mode == job.Mode_SYNC, Interactive: spec.Interactive,
-		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: maxTaskFailures, StartDeadline: spec.StartDeadline.AsDuration() + patience,
-		TaskTimeout: [2]time.Duration{spec.RoundDeadline.AsDuration(), 20 * spec.RoundDeadline.AsDuration()},
-		Merge:       func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
-	})
 	l, err := r.listen(ctx)
 	if err != nil {
 		return err
 	}
+	defer l.Close()
+	member, err := r.registry.LeadCoordinator(ctx, l.Addr().String())
+	if err != nil {
+		return err
+	}
+	run, cancel := whileMember(ctx, member)
+	defer cancel()
+	servers, hangUp, err := r.followServers(run)
+	defer hangUp()
+	var server *coordinator.Server
+	if err == nil {
+		server, err = r.newCoordinator(p, servers)
+	}
+	if err == nil {
+		err = r.runCoordinator(run, server, l, coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)})
+	}
+	err = fenced(run, err)
+	return errors.Join(err, r.leave(ctx, member))
+}
+
+func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServerClient) (*coordinator.Server, error) {
+	spec := r.spec.Spec
+	passes, err := passesOf(p, spec)
+	if err != nil {
+		return nil, err
+	}
+	loss, err := lossMerge(p)
+	if err != nil {
+		return nil, err
+	}
+	least := cmp.Or(spec.MinTaskTimeout.AsDuration(), spec.RoundDeadline.AsDuration())
+	most := cmp.Or(spec.MaxTaskTimeout.AsDuration(), 20*spec.RoundDeadline.AsDuration())
+	return coordinator.New(coordinator.Config{
+		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC, Interactive: spec.Interactive,
+		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: cmp.Or(int(spec.MaxTaskFailures), maxTaskFailures), TaskTimeout: [2]time.Duration{least, max(least, most)},
+		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(), Servers: servers, Live: r.registry.Live,
+		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
+	}), nil
+}
+
+// runCoordinator serves until the job has ended.
+func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) error {
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, server)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -58,44 +90,60 @@ func (r *runner) coordinate(ctx context.Context) error {
 	go func() { served <- wire.Serve(serving, service, l, grace) }()
 	defer func() { stop(); <-served }()
 
-	member, err := r.registry.LeadCoordinator(ctx, l.Addr().String())
-	if err != nil {
-		return err
-	}
-	run, cancel := whileMember(ctx, member)
+	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watching, err := r.watchMembers(run, server)
+	watching, err := r.watchMembers(watch, server)
 	if err != nil {
 		return err
 	}
-	err = fenced(run, server.Run(run))
-	cancel()
-	watching.Wait()
-	return errors.Join(err, r.leave(ctx, member))
+	defer watching.Wait()
+	defer cancel()
+	return server.Run(ctx, lead)
 }
 
-// watchMembers tells the coordinator which servers do not start in time and who has lost his lease, until ctx ends. The group ends after that.
+// followServers connects to every pserver, wherever it is.
+func (r *runner) followServers(ctx context.Context) (servers []rpc.ParameterServerClient, hangUp func(), err error) {
+	var conns []*grpc.ClientConn
+	hangUp = func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	for i := range int(r.spec.Spec.Pservers) {
+		addresses, err := r.registry.Follow(ctx, cluster.Member{Role: job.Role_PSERVER, Index: i})
+		if err != nil {
+			return nil, hangUp, err
+		}
+		conn, err := wire.DialFollow(ctx, addresses)
+		if err != nil {
+			return nil, hangUp, err
+		}
+		conns, servers = append(conns, conn), append(servers, rpc.NewParameterServerClient(conn))
+	}
+	return servers, hangUp, nil
+}
+
+// watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
 func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
 	lost, err := r.registry.Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := r.registry.WatchTrainers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for m := range lost {
-			switch m.Role {
-			case job.Role_TRAINER:
-				server.Lost(uint32(m.Index))
-			case job.Role_PSERVER:
-				server.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server", Hint: "look at its log"})
+			if err := server.Lost(ctx, m); err != nil && ctx.Err() == nil {
+				server.Fail(err)
 			}
 		}
 	})
 	watching.Go(func() {
-		start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
-		defer cancel()
-		if _, err := r.registry.Servers(start, int(r.spec.Spec.Pservers)); err != nil && ctx.Err() == nil {
-			server.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Err: err, Hint: "look at their logs, or raise start_deadline"})
+		for n := range wanted {
+			server.Want(n)
 		}
 	})
 	return &watching, nil

@@ -39,7 +39,8 @@ func (r *runner) serve(ctx context.Context) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- wire.Serve(serving, service, l, grace) }()
-	defer func() { stop(); <-served }()
+	end := sync.OnceFunc(func() { stop(); <-served })
+	defer end()
 
 	member, err := r.registry.ClaimServer(ctx, int(r.spec.Index), l.Addr().String())
 	if err != nil {
@@ -58,6 +59,7 @@ func (r *runner) serve(ctx context.Context) error {
 		server.Fail(err) // a call that still waits for the program learns why there is none
 	}
 	err = fenced(run, errors.Join(err, local.Close()))
+	end() // first, because whoever follows the address hangs up when it is gone, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, member))
 }
 

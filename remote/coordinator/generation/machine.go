@@ -188,6 +188,15 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 		m.fail(err, out)
 		return
 	}
+	for _, member := range m.current.Members { // one that has completed on all servers was about to leave
+		if !slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return !slices.Contains(a.Completed, member.Rank) }) {
+			m.left[member.Rank] = true
+		}
+	}
+	if m.ended() {
+		m.end(out)
+		return
+	}
 	m.enter(now, Gathering)
 	m.gather(now, out)
 }
