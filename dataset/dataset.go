@@ -3,8 +3,6 @@ package dataset
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"sort"
 	"sync"
 
@@ -13,9 +11,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Dataset is a list of indexed record files, which only grows. The zero Dataset is empty. It is safe for concurrent use, and holds no file
-// open.
+// A Dataset is a list of indexed record files, which only grows. The zero Dataset is empty. It is safe for concurrent use. It holds no
+// file open; buckets stay open until Close.
 type Dataset struct {
+	sources sources
 	growing sync.Mutex // held while a file is added
 	mu      sync.Mutex
 	files   []file // the slice may be read without mu: what it holds does not change
@@ -44,49 +43,35 @@ type Chunk struct {
 	Records     int64
 }
 
-// Open indexes the files that globs (in the syntax of path/filepath) match: globs in the order given, files sorted within
-// a glob. A file that several globs match is read once, at its first place. A glob that matches nothing is NotFound.
+// Open indexes the files that globs match: globs in the order given, files sorted within a glob. A file that several globs match is read
+// once, at its first place. A glob that matches nothing is NotFound.
+//
+// A glob is a path in the syntax of path/filepath, or a URL of objects: s3://bucket/train-*, file:///folder/train-*, or of another scheme for
+// which the program has registered a driver with gocloud.dev/blob; that of file:// is always there.
 func Open(ctx context.Context, globs []string) (*Dataset, error) {
-	paths, err := expand(globs)
-	if err != nil {
-		return nil, err
-	}
 	d := &Dataset{}
-	for _, path := range paths {
-		if err := interrupt.Check(ctx, "dataset"); err != nil {
-			return nil, err
+	files, err := d.sources.expand(ctx, globs, func(glob string) error {
+		return &fault.Fault{Kind: fault.NotFound, Got: "no file for dataset glob " + fault.Quote(glob), Want: "at least one record file"}
+	})
+	for _, f := range files {
+		if err = interrupt.Check(ctx, "dataset"); err != nil {
+			break
 		}
-		f, err := recordio.Open(path, recordio.Limits{})
-		if err != nil {
-			return nil, err
+		var index *recordio.Index
+		if index, err = d.sources.index(ctx, f.Name, f.Bytes); err != nil {
+			break
 		}
-		f.Close()
-		d.files = append(d.files, file{Index: f.Index, first: records(d.files)})
+		d.files = append(d.files, file{Index: index, first: records(d.files)})
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
 	}
 	return d, nil
 }
 
-func expand(globs []string) ([]string, error) {
-	var paths []string
-	seen := map[string]bool{}
-	for _, glob := range globs {
-		matches, err := filepath.Glob(glob)
-		if err != nil {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "dataset glob " + fault.Quote(glob), Err: err}
-		}
-		if len(matches) == 0 {
-			return nil, &fault.Fault{Kind: fault.NotFound, Got: "no file for dataset glob " + fault.Quote(glob), Want: "at least one record file"}
-		}
-		slices.Sort(matches)
-		for _, path := range matches {
-			if clean := filepath.Clean(path); !seen[clean] {
-				seen[clean] = true
-				paths = append(paths, path)
-			}
-		}
-	}
-	return paths, nil
-}
+// Close ends the connections to buckets. Iterations must have ended. A Dataset of paths needs no Close.
+func (d *Dataset) Close() error { return d.sources.buckets.Close() }
 
 // NumRecords returns the number of records in all files.
 func (d *Dataset) NumRecords() int64 { return records(d.all()) }

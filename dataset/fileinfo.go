@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
-	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 )
 
@@ -55,12 +54,11 @@ func (d *Dataset) Add(ctx context.Context, path string, want FileInfo) error {
 	if there, ok := d.at(path, want.FirstRecord); ok {
 		return matches(there, want)
 	}
-	opened, err := recordio.Open(path, recordio.Limits{})
+	index, err := d.sources.index(ctx, path, -1)
 	if err != nil {
 		return err
 	}
-	opened.Close()
-	added := file{Index: opened.Index, first: want.FirstRecord}
+	added := file{Index: index, first: want.FirstRecord}
 	if err := matches(added, want); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
-	"github.com/edl-go/edl/dataset/recordio"
 )
 
 // A Record is the bytes of one record and where they come from.
@@ -29,7 +28,7 @@ func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record,
 		for from < to {
 			f := files[fileOf(files, from)]
 			end := min(to, f.end())
-			if !f.records(ctx, from, end, yield) {
+			if !d.sources.records(ctx, f, from, end, yield) {
 				return
 			}
 			from = end
@@ -38,14 +37,13 @@ func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record,
 }
 
 // records yields records [from, to) of the dataset, which are all in f, and reports whether the iteration goes on.
-func (f file) records(ctx context.Context, from, to int64, yield func(Record, error) bool) bool {
-	open, err := recordio.Reopen(f.Index)
+func (s *sources) records(ctx context.Context, f file, from, to int64, yield func(Record, error) bool) bool {
+	r, opened, err := s.open(ctx, f.Index, from-f.first, to-from)
 	if err != nil {
 		yield(Record{}, err)
 		return false
 	}
-	defer open.Close()
-	r, err := open.Range(from-f.first, to-from)
+	defer opened.Close()
 	for number := from; err == nil; number++ {
 		var record []byte
 		if record, err = r.Next(); err != nil {

@@ -48,7 +48,7 @@ func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 		if ok {
 			return s.deliver(b), nil
 		}
-		s.Close()
+		s.leave()
 		s.pass++
 	}
 	return nil, io.EOF
@@ -68,8 +68,14 @@ func (s *FileSource) deliver(b *dataset.Batch) *Batch {
 	return &s.batch
 }
 
-// Close ends what a pass that was not read to its end has started.
+// Close ends what the source has started.
 func (s *FileSource) Close() {
+	s.leave()
+	s.Reader.Close() // an error of a driver does not make what was read wrong
+}
+
+// leave ends the pass that is open.
+func (s *FileSource) leave() {
 	if s.stop != nil {
 		s.stop()
 	}

@@ -22,7 +22,7 @@ type Reader struct {
 	batcher  *dataset.Batcher
 }
 
-// OpenReader opens the dataset that p reads. data binds dataset names to globs of record files and must name what p reads and nothing else;
+// OpenReader opens the dataset that p reads. data binds dataset names to globs of record files, as dataset.Open takes them, and must name what p reads and nothing else;
 // the files hold at least one record.
 func OpenReader(ctx context.Context, p *program.Program, data map[string][]string) (*Reader, error) {
 	r, err := NewReader(p, data, nil)
@@ -93,6 +93,9 @@ func (r *Reader) Batches(ctx context.Context, records iter.Seq2[dataset.Record, 
 	}
 	return batches
 }
+
+// Close ends the connections to the buckets of the dataset. Iterations must have ended.
+func (r *Reader) Close() error { return r.data.Close() }
 
 // NumRecords returns how many records one pass reads.
 func (r *Reader) NumRecords() int64 { return r.data.NumRecords() }

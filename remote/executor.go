@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -202,8 +203,8 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	spec.Data, spec.Interactive = nil, false
 	for _, name := range sortedNames(run.Data) {
 		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name])}
-		for i := range binding.Globs {
-			if err := absolute(&binding.Globs[i]); err != nil {
+		for i, glob := range binding.Globs {
+			if binding.Globs[i], err = dataset.Absolute(glob); err != nil {
 				return nil, err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -193,13 +194,16 @@ func bindings(spec *job.JobSpec) map[string][]string {
 
 // absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
 func absolutePaths(spec *job.JobSpec) error {
-	paths := []*string{&spec.Save, &spec.Params}
 	for _, d := range spec.Data {
-		for i := range d.Globs {
-			paths = append(paths, &d.Globs[i])
+		for i, glob := range d.Globs {
+			absolute, err := dataset.Absolute(glob)
+			if err != nil {
+				return err
+			}
+			d.Globs[i] = absolute
 		}
 	}
-	for _, path := range paths {
+	for _, path := range []*string{&spec.Save, &spec.Params} {
 		if *path == "" {
 			continue
 		}

@@ -30,13 +30,10 @@ func Open(path string, limits Limits) (*File, error) {
 	return &File{Index: index, file: f}, nil
 }
 
-// Reopen opens the file of an index again, without reading its headers.
-func Reopen(index *Index) (*File, error) {
-	f, _, err := openRegular(index.Name)
-	if err != nil {
-		return nil, err
-	}
-	return &File{Index: index, file: f}, nil
+// OpenFile opens a regular file without reading it.
+func OpenFile(path string) (*os.File, error) {
+	f, _, err := openRegular(path)
+	return f, err
 }
 
 // openRegular looks before it opens: opening a named pipe would wait for its writer.

@@ -160,7 +160,11 @@ func readFull(name string, r io.ReaderAt, b []byte, offset int64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return cut(name, offset, int64(n), int64(len(b)), "file")
 	}
-	return fault.Wrap(fault.Unavailable, place(name, offset), err)
+	kind := fault.KindOf(err) // of a store that is not this machine
+	if kind == fault.Internal {
+		kind = fault.Unavailable
+	}
+	return fault.Wrap(kind, place(name, offset), err)
 }
 
 func cut(name string, offset, got, want int64, what string) error {

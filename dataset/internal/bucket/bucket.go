@@ -1,0 +1,142 @@
+// Package bucket reads the objects of buckets as files: s3://bucket/key, file:///dir/key, and every other scheme for which the program has
+// registered a driver with gocloud.dev/blob.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // for file:///
+	"gocloud.dev/gcerrors"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// IsURL tells a URL from a path of this machine.
+func IsURL(name string) bool {
+	scheme, _, ok := strings.Cut(name, "://")
+	if !ok || scheme == "" {
+		return false
+	}
+	for i, c := range []byte(scheme) {
+		letter := 'a' <= c && c <= 'z'
+		if !letter && (i == 0 || !('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.')) {
+			return false
+		}
+	}
+	return true
+}
+
+// A Cache opens buckets and keeps them open, with their connections. The zero Cache is empty. It is safe for concurrent use.
+type Cache struct {
+	mu   sync.Mutex
+	open map[string]*blob.Bucket
+}
+
+// An address is the place of an object, or of all that match a pattern.
+type address struct {
+	bucket url.URL // the path is that of a folder for the scheme file, else empty
+	key    string
+}
+
+// parse splits a URL. What stands behind its question mark belongs to the driver of the bucket, such as ?region=eu-north-1.
+func parse(name string, pattern bool) (address, error) {
+	u, err := url.Parse(name)
+	if err == nil && u.Fragment != "" {
+		err = errors.New("a fragment, which no object has")
+	}
+	if err != nil {
+		return address{}, &fault.Fault{Kind: fault.InvalidArgument, Got: "URL " + fault.Quote(name), Want: "such as s3://bucket/folder/name", Err: err}
+	}
+	a := address{bucket: *u, key: strings.TrimPrefix(u.Path, "/")}
+	a.bucket.Path, a.bucket.RawPath = "", ""
+	if u.Scheme == "file" { // a bucket is a folder
+		folder := u.Path
+		if pattern {
+			folder = literal(folder)
+		}
+		folder = folder[:strings.LastIndexByte(folder, '/')+1]
+		a.bucket.Path, a.key = path.Clean("/"+folder), u.Path[len(folder):]
+	}
+	if a.key == "" || strings.HasSuffix(a.key, "/") {
+		return address{}, &fault.Fault{Kind: fault.InvalidArgument, Got: "URL " + fault.Quote(name), Want: "one that names objects, such as s3://bucket/folder/name-*"}
+	}
+	return a, nil
+}
+
+// name is the URL of an object in the bucket of a.
+func (a address) name(key string) string {
+	u := a.bucket
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + key
+	return u.String()
+}
+
+// literal is the part of a pattern before what matches more than itself.
+func literal(pattern string) string {
+	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
+
+func (c *Cache) bucket(ctx context.Context, a address) (*blob.Bucket, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := a.bucket.String()
+	if b := c.open[name]; b != nil {
+		return b, nil
+	}
+	if mux := blob.DefaultURLMux(); !mux.ValidBucketScheme(a.bucket.Scheme) {
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Where: name, Got: "URL scheme " + fault.Quote(a.bucket.Scheme),
+			Want: "one of " + strings.Join(mux.BucketSchemes(), ", "), Hint: "import the driver of gocloud.dev/blob in the program that reads",
+		}
+	}
+	b, err := blob.OpenBucket(ctx, name)
+	if err != nil {
+		return nil, failed(ctx, name, err)
+	}
+	if c.open == nil {
+		c.open = map[string]*blob.Bucket{}
+	}
+	c.open[name] = b
+	return b, nil
+}
+
+// Close closes the buckets. Objects that are open are of no use any more; the Cache is.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for name, b := range c.open {
+		if err := b.Close(); err != nil {
+			errs = append(errs, fault.Wrap(fault.Unavailable, name, err))
+		}
+	}
+	c.open = nil
+	return errors.Join(errs...)
+}
+
+// failed gives the error of a driver its kind.
+func failed(ctx context.Context, where string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		kind := fault.Canceled
+		if errors.Is(cause, context.DeadlineExceeded) {
+			kind = fault.DeadlineExceeded
+		}
+		return fault.Wrap(kind, where, cause)
+	}
+	kind := fault.Unavailable
+	switch gcerrors.Code(err) {
+	case gcerrors.NotFound:
+		kind = fault.NotFound
+	case gcerrors.InvalidArgument, gcerrors.PermissionDenied:
+		kind = fault.InvalidArgument
+	}
+	return fault.Wrap(kind, where, err)
+}

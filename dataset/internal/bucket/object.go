@@ -1,0 +1,177 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gocloud.dev/blob"
+
+	"github.com/edl-go/edl/fault"
+)
+
+const (
+	tailBytes = 64 << 10 // of an object are read at once, because that is where a record file has its index
+	maxRange  = 16 << 20 // of one request
+	attempts  = 3        // to read on after the connection of an answer broke; requests are repeated by the driver
+	patience  = time.Minute
+)
+
+// An Object reads one object of a bucket. It is an io.ReaderAt for one goroutine at a time. Reads that follow each other come from one
+// answer of the store, and the further they go the longer is the next one.
+type Object struct {
+	ctx      context.Context
+	bucket   *blob.Bucket
+	key      string
+	size     int64
+	patience time.Duration // without a byte
+
+	tail   []byte // the end of the object, once it was asked for
+	answer answer
+}
+
+// An answer is a range of the object that the store sends.
+type answer struct {
+	stream   *blob.Reader
+	from, to int64
+	at       int64 // where it goes on
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+}
+
+// Open returns the object at a URL, whose size is known. It asks nothing yet. The object is of no use when ctx has ended. The caller closes it.
+func (c *Cache) Open(ctx context.Context, name string, size int64) (*Object, error) {
+	a, err := parse(name, false)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.bucket(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{ctx: ctx, bucket: b, key: a.key, size: size, patience: patience}, nil
+}
+
+// Size returns the size that Open was told.
+func (o *Object) Size() int64 { return o.size }
+
+// ReadAt implements io.ReaderAt. Its errors are faults that do not name the object.
+func (o *Object) ReadAt(p []byte, offset int64) (n int, err error) {
+	if offset < 0 || offset >= o.size {
+		return 0, io.EOF
+	}
+	if left := o.size - offset; int64(len(p)) > left {
+		p, err = p[:left], io.EOF
+	}
+	if len(p) == 0 {
+		return 0, err
+	}
+	if n, failed := o.fill(p, offset); failed != nil {
+		return n, failed
+	}
+	return len(p), err
+}
+
+// fill reads all of p.
+func (o *Object) fill(p []byte, offset int64) (int, error) {
+	if begin := max(0, o.size-tailBytes); offset >= begin {
+		if o.tail == nil {
+			tail := make([]byte, o.size-begin)
+			if _, err := o.read(tail, begin); err != nil {
+				return 0, err
+			}
+			o.tail = tail
+		}
+		return copy(p, o.tail[offset-begin:]), nil
+	}
+	return o.read(p, offset)
+}
+
+// read fills p from the answer that is open or from new ones.
+func (o *Object) read(p []byte, offset int64) (n int, err error) {
+	for failures := 0; n < len(p); {
+		var got int
+		if got, err = o.readSome(p[n:], offset+int64(n)); got > 0 {
+			n, failures = n+got, 0
+		}
+		if err == nil {
+			continue
+		}
+		o.Close()
+		named := failed(o.ctx, "", err)
+		if failures++; failures == attempts || fault.KindOf(named) != fault.Unavailable {
+			return n, named
+		}
+	}
+	return n, nil
+}
+
+// readSome reads what comes next of the answer that is open, or of a new one.
+func (o *Object) readSome(p []byte, offset int64) (int, error) {
+	a := &o.answer
+	if a.stream == nil || a.at != offset || a.at == a.to {
+		size := int64(len(p))
+		if a.stream != nil && a.at == offset {
+			size = max(size, min(maxRange, 2*(a.to-a.from)))
+		}
+		o.Close()
+		if err := o.ask(offset, min(o.size, offset+size)); err != nil {
+			return 0, err
+		}
+	}
+	defer o.limit()()
+	n, err := a.stream.Read(p[:min(int64(len(p)), a.to-a.at)])
+	a.at += int64(n)
+	if n > 0 || err == nil {
+		return n, nil // an error comes again
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // in front of the end of the range
+	}
+	return 0, o.because(err)
+}
+
+// ask opens an answer of bytes [from, to).
+func (o *Object) ask(from, to int64) error {
+	ctx, cancel := context.WithCancelCause(o.ctx)
+	o.answer = answer{from: from, to: to, at: from, ctx: ctx, cancel: cancel}
+	defer o.limit()()
+	stream, err := o.bucket.NewRangeReader(ctx, o.key, from, to-from, nil)
+	if err != nil {
+		return o.because(err)
+	}
+	o.answer.stream = stream
+	return nil
+}
+
+var errStalled = errors.New("the store has sent nothing")
+
+// limit ends the answer when what begins now takes too long. What it returns ends the limit.
+func (o *Object) limit() func() bool {
+	cancel := o.answer.cancel
+	return time.AfterFunc(o.patience, func() { cancel(fmt.Errorf("%w for %v", errStalled, o.patience)) }).Stop
+}
+
+// because adds why an answer was ended to the error that the driver made of it.
+func (o *Object) because(err error) error {
+	if cause := context.Cause(o.answer.ctx); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// Close ends the answer that is open. The object may be read again.
+func (o *Object) Close() error {
+	a := o.answer
+	o.answer = answer{}
+	if a.cancel == nil {
+		return nil
+	}
+	defer a.cancel(nil)
+	if a.stream == nil {
+		return nil
+	}
+	return a.stream.Close()
+}

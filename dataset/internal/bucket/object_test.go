@@ -1,0 +1,209 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/driver"
+	"gocloud.dev/gcerrors"
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// faulty is the driver of a bucket with one object, and troubles.
+type faulty struct {
+	driver.Bucket
+	content []byte
+	// trouble returns how many bytes of an answer come, and what comes then; nil is the whole answer.
+	trouble  func(request int) (bytes int, err error)
+	requests int
+	asked    int64 // bytes, of all requests
+	open     int   // answers
+}
+
+func (f *faulty) ErrorCode(err error) gcerrors.ErrorCode {
+	if errors.Is(err, errGone) {
+		return gcerrors.NotFound
+	}
+	return gcerrors.Unknown
+}
+
+func (f *faulty) ErrorAs(error, any) bool { return false }
+
+var (
+	errGone  = errors.New("no such object")
+	errBroke = errors.New("connection reset")
+)
+
+func (f *faulty) NewRangeReader(ctx context.Context, _ string, offset, length int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+	f.requests++
+	f.asked += length
+	a := &faultyAnswer{bucket: f, ctx: ctx, left: f.content[offset : offset+length], comes: int(length)}
+	if f.trouble != nil {
+		if comes, err := f.trouble(f.requests); err != nil {
+			a.comes, a.then = min(comes, a.comes), err
+		}
+	}
+	if errors.Is(a.then, errGone) {
+		return nil, a.then
+	}
+	f.open++
+	return a, nil
+}
+
+type faultyAnswer struct {
+	bucket *faulty
+	ctx    context.Context
+	left   []byte
+	comes  int
+	then   error
+}
+
+var errSilence = errors.New("no byte ever comes")
+
+func (a *faultyAnswer) Read(p []byte) (int, error) {
+	if a.comes == 0 && a.then != nil {
+		if errors.Is(a.then, errSilence) {
+			<-a.ctx.Done()
+			return 0, a.ctx.Err()
+		}
+		return 0, a.then
+	}
+	if len(a.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, a.left[:min(a.comes, 1000)])
+	a.left, a.comes = a.left[n:], a.comes-n
+	return n, nil
+}
+
+func (a *faultyAnswer) Close() error                         { a.bucket.open--; return nil }
+func (a *faultyAnswer) Attributes() *driver.ReaderAttributes { return &driver.ReaderAttributes{} }
+func (a *faultyAnswer) As(any) bool                          { return false }
+
+func numbers(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7 / 3)
+	}
+	return b
+}
+
+func (f *faulty) object(ctx context.Context) *Object {
+	return &Object{ctx: ctx, bucket: blob.NewBucket(f), key: "key", size: int64(len(f.content)), patience: time.Hour}
+}
+
+// Any sequence of reads gives the bytes of the object, though some answers break.
+func TestObjectIsItsBytes(t *testing.T) {
+	content := numbers(3 * tailBytes)
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.SampledFrom([]int{0, 1, 1000, tailBytes, tailBytes + 1, 3 * tailBytes}).Draw(rt, "size")
+		broken := rapid.SliceOfN(rapid.IntRange(-1, 5000), 0, 10).Draw(rt, "bytes before an answer breaks")
+		f := &faulty{content: content[:size], trouble: func(request int) (int, error) {
+			if request > len(broken) || broken[request-1] < 0 || request%attempts == 0 {
+				return 0, nil
+			}
+			return broken[request-1], errBroke
+		}}
+		o := f.object(context.Background())
+		at := 0
+		for range rapid.IntRange(1, 8).Draw(rt, "reads") {
+			if rapid.Bool().Draw(rt, "jump") {
+				at = rapid.IntRange(0, size+10).Draw(rt, "offset")
+			}
+			p := make([]byte, rapid.IntRange(0, 50000).Draw(rt, "bytes"))
+			want := content[min(at, size):min(at+len(p), size)]
+			n, err := o.ReadAt(p, int64(at))
+			if !bytes.Equal(p[:n], want) || (err != nil) != (n < len(p) || at >= size) || err != nil && !errors.Is(err, io.EOF) {
+				rt.Fatalf("%d of %d bytes at %d of %d, error %v", n, len(p), at, size, err)
+			}
+			at += n
+		}
+		o.Close()
+		if f.open != 0 {
+			rt.Fatalf("%d answers are left open", f.open)
+		}
+	})
+}
+
+func TestObjectAsksLittle(t *testing.T) {
+	f := &faulty{content: numbers(1 << 20)}
+	o := f.object(t.Context())
+	p := make([]byte, 1000)
+	for range 3 { // the end is asked for once
+		if _, err := o.ReadAt(p, 1<<20-2000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.requests != 1 || f.asked != tailBytes {
+		t.Errorf("%d requests of %d bytes for the end", f.requests, f.asked)
+	}
+	f.requests, f.asked = 0, 0
+	for _, at := range []int64{500000, 100000, 300000} {
+		if _, err := o.ReadAt(p, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.requests != 3 || f.asked != 3000 {
+		t.Errorf("%d requests of %d bytes for three reads of 1000", f.requests, f.asked)
+	}
+	f.requests = 0
+	for at := int64(0); at < 900000; at += 1000 {
+		if _, err := o.ReadAt(p, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.requests > 11 {
+		t.Errorf("%d requests for 900 reads in a row", f.requests)
+	}
+}
+
+func TestObjectSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		err      error
+		kind     fault.Kind
+		requests int
+	}{
+		"a connection that always breaks": {errBroke, fault.Unavailable, attempts},
+		"an object that is gone":          {errGone, fault.NotFound, 1},
+		"an object that is shorter":       {io.EOF, fault.Unavailable, attempts},
+		"a silent store":                  {errSilence, fault.Unavailable, attempts},
+	} {
+		f := &faulty{content: numbers(100), trouble: func(int) (int, error) { return 0, c.err }}
+		o := f.object(t.Context())
+		if c.err == errSilence {
+			o.patience = time.Millisecond
+		}
+		n, err := o.ReadAt(make([]byte, 10), 20)
+		want := c.err
+		switch c.err {
+		case errSilence:
+			want = errStalled
+		case io.EOF:
+			want = io.ErrUnexpectedEOF
+		case errGone, errBroke: // the library hides what a driver says
+			want = c.kind
+		}
+		if n != 0 || !errors.Is(err, c.kind) || !errors.Is(err, want) || f.requests != c.requests || f.open != 0 {
+			t.Errorf("%s: %d bytes, %d requests, %d left open, error %v", name, n, f.requests, f.open, err)
+		}
+	}
+}
+
+func TestObjectEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("nobody wants it any more")
+	f := &faulty{content: numbers(100), trouble: func(int) (int, error) {
+		cancel(reason)
+		return 0, errSilence
+	}}
+	if _, err := f.object(ctx).ReadAt(make([]byte, 10), 20); !errors.Is(err, fault.Canceled) || !errors.Is(err, reason) || f.requests != 1 {
+		t.Errorf("%d requests, error %v", f.requests, err)
+	}
+}

@@ -1,0 +1,117 @@
+package dataset
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/edl-go/edl/dataset/internal/bucket"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+)
+
+// sources are the places where files lie: this machine, and the buckets that are open.
+type sources struct {
+	buckets bucket.Cache
+}
+
+// expand returns the files that globs match: globs in order, files sorted within each, none twice. missing is called for a glob that matches nothing.
+func (s *sources) expand(ctx context.Context, globs []string, missing func(glob string) error) ([]bucket.File, error) {
+	var files []bucket.File
+	seen := map[string]bool{}
+	for _, glob := range globs {
+		matches, err := s.match(ctx, glob)
+		if err != nil {
+			return nil, err
+		}
+		if len(matches) == 0 {
+			if err := missing(glob); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range matches {
+			id := f.Name
+			if !bucket.IsURL(id) {
+				id = filepath.Clean(id)
+			}
+			if !seen[id] {
+				seen[id] = true
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+// match returns the files that one glob matches. Those of this machine come without size and time.
+func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error) {
+	if bucket.IsURL(glob) {
+		return s.buckets.List(ctx, glob)
+	}
+	paths, err := filepath.Glob(glob)
+	if err != nil {
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "dataset glob " + fault.Quote(glob), Err: err}
+	}
+	slices.Sort(paths)
+	files := make([]bucket.File, len(paths))
+	for i, path := range paths {
+		files[i].Name = path
+	}
+	return files, nil
+}
+
+// Absolute returns what glob means to processes that work in other folders: an absolute path, or a URL as it is.
+func Absolute(glob string) (string, error) {
+	if bucket.IsURL(glob) {
+		return glob, nil
+	}
+	absolute, err := filepath.Abs(glob)
+	return absolute, fault.Wrap(fault.InvalidArgument, glob, err)
+}
+
+// index reads the index of a file. bytes is the size of an object, or negative when it is not known.
+func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordio.Index, error) {
+	if !bucket.IsURL(name) {
+		f, err := recordio.Open(name, recordio.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		return f.Index, f.Close()
+	}
+	if bytes < 0 {
+		found, err := s.buckets.Stat(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		bytes = found.Bytes
+	}
+	object, err := s.buckets.Open(ctx, name, bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	return recordio.LoadIndex(name, object, bytes, recordio.Limits{})
+}
+
+// open returns a reader of some records of a file. The caller closes it when there was no error.
+func (s *sources) open(ctx context.Context, x *recordio.Index, first, count int64) (*recordio.RangeReader, io.Closer, error) {
+	var file interface {
+		io.ReaderAt
+		io.Closer
+	}
+	var err error
+	if bucket.IsURL(x.Name) {
+		file, err = s.buckets.Open(ctx, x.Name, x.Bytes)
+	} else {
+		file, err = recordio.OpenFile(x.Name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := recordio.NewRangeReader(file, x, first, count)
+	if err != nil {
+		file.Close()
+	}
+	return r, file, err
+}
