@@ -54,6 +54,9 @@ func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 	s := start(t, cfg)
 	err := rig.Each(trainers+1, func(i int) error {
 		if i < trainers {
+			if _, err := s.join(uint32(i), incarnation(uint32(i)), 0); err != nil {
+				return err
+			}
 			err := trainShares(t, s, uint32(i))
 			return errors.Join(err, s.leave(t.Context(), uint32(i)))
 		}
@@ -187,6 +190,7 @@ func TestWatch(t *testing.T) {
 		cfg := config(2)
 		cfg.Sync = sync
 		s := start(t, cfg)
+		s.joinAll(0, 0, 1)
 		const steps = 5
 		type seen struct {
 			steps []*job.Step
@@ -201,7 +205,7 @@ func TestWatch(t *testing.T) {
 		}()
 		if err := rig.Each(2, func(rank int) error {
 			for round := range uint64(steps) {
-				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
+				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3, Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
 				for range 2 {
 					if err := s.report(t.Context(), m); err != nil {
 						return err
@@ -243,7 +247,7 @@ func TestReportThatCannotBeMerged(t *testing.T) {
 		cfg := config(1)
 		cfg.Sync = sync
 		s := start(t, cfg)
-		err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
+		err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 1, GlobalRows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
 		if err == nil || !strings.Contains(err.Error(), "cannot be merged") {
 			t.Error(err)
 		}
