@@ -32,7 +32,7 @@ func decode(key string, value []byte) (proto.Message, error) {
 		return nil, corrupt(key, "no entry of a task queue")
 	}
 	if err := proto.Unmarshal(value, m); err != nil {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: "entry " + fault.Quote(key), Err: err}
+		return nil, corrupt(key, fmt.Sprintf("%d bytes that do not decode", len(value)))
 	}
 	return m, nil
 }

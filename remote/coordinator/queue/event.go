@@ -5,7 +5,8 @@ import "github.com/edl-go/edl/proto/rpc"
 // An Event is what happens to a queue: one of the types below.
 type Event interface{ apply(s *step) error }
 
-// Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will.
+// Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the first
+// records from Position on that the segment of the pass does not skip, as far as the task goes that they are in.
 type Get struct {
 	Rank        int
 	Incarnation uint64 // async: tells the processes of a rank apart, and only rises: the generation in which it joined

@@ -3,7 +3,6 @@ package queue
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +20,7 @@ type extent struct {
 
 func (x extent) tasks() int64 { return (x.records-1)/x.size + 1 }
 
-// cut lists the files of a dataset and says which records a task has. It is only appended to, by copying: copies share what they have.
+// cut lists the files of a dataset and says which records a task has. It is only appended to.
 type cut struct {
 	files   []*rpc.DataFile
 	extents []extent
@@ -52,10 +51,10 @@ func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
 	if records == c.records {
 		size = 0
 	}
-	c.files = append(slices.Clip(c.files), files...)
+	c.files = append(c.files, files...)
 	if size > 0 {
 		x := extent{task: c.tasks, record: c.records, records: records - c.records, size: size}
-		c.extents = append(slices.Clip(c.extents), x)
+		c.extents = append(c.extents, x)
 		c.tasks += x.tasks()
 	}
 	c.records = records

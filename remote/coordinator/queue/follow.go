@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,6 +42,7 @@ func (e AddFiles) apply(s *step) error {
 // add appends files.
 func (s *step) add(files []*rpc.DataFile) error {
 	first := len(s.cut.files)
+	s.cut.files, s.cut.extents = slices.Clip(s.cut.files), slices.Clip(s.cut.extents) // which copies share
 	size, err := s.cut.add(s.policy, files)
 	if err != nil {
 		return err

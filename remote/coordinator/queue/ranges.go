@@ -3,6 +3,7 @@ package queue
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/edl-go/edl/proto/rpc"
 )
@@ -57,13 +58,7 @@ func (s spans) and(other spans) spans { return join(slices.Concat(s, other)) }
 func (s spans) without(other spans) spans {
 	var out spans
 	for _, p := range s {
-		i, _ := slices.BinarySearchFunc(other, p.from, func(o span, from int64) int {
-			if o.to <= from {
-				return -1
-			}
-			return 1
-		})
-		for ; i < len(other) && other[i].from < p.to; i++ {
+		for i := other.search(p.from); i < len(other) && other[i].from < p.to; i++ {
 			if p.from < other[i].from {
 				out = append(out, span{p.from, other[i].from})
 			}
@@ -74,6 +69,19 @@ func (s spans) without(other spans) spans {
 		}
 	}
 	return out
+}
+
+// search returns the first part that ends after a record.
+func (s spans) search(record int64) int {
+	return sort.Search(len(s), func(i int) bool { return s[i].to > record })
+}
+
+// after returns the first record from at on that is not in s.
+func (s spans) after(at int64) int64 {
+	if i := s.search(at); i < len(s) && s[i].from <= at {
+		return s[i].to
+	}
+	return at
 }
 
 // bounded returns s in at most maxRuns parts, by closing gaps at its end: so much more is trained again.

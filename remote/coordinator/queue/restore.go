@@ -78,11 +78,14 @@ func (r *restore) readFiles() error {
 	for i := 0; i < r.files; {
 		var files []*rpc.DataFile
 		size, first := int64(0), i
-		for ; i < r.files && (i == first || entries[i].value.(*state.File).TaskRecords == 0); i++ {
+		for ; i < r.files; i++ {
 			if i >= len(entries) || entries[i].number != int64(i) {
 				return corrupt(numbered(filePrefix, int64(i)), "nothing")
 			}
 			f := entries[i].value.(*state.File)
+			if f.TaskRecords > 0 && i > first {
+				break // a task begins here
+			}
 			if f.TaskRecords < 0 {
 				return corrupt(entries[i].key, fmt.Sprintf("tasks of %d records", f.TaskRecords))
 			}

@@ -40,8 +40,8 @@ func (r *restore) place(name string, w work, t *state.Task) error {
 	}
 	switch t.Place {
 	case state.Task_PENDING:
-		if t.Rank >= maxRank {
-			return corrupt(name, fmt.Sprintf("trainer %d", t.Rank))
+		if t.Rank >= maxRank || t.DispatchedMs < 0 {
+			return corrupt(name, fmt.Sprintf("trainer %d since %d", t.Rank, t.DispatchedMs))
 		}
 		r.revive(&pending{work: w, rank: int(t.Rank), incarnation: t.Incarnation, dispatched: t.DispatchedMs, deadline: t.DeadlineMs, grace: t.Grace})
 	case state.Task_RETURNED:

@@ -22,20 +22,8 @@ func (s *sim) durable() (d durable, ok bool) {
 	if b, ok := s.store["head"]; !ok || proto.Unmarshal(b, d.head) != nil {
 		return d, false
 	}
-	var size int64
-	for i := range d.head.Files {
-		f := &state.File{}
-		if proto.Unmarshal(s.store[fmt.Sprintf("file/%d", i)], f) != nil {
-			return d, false
-		}
-		from, to := f.File.FirstRecord, f.File.FirstRecord+f.File.Records
-		if n := len(d.cut); f.TaskRecords == 0 && n > 0 { // the last task goes on in this file
-			from = d.cut[n-1][0]
-			d.cut = d.cut[:n-1]
-		}
-		for size = max(size, f.TaskRecords); from < to; from += size {
-			d.cut = append(d.cut, [2]int64{from, min(from+size, to)})
-		}
+	if d.cut, ok = cutOf(s.store); !ok {
+		return d, false
 	}
 	for k, v := range s.store {
 		if id, found := strings.CutPrefix(k, "task/"); found {
@@ -47,6 +35,29 @@ func (s *sim) durable() (d durable, ok bool) {
 		}
 	}
 	return d, true
+}
+
+// cutOf reads the records of each task from the entries of files.
+func cutOf(s store) (cut [][2]int64, ok bool) {
+	h, size := &state.Head{}, int64(0)
+	if proto.Unmarshal(s["head"], h) != nil {
+		return nil, false
+	}
+	for i := range h.Files {
+		f := &state.File{}
+		if proto.Unmarshal(s[fmt.Sprintf("file/%d", i)], f) != nil {
+			return nil, false
+		}
+		from, to := f.File.FirstRecord, f.File.FirstRecord+f.File.Records
+		if n := len(cut); f.TaskRecords == 0 && n > 0 { // the last task goes on in this file
+			from = cut[n-1][0]
+			cut = cut[:n-1]
+		}
+		for size = max(size, f.TaskRecords); from < to; from += size {
+			cut = append(cut, [2]int64{from, min(from+size, to)})
+		}
+	}
+	return cut, true
 }
 
 // left returns the records that a task's entry says are to be trained.

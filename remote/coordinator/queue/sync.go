@@ -26,15 +26,11 @@ func (s *step) read(e Get) error {
 			return err
 		}
 	}
-	// Trainers that go on from one pass to the next are not told the segment: what was discarded before is left out here.
-	position := e.Position
-	for position < s.cut.records && s.isDiscarded(s.cut.at(position)) {
-		position = s.cut.task(s.cut.at(position)).to
-	}
-	switch {
-	case position < s.cut.records:
-		id := s.cut.at(position)
-		w := &work{id: id, left: spans{{position, s.cut.task(id).to}}}
+	skip := s.skip(e.Pass) // trainers that go on from one pass to the next have not been told of the new segment
+	switch at := skip.after(e.Position); {
+	case at < s.cut.records:
+		id := s.cut.at(at)
+		w := &work{id: id, left: (spans{{at, s.cut.task(id).to}}).without(skip)}
 		s.effects.Grant.Task = s.grant(w)
 		s.effects.Grant.Task.Pass = e.Pass
 		if e.Pass == s.pass {
@@ -44,6 +40,16 @@ func (s *step) read(e Get) error {
 		s.effects.Grant = Grant{Wait: true}
 	default:
 		s.effects.Grant = Grant{EndOfPass: true, EndOfData: e.Pass+1 >= passes}
+	}
+	return nil
+}
+
+// skip is what the last segment of a pass leaves out.
+func (q *Queue) skip(pass int32) spans {
+	for i := len(q.segments) - 1; i >= 0; i-- {
+		if q.segments[i].pass == pass {
+			return q.segments[i].skip
+		}
 	}
 	return nil
 }

@@ -1,0 +1,343 @@
+package queue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+// In sync mode, whatever happens to coordinators, messages and members, all trainers of a generation read the same batches, and each record is trained exactly
+// once per pass, or is discarded.
+func TestSyncSimulation(t *testing.T) {
+	simulate(t, *histories/3, func(seed uint64, tell bool) (map[string]int, error) {
+		s := newRounds(seed, tell)
+		return s.seen, s.run()
+	}, "crash before commit", "crash after commit", "commit failed", "deposed commit refused", "message lost", "message doubled", "coordinator deposed", "generation changes",
+		"round committed by the freeze", "round dropped", "task failed", "task discarded", "pass ended", "file added", "regrouped", "waits", "exhausted")
+}
+
+// rounds is a history of a sync job: its coordinators, its parameter servers as one, and its trainers.
+type rounds struct {
+	chaos
+	policy     queue.Policy
+	batch      int
+	follows    bool
+	follow     int // files that are still to come
+	files      []*rpc.DataFile
+	poison     map[int64]bool
+	store      store
+	fence      uint64
+	leaders    []*regent
+	generation uint64
+	members    []*reader
+	zombies    []*reader // of generations that have ended
+	round      uint64    // rounds applied
+	frozen     bool
+	declared   map[int][]int64 // by rank, for the open round
+	pass       int32           // of what is declared
+	ledger     []map[int64]bool
+}
+
+func newRounds(seed uint64, tell bool) *rounds {
+	s := &rounds{chaos: newChaos(seed, tell), poison: map[int64]bool{}, store: store{}, declared: map[int][]int64{}, frozen: true}
+	s.policy = queue.Policy{Sync: true, Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(2), Epoch: epoch}
+	s.batch = 1 + s.random.IntN(5)
+	if s.random.IntN(4) == 0 {
+		s.policy.Passes, s.follows, s.follow = 1, true, 1+s.random.IntN(3)
+	}
+	s.addFile()
+	for range s.policy.Passes {
+		s.ledger = append(s.ledger, map[int64]bool{})
+	}
+	return s
+}
+
+func (s *rounds) addFile() {
+	first := int64(0)
+	if n := len(s.files); n > 0 {
+		first = s.files[n-1].FirstRecord + s.files[n-1].Records
+	}
+	s.files = append(s.files, &rpc.DataFile{Path: fmt.Sprintf("f%d", len(s.files)), FirstRecord: first, Records: int64(1 + s.random.IntN(12))})
+	for r := first; r < first+s.files[len(s.files)-1].Records; r++ {
+		s.poison[r] = s.random.IntN(25) == 0
+	}
+}
+
+func (s *rounds) run() error {
+	stormy := s.random.IntN(300)
+	for i := 0; s.err == nil; i++ {
+		if s.calm = i > stormy; i > stormy+20000 {
+			s.fail("does not end: round %d, generation %d, %d members\n%s", s.round, s.generation, len(s.members), lines(s.store))
+			break
+		}
+		s.now += 100 * time.Millisecond
+		l := s.leader()
+		if l == nil || s.chance(50, "coordinator deposed") {
+			s.elect()
+			continue
+		}
+		if l.queue != nil && l.queue.Ended() && (len(s.members) == 0 || !slices.ContainsFunc(s.members, func(m *reader) bool { return !m.ended })) {
+			s.final(l.queue)
+			break
+		}
+		switch {
+		case s.frozen || s.chance(60, "generation changes"):
+			l.change()
+		case s.follow > 0 && s.random.IntN(10) == 0:
+			s.note("file added")
+			s.addFile()
+			s.follow--
+			l.step(queue.AddFiles{Files: s.files})
+		case s.follows && s.follow == 0 && l.queue.Following() && s.random.IntN(10) == 0:
+			l.step(queue.EndOfFiles{})
+		case len(s.zombies) > 0 && s.random.IntN(4) == 0:
+			s.zombies[s.random.IntN(len(s.zombies))].act()
+		case len(s.members) > 0:
+			s.members[s.random.IntN(len(s.members))].act()
+		}
+	}
+	return s.err
+}
+
+// leader returns the coordinator that holds the lock.
+func (s *rounds) leader() *regent {
+	if n := len(s.leaders); n > 0 && s.leaders[n-1].fence == s.fence {
+		return s.leaders[n-1]
+	}
+	return nil
+}
+
+// declare is a trainer's barrier.
+func (s *rounds) declare(m *reader, pass int32, records []int64) bool {
+	if s.frozen || m.generation != s.generation || m.round != s.round {
+		return false
+	}
+	for rank, other := range s.declared {
+		if s.pass != pass || !slices.Equal(other, records) {
+			s.fail("trainer %d trains %v of pass %d in round %d, and trainer %d %v of pass %d", m.rank, records, pass, s.round, rank, other, s.pass)
+		}
+	}
+	s.declared[m.rank], s.pass = records, pass
+	if len(s.declared) == len(s.members) && s.random.IntN(3) > 0 {
+		s.apply()
+	}
+	return true
+}
+
+// apply commits the open round: the ledger knows with it.
+func (s *rounds) apply() {
+	for _, records := range s.declared {
+		for _, r := range records {
+			if s.ledger[s.pass][r] {
+				s.fail("record %d is trained twice in pass %d, again in round %d", r, s.pass, s.round)
+			}
+			if s.poison[r] {
+				s.fail("record %d cannot be read, and was", r)
+			}
+			s.ledger[s.pass][r] = true
+		}
+		s.say("round %d: %v of pass %d", s.round, records, s.pass)
+		break
+	}
+	s.round++
+	clear(s.declared)
+}
+
+// freeze ends the generation: a round that all have declared counts, any other does not.
+func (s *rounds) freeze() {
+	if !s.frozen && len(s.declared) > 0 {
+		if len(s.declared) == len(s.members) {
+			s.note("round committed by the freeze")
+			s.apply()
+		} else {
+			s.note("round dropped")
+		}
+	}
+	s.frozen = true
+	clear(s.declared)
+}
+
+func (s *rounds) committed(pass int32) (out []*rpc.RecordRange) {
+	for r, ok := range s.ledger[pass] {
+		if ok {
+			out = append(out, &rpc.RecordRange{From: r, To: r + 1})
+		}
+	}
+	return out
+}
+
+// final compares the ledger with the discarded tasks.
+func (s *rounds) final(q *queue.Queue) {
+	status := q.Status()
+	gone := int64(0)
+	for pass := range q.Pass() + 1 {
+		out := map[int64]bool{}
+		for _, t := range status.DiscardedTasks {
+			ranges := t.Records
+			if t.Pass < pass {
+				ranges = []*rpc.RecordRange{s.task(t.Id)}
+			}
+			for _, r := range ranges {
+				for i := r.From; i < r.To && t.Pass <= pass; i++ {
+					out[i] = true
+				}
+			}
+		}
+		gone += int64(len(out))
+		if q.Exhausted() && pass == q.Pass() {
+			continue
+		}
+		for r := range status.Records {
+			if s.ledger[pass][r] == out[r] {
+				s.fail("record %d of pass %d: trained: %v, discarded: %v", r, pass, s.ledger[pass][r], out[r])
+			}
+		}
+	}
+	if status.DiscardedRecords != gone {
+		s.fail("%d records discarded, and %d counted", gone, status.DiscardedRecords)
+	}
+	if q.Exhausted() {
+		s.note("exhausted")
+	} else if int(q.Pass())+1 != s.policy.Passes || status.Done+status.Discarded == 0 || status.Todo+status.Pending > 0 {
+		s.fail("ends with %v", status)
+	}
+}
+
+func (s *rounds) task(id int64) *rpc.RecordRange {
+	c, _ := cutOf(s.store)
+	return &rpc.RecordRange{From: c[id][0], To: c[id][1]}
+}
+
+// regent is a coordinator of a sync job.
+type regent struct {
+	s     *rounds
+	fence uint64
+	queue *queue.Queue
+}
+
+func (s *rounds) elect() {
+	s.fence++
+	l := &regent{s: s, fence: s.fence}
+	q, effects, err := queue.Restore(s.policy, "d", s.store, s.now)
+	if err == nil && q == nil {
+		q, effects, err = queue.New(s.policy, queue.Dataset{Name: "d", Files: s.files, Following: s.follows})
+	}
+	if err != nil {
+		s.fail("%v\n%s", err, lines(s.store))
+		return
+	}
+	s.leaders = append(s.leaders, l)
+	if !l.commit(effects.Changes) {
+		l.die()
+		return
+	}
+	l.queue = q
+	s.freeze() // a coordinator begins a generation of its own
+}
+
+func (l *regent) die() {
+	l.s.leaders = slices.DeleteFunc(l.s.leaders, func(o *regent) bool { return o == l })
+}
+
+func (l *regent) commit(changes []queue.Change) bool {
+	switch {
+	case len(changes) == 0:
+		return true
+	case l.s.chance(30, "crash before commit"):
+		l.die()
+		return false
+	case l.fence != l.s.fence:
+		l.s.note("deposed commit refused")
+		l.die()
+		return false
+	case l.s.chance(20, "commit failed"):
+		return false
+	}
+	l.s.store.commit(changes)
+	if l.s.chance(30, "crash after commit") {
+		l.die()
+		return false
+	}
+	return true
+}
+
+func (l *regent) step(e queue.Event) (queue.Effects, error, bool) {
+	copied := l.queue.Clone()
+	effects, err := copied.Step(l.s.now, e)
+	if err != nil {
+		return effects, err, true
+	}
+	if !l.commit(effects.Changes) {
+		return effects, nil, false
+	}
+	l.queue = copied
+	for _, n := range effects.Notes {
+		l.s.note("%s", n.What)
+	}
+	l.check()
+	return effects, nil, true
+}
+
+// check holds after each event: a coordinator that starts now has the same queue, and what counts as done is in the ledger or discarded.
+func (l *regent) check() {
+	if l.fence != l.s.fence || l.s.random.IntN(8) > 0 {
+		return
+	}
+	again, _, err := queue.Restore(l.s.policy, "d", l.s.store, l.s.now)
+	if err != nil || again.Fingerprint() != l.queue.Fingerprint() {
+		l.s.fail("%v\n%s\n%s\nwant\n%s", err, lines(l.s.store), again.Fingerprint(), l.queue.Fingerprint())
+		return
+	}
+	r := again.Status()
+	cut, _ := cutOf(l.s.store)
+	if r.Todo+r.Pending+r.Done+r.Discarded != int64(len(cut)) || min(r.Todo, r.Pending, r.Done, r.Discarded) < 0 {
+		l.s.fail("%v of %d tasks", r, len(cut))
+	}
+	done, gone := int64(0), map[int64]bool{}
+	for _, t := range r.DiscardedTasks {
+		gone[t.Id] = true
+	}
+	for id, records := range cut {
+		missing := gone[int64(id)]
+		for i := records[0]; i < records[1] && !missing; i++ {
+			missing = !l.s.ledger[r.Pass][i]
+		}
+		if !missing {
+			done++
+		}
+	}
+	if r.Done > done {
+		l.s.fail("%v, and %d of the tasks are done", r, done)
+	}
+}
+
+// change begins a generation with any number of members.
+func (l *regent) change() {
+	s := l.s
+	s.freeze()
+	if l.queue.Regrouping() {
+		pass := l.queue.Segment(s.round).GetPass()
+		if _, err, ok := l.step(queue.Regroup{Round: s.round, Pass: pass, Committed: s.committed(pass)}); err != nil || !ok {
+			if err != nil {
+				s.fail("regroup: %v", err)
+			}
+			return
+		}
+		s.note("regrouped")
+	}
+	segment := l.queue.Segment(s.round)
+	if segment == nil {
+		s.fail("round %d lies nowhere", s.round)
+		return
+	}
+	s.generation++
+	s.frozen, s.members, s.zombies = false, nil, append(s.zombies, s.members...)
+	for rank := range 1 + s.random.IntN(3) {
+		s.members = append(s.members, &reader{s: s, rank: rank, generation: s.generation, fence: l.fence, pass: segment.Pass, round: s.round, over: int(s.round-segment.FirstRound) * s.batch})
+	}
+	s.say("generation %d begins with round %d, %s", s.generation, s.round, showSegment(segment))
+}
