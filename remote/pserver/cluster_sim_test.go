@@ -1,0 +1,288 @@
+package pserver_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/pserver"
+)
+
+const (
+	simRows   = 3 // of a global batch: with more members than that, some have no rows
+	simRounds = 5 // that the data lasts
+)
+
+// A cluster is a simulated job: servers, each with the machine under test, trainers that die and are started again, and coordinators that crash and are
+// replaced while the ones before them may still be speaking. Messages arrive in any order, are held, doubled, and their answers are lost.
+type cluster struct {
+	*testing.T
+	rand     *rand.Rand
+	servers  []*simServer
+	exchange bool // servers need each other's partial sums to apply a round
+	elastic  bool // whoever has joined trains; else all ranks do
+	eager    bool // trainers are told of a generation before all servers have begun it
+	trainers []*process
+	limit    int
+	next     int // number of the next process
+	pool     []*simMessage
+	past     []*simMessage // delivered, to arrive once more
+	faults   int           // still to come
+	lock     uint64        // fence of the coordinator that holds the lock
+	leaders  []*leader     // the last one holds the lock; those before it do not know
+	durable  decision
+	log      map[uint64][]int // members of every generation that was decided
+	applied  []round          // what each round was made of, by the first server that applied it
+	joined   map[int]*process // that wait to be told of a generation, by rank
+	ledger   pserver.Ledger
+}
+
+// A simMessage is a call of a server.
+type simMessage struct {
+	server int
+	event  pserver.Event
+	answer func(pserver.Decision, pserver.State)
+}
+
+// TestServersAgree: whatever is lost, and whenever, all servers apply the same rounds, each made of the whole batch by the members of one generation that are the
+// same everywhere, from what they sent in that generation; each batch counts once, and the job ends.
+func TestServersAgree(t *testing.T) {
+	histories := uint64(10_000)
+	if testing.Short() {
+		histories = 1000
+	}
+	for seed := range histories {
+		newCluster(t, seed).run(seed)
+	}
+}
+
+func newCluster(t *testing.T, seed uint64) *cluster {
+	r := rand.New(rand.NewPCG(seed, 1))
+	c := &cluster{T: t, rand: r, exchange: r.IntN(2) == 0, elastic: r.IntN(2) == 0, limit: 1 + r.IntN(4), faults: r.IntN(12),
+		log: map[uint64][]int{}, joined: map[int]*process{}}
+	c.eager = r.IntN(2) == 0
+	for i := range 1 + r.IntN(3) {
+		names := []string{"a", "b"}[:r.IntN(3)]
+		c.eager = c.eager && len(names) > 0
+		c.servers = append(c.servers, &simServer{index: i, machine: pserver.NewRounds(c.limit, names), names: names, arrived: map[string]uint64{}})
+	}
+	for rank := range c.limit {
+		c.start(rank)
+	}
+	c.elect()
+	return c
+}
+
+// run lets things happen until the job has ended.
+func (c *cluster) run(seed uint64) {
+	for step := 0; !c.ended(); step++ {
+		if step > 100_000 {
+			c.Fatalf("seed %d: no end: %s", seed, c)
+		}
+		c.step()
+		if c.Failed() {
+			c.Fatalf("seed %d: %s", seed, c)
+		}
+	}
+	for _, s := range c.servers {
+		if n := s.machine.Round(); n != simRounds {
+			c.Fatalf("seed %d: server %d has applied %d rounds, want %d", seed, s.index, n, simRounds)
+		}
+	}
+	counts := c.ledger.Counts()
+	if len(counts) != 1 || counts[0].Records != simRows*simRounds || counts[0].Again != 0 {
+		c.Fatalf("seed %d: the ledger says %+v, want %d records once", seed, counts, simRows*simRounds)
+	}
+}
+
+func (c *cluster) step() {
+	switch n := c.rand.IntN(100); {
+	case n < 60:
+		c.deliver()
+	case n < 75:
+		c.servers[c.rand.IntN(len(c.servers))].finishRound(c)
+	case n < 85:
+		c.trainers[c.rand.IntN(c.limit)].act(c)
+	case n < 93:
+		c.leaders[len(c.leaders)-1-c.rand.IntN(min(2, len(c.leaders)))].act(c)
+	case n < 96:
+		c.again()
+	case n < 97 && c.faults > 0:
+		c.faults--
+		c.fail()
+	default: // sooner or later a trainer that died is started again, and in an elastic job perhaps not
+		if t := c.trainers[c.rand.IntN(c.limit)]; t.dead && !t.left {
+			c.start(t.rank)
+		}
+	}
+}
+
+// fail lets something break.
+func (c *cluster) fail() {
+	if c.rand.IntN(3) == 0 {
+		c.elect()
+		return
+	}
+	if t := c.trainers[c.rand.IntN(c.limit)]; !t.left {
+		t.dead = true
+		if c.joined[t.rank] == t {
+			delete(c.joined, t.rank)
+		}
+	}
+}
+
+func (c *cluster) send(server int, e pserver.Event, answer func(pserver.Decision, pserver.State)) {
+	c.pool = append(c.pool, &simMessage{server: server, event: e, answer: answer})
+}
+
+// deliver lets one message arrive. A message that is held stays under way, and so does one whose answer is lost: it is sent again.
+func (c *cluster) deliver() {
+	if len(c.pool) == 0 {
+		return
+	}
+	i := c.rand.IntN(len(c.pool))
+	m := c.pool[i]
+	d := c.servers[m.server].take(c, m.event)
+	if d.Verdict == pserver.Hold || c.rand.IntN(20) == 0 {
+		return
+	}
+	c.pool[i] = c.pool[len(c.pool)-1]
+	c.pool = c.pool[:len(c.pool)-1]
+	c.past = append(c.past, m)
+	m.answer(d, c.servers[m.server].machine.State())
+}
+
+// again lets a message arrive that was delivered before, however old.
+func (c *cluster) again() {
+	if len(c.past) > 0 {
+		m := c.past[c.rand.IntN(len(c.past))]
+		c.servers[m.server].take(c, m.event)
+	}
+}
+
+// ended reports whether every trainer has left and every server has been told that all have completed.
+func (c *cluster) ended() bool {
+	for _, t := range c.trainers {
+		if !t.left {
+			return false
+		}
+	}
+	for _, s := range c.servers {
+		if !s.finished {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cluster) String() string {
+	text := fmt.Sprintf("exchange %v, elastic %v, lock %d, durable %+v, %d messages\n", c.exchange, c.elastic, c.lock, c.durable, len(c.pool))
+	for _, s := range c.servers {
+		text += fmt.Sprintf("server %d %v: %v\n", s.index, s.names, s.machine)
+	}
+	for _, t := range c.trainers {
+		text += fmt.Sprintf("trainer %d: process %d, generation %d, round %d, phase %d, dead %v, left %v, waits %d\n", t.rank, t.number, t.generation, t.round, t.phase, t.dead, t.left, t.waiting)
+	}
+	return text + fmt.Sprintf("coordinator %+v", *c.leaders[len(c.leaders)-1])
+}
+
+// A round is what a server applied.
+type round struct {
+	generation uint64
+	shares     []string
+}
+
+type simServer struct {
+	index    int
+	machine  *pserver.Rounds
+	names    []string
+	arrived  map[string]uint64 // generation in which a contribution was sent that lies here, by name and rank
+	busy     bool              // applying a round
+	begun    uint64            // rounds that were applied or are being applied
+	finished bool
+}
+
+func slot(name string, rank int) string { return fmt.Sprint(name, " of ", rank) }
+
+// take lets the machine decide on a message, and obeys.
+func (s *simServer) take(c *cluster, e pserver.Event) pserver.Decision {
+	d := s.machine.Step(e)
+	if d.Err != nil && fault.KindOf(d.Err) == fault.Internal {
+		c.Errorf("server %d, %+v: %v", s.index, e, d.Err)
+	}
+	if e.Kind == pserver.Deliver && d.Verdict == pserver.Take {
+		if at := slot(e.Variable, e.Rank); s.arrived[at] != 0 {
+			c.Errorf("server %d takes %s twice", s.index, at)
+		} else {
+			s.arrived[at] = e.Generation
+		}
+	}
+	s.obey(c, d)
+	return d
+}
+
+func (s *simServer) obey(c *cluster, d pserver.Decision) {
+	if d.Drop {
+		clear(s.arrived)
+	}
+	s.finished = s.finished || d.Finished
+	if !d.Apply {
+		return
+	}
+	if s.busy || s.begun != s.machine.Round() {
+		c.Errorf("server %d begins round %d after %d", s.index, s.machine.Round(), s.begun)
+	}
+	s.busy, s.begun = true, s.begun+1
+	s.check(c, d.Shares)
+}
+
+// check compares a round with what it must be made of.
+func (s *simServer) check(c *cluster, shares []pserver.Contributor) {
+	r := round{}
+	for _, m := range s.machine.Made() {
+		r.generation = uint64(m.Pass) // trainers say here in which generation they are
+		r.shares = append(r.shares, fmt.Sprint(m.Pass, ":", m.Rank, ":", m.Rows, ":", m.Records))
+	}
+	var want []string
+	members := c.log[r.generation]
+	for position, rank := range members {
+		d := simShare(s.machine.Round(), r.generation, rank, position, len(members))
+		want = append(want, fmt.Sprint(d.Pass, ":", d.Rank, ":", d.Rows, ":", d.Records))
+	}
+	if fmt.Sprint(r.shares) != fmt.Sprint(want) {
+		c.Errorf("server %d applies round %d made of %v, want %v", s.index, s.machine.Round(), r.shares, want)
+	}
+	for _, share := range shares {
+		for _, name := range s.names {
+			if got := s.arrived[slot(name, share.Rank)]; got != r.generation {
+				c.Errorf("server %d applies round %d of generation %d with %s of trainer %d that was sent in generation %d", s.index, s.machine.Round(), r.generation, name, share.Rank, got)
+			}
+		}
+	}
+	if n := len(c.applied); n < int(s.begun) {
+		c.applied = append(c.applied, r)
+		for _, m := range s.machine.Made() {
+			if err := c.ledger.Commit(0, m.Records); err != nil {
+				c.Error(err)
+			}
+		}
+	} else if first := c.applied[s.begun-1]; fmt.Sprint(first) != fmt.Sprint(r) {
+		c.Errorf("server %d applies round %d made of %v, another of %v", s.index, s.machine.Round(), r, first)
+	}
+}
+
+// finishRound ends the round that is being applied, when all partial sums are there.
+func (s *simServer) finishRound(c *cluster) {
+	if !s.busy {
+		return
+	}
+	for _, other := range c.servers {
+		if c.exchange && other.begun < s.begun {
+			return
+		}
+	}
+	s.busy = false
+	clear(s.arrived)
+	s.obey(c, s.machine.Step(pserver.Event{Kind: pserver.Applied}))
+}
