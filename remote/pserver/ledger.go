@@ -13,7 +13,7 @@ import (
 
 // Limits of a ledger, which bound what a message or a file can make it hold.
 const (
-	maxRanges = 1 << 22 // of all passes: 64 MiB
+	maxRanges = 1 << 22 // of all passes, 16 bytes each
 	maxPasses = 1 << 20
 )
 
@@ -68,7 +68,7 @@ func (l *Ledger) Commit(pass int32, list []Range) error {
 	i := sort.Search(len(p.committed), func(i int) bool { return p.committed[i].To >= list[0].From })
 	j := i + sort.Search(len(p.committed)-i, func(k int) bool { return p.committed[i+k].From > last })
 	merged, again := union(p.committed[i:j], list)
-	if l.ranges-(j-i)+len(merged) > maxRanges || len(l.passes) >= maxPasses {
+	if l.ranges-(j-i)+len(merged) > maxRanges || l.passes[pass] == nil && len(l.passes) >= maxPasses {
 		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses), Hint: "train with a smaller shuffle window"}
 	}
 	if l.passes == nil {

@@ -87,22 +87,37 @@ func (s *Server) Serve(p *Program) {
 
 // Begin begins the first generation, with trainers 0 to n-1.
 func (s *Server) Begin(n int) error {
-	members := make([]*rpc.Member, n)
-	for rank := range members {
-		members[rank] = &rpc.Member{Rank: uint32(rank), Since: Identity.Generation}
+	ranks := make([]uint32, n)
+	for rank := range ranks {
+		ranks[rank] = uint32(rank)
 	}
-	return s.ResumeAs(Identity, 0, members)
+	return s.Resume(Identity.Generation, 0, Members(ranks...))
 }
 
-// FreezeAs ends the generation of an identity, as a coordinator with its fence.
-func (s *Server) FreezeAs(id wire.Identity) (*rpc.FreezeResponse, error) {
-	return s.Client.Freeze(context.Background(), &rpc.FreezeRequest{Id: id.Of(0, 0, 0)})
+// Members are ranks that joined in the first generation.
+func Members(ranks ...uint32) []*rpc.Member {
+	var list []*rpc.Member
+	for _, rank := range ranks {
+		list = append(list, &rpc.Member{Rank: rank, Since: Identity.Generation})
+	}
+	return list
 }
 
-// ResumeAs begins the generation of an identity with a round, as a coordinator with its fence.
-func (s *Server) ResumeAs(id wire.Identity, round uint64, members []*rpc.Member, commit ...*rpc.Declared) error {
-	_, err := s.Client.Resume(context.Background(), &rpc.ResumeRequest{Id: id.Of(0, 0, 0), Members: members, Round: round, Commit: commit})
+// Freeze ends a generation, as the coordinator.
+func (s *Server) Freeze(generation uint64) (*rpc.FreezeResponse, error) {
+	return s.Client.Freeze(context.Background(), &rpc.FreezeRequest{Id: coordinator(generation)})
+}
+
+// Resume begins a generation, as the coordinator.
+func (s *Server) Resume(generation, round uint64, members []*rpc.Member, commit ...*rpc.Declared) error {
+	_, err := s.Client.Resume(context.Background(), &rpc.ResumeRequest{Id: coordinator(generation), Members: members, Round: round, Commit: commit})
 	return err
+}
+
+func coordinator(generation uint64) *rpc.Identity {
+	id := Identity
+	id.Generation = generation
+	return id.Of(0, 0, 0)
 }
 
 // Stop cancels the program and waits for its end.

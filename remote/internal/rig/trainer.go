@@ -46,6 +46,12 @@ func (t Trainer) Barrier(ctx context.Context, round uint64, rows int64, variable
 	return err
 }
 
+// Declare is Barrier with the records that the contribution was computed from.
+func (t Trainer) Declare(ctx context.Context, round uint64, d *rpc.Declared, variables int) error {
+	_, err := t.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: t.ID(round), Rows: d.Rows, Variables: int32(variables), Pass: d.Pass, Records: d.Records})
+	return err
+}
+
 // Get receives a variable of a version into a new vector of length n, and returns it with the version that was sent.
 func (t Trainer) Get(ctx context.Context, version uint64, name string, n int64) (*tensor.Tensor, uint64, error) {
 	return t.GetAs(ctx, &rpc.GetRequest{Id: t.ID(version), Name: name}, n)

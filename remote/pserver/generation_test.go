@@ -1,0 +1,255 @@
+package pserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+const g = 7 // the first generation of the rig
+
+// untilWaits returns when Status tells of a wait.
+func untilWaits(t *testing.T, s *rig.Server, what string) {
+	t.Helper()
+	for {
+		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range status.Waits {
+			if w.What == what {
+				return
+			}
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("nobody waits for %s", what)
+		}
+	}
+}
+
+// A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again without it; what
+// was sent before counts no more, also when it arrives late.
+func TestLostTrainer(t *testing.T) {
+	ctx := t.Context()
+	p := rig.SGD(0, true, 1, 2)
+	s := rig.Start(t, rig.Config(3), p)
+	a, b, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}, rig.Trainer{Client: s.Client, Rank: 2}
+	for _, trainer := range []rig.Trainer{a, b, lost} {
+		if _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := make(chan error, 2)
+	for _, trainer := range []rig.Trainer{a, b} {
+		if err := trainer.Barrier(ctx, 0, 2, 1); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _, err := trainer.Get(ctx, 1, "w0", 2); told <- err }()
+	}
+	untilWaits(t, s, "round 0")
+	state, err := s.Freeze(g)
+	if err != nil || state.Generation != g || state.Round != 0 || len(state.Declared) != 2 || len(state.Applied) != 0 {
+		t.Fatal(state, err)
+	}
+	for range 2 {
+		if err := <-told; !errors.Is(err, fault.Superseded) {
+			t.Errorf("who waits is told %v", err)
+		}
+	}
+	if err := lost.Barrier(ctx, 0, 2, 1); !errors.Is(err, fault.Superseded) {
+		t.Errorf("a late barrier: %v", err)
+	}
+	if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	a.Generation, b.Generation = g+1, g+1
+	if _, err := lost.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 1000)); !errors.Is(err, fault.Superseded) {
+		t.Errorf("a late contribution: %v", err)
+	}
+	for rank, trainer := range []rig.Trainer{a, b} {
+		if _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, float32(1+rank))); err != nil {
+			t.Fatal(err)
+		}
+		if err := trainer.Barrier(ctx, 0, 3, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w, _, err := a.Get(ctx, 1, "w0", 2); err != nil || w.Float32s()[1] != -1.5 {
+		t.Errorf("%v, %v: want the mean of the two", w, err)
+	}
+	for _, trainer := range []rig.Trainer{a, b} {
+		if err := trainer.Complete(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Resume(g+2, 1, rig.Members(2)); !errors.Is(err, fault.Stale) {
+		t.Errorf("a generation after the end: %v", err)
+	}
+	if state, err := s.Freeze(g + 1); err != nil || !slices.Equal(state.Completed, []uint32{0, 1}) {
+		t.Errorf("a freeze after the end: %v, %v", state, err)
+	}
+	if err := s.Resume(g+3, 1, nil); err != nil {
+		t.Errorf("the end of the job after the end: %v", err)
+	}
+}
+
+// upload is a stream of SendVariable whose second half arrives when between has returned.
+type upload struct {
+	grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]
+	ctx     context.Context
+	header  *rpc.VariableChunk
+	between func()
+	chunks  int
+}
+
+func (u *upload) Context() context.Context { return u.ctx }
+
+func (u *upload) RecvMsg(m any) error {
+	u.chunks++
+	h, in := u.header, m.(*wire.Incoming)
+	half := int(h.Bytes / 2)
+	switch u.chunks {
+	case 2:
+		u.between()
+		h = &rpc.VariableChunk{Offset: int64(half)}
+	case 3:
+		return io.EOF
+	}
+	var room []byte
+	room, in.Refused = in.Place(h, half)
+	for i := range room {
+		room[i] = 0x41
+	}
+	return nil
+}
+
+// A contribution under way when its generation ends does not count, and neither does a whole one that lies here.
+func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
+	ctx := t.Context()
+	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 4))
+	a, b := rig.Trainer{Client: s.Client, Generation: g + 1}, rig.Trainer{Client: s.Client, Rank: 1}
+	if _, err := b.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 5)); err != nil {
+		t.Fatal(err)
+	}
+	header := &rpc.VariableChunk{Id: rig.Trainer{}.ID(0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
+	err := s.SendVariable(&upload{ctx: ctx, header: header, between: func() {
+		if _, err := s.Freeze(g); err != nil {
+			t.Error(err)
+		}
+		if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
+			t.Error(err)
+		}
+	}})
+	if !errors.Is(err, fault.Superseded) {
+		t.Errorf("the contribution is told %v", err)
+	}
+	b.Generation = g + 1
+	for _, trainer := range []rig.Trainer{a, b} {
+		if duplicate, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 1)); err != nil || duplicate {
+			t.Errorf("the contribution of the next generation: duplicate %v, %v", duplicate, err)
+		}
+		if err := trainer.Barrier(ctx, 0, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w, _, err := a.Get(ctx, 1, "w0", 4); err != nil || !slices.Equal(w.Float32s(), []float32{-1, -1, -1, -1}) {
+		t.Error(w.Float32s(), err)
+	}
+}
+
+// Messages that overtake the Resume of their generation wait for it: contributions, barriers, requests and completions.
+func TestMessagesThatOvertakeResume(t *testing.T) {
+	s := rig.New(t, rig.Config(1))
+	s.Serve(rig.SGD(0, true, 1, 2))
+	a := rig.Trainer{Client: s.Client}
+	told := make(chan error, 2)
+	go func() {
+		_, err := a.Send(t.Context(), 0, "w0@GRAD", rig.Filled(2, 3))
+		if err == nil {
+			err = a.Barrier(t.Context(), 0, 1, 1)
+		}
+		told <- err
+	}()
+	go func() {
+		w, version, err := a.Get(t.Context(), 0, "w0", 2)
+		if err == nil && (version != 0 || w.Float32s()[0] != 0) {
+			err = fmt.Errorf("version %d is %v", version, w.Float32s())
+		}
+		told <- err
+	}()
+	untilWaits(t, s, "generation 7")
+	if err := s.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil && !errors.Is(err, fault.Stale) { // the version may have passed
+		t.Error(err)
+	}
+	if err := <-told; err != nil && !errors.Is(err, fault.Stale) {
+		t.Error(err)
+	}
+	if w, _, err := a.Get(t.Context(), 1, "w0", 2); err != nil || w.Float32s()[0] != -3 {
+		t.Error(w, err)
+	}
+}
+
+// A coordinator that another one has followed is refused, and so is one that decides on what is not here.
+func TestRefusedCoordinators(t *testing.T) {
+	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 2))
+	ctx, members := t.Context(), rig.Members(0, 1)
+	newer, older, foreign := rig.Identity, rig.Identity, rig.Identity
+	newer.Fence, older.Fence, foreign.Job = 20, 19, "other"
+	for name, c := range map[string]struct {
+		call func() error
+		kind fault.Kind
+	}{
+		"Freeze of another job":     {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: foreign.Of(0, 0, 0)}); return err }, fault.Foreign},
+		"Freeze of nobody":          {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{}); return err }, fault.Foreign},
+		"Resume of another job":     {func() error { _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: foreign.Of(0, 0, 0)}); return err }, fault.Foreign},
+		"Freeze of old generations": {func() error { _, err := s.Freeze(g - 1); return err }, fault.Stale},
+		"Resume of old generations": {func() error { return s.Resume(g-1, 0, nil) }, fault.Stale},
+		"Resume without Freeze":     {func() error { return s.Resume(g+1, 0, members) }, fault.Internal},
+		"ranks out of range":        {func() error { return s.Resume(g+1, 0, rig.Members(2)) }, fault.InvalidArgument},
+		"impossible records": {func() error {
+			return s.Resume(g+1, 1, members, &rpc.Declared{Rows: 1, Records: []*rpc.RecordRange{{From: 3, To: 2}}})
+		}, fault.InvalidArgument},
+	} {
+		if err := c.call(); fault.KindOf(err) != c.kind {
+			t.Errorf("%s: got %v, want %v", name, err, c.kind)
+		}
+	}
+	// A trainer's word is enough to refuse the coordinator that was followed.
+	if _, err := s.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: newer.Of(0, 0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: older.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
+		t.Errorf("a coordinator that was followed: %v", err)
+	}
+	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: newer.Of(0, 0, 0)}); err != nil {
+		t.Error(err)
+	}
+	older.Generation++
+	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: older.Of(0, 0, 0), Members: members}); !errors.Is(err, fault.Fenced) {
+		t.Errorf("a coordinator that was followed: %v", err)
+	}
+	newer.Generation++
+	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: newer.Of(0, 0, 0), Members: members, Round: 1, Commit: []*rpc.Declared{{Rank: 1, Rows: 2}}}); !errors.Is(err, fault.Internal) {
+		t.Errorf("a commit of what is not here: %v", err)
+	}
+	if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Generation != g {
+		t.Error(status, err)
+	}
+}

@@ -1,0 +1,151 @@
+package pserver_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/pserver"
+)
+
+// A ledger tells what a table with a counter for every record tells, in any order of entries, and so does one that was written and read again.
+func TestLedgerProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const records, passes = 40, 3
+		var table [passes][records]int64
+		l := &pserver.Ledger{}
+		for range rapid.IntRange(0, 30).Draw(t, "entries") {
+			pass := rapid.IntRange(0, passes-1).Draw(t, "pass")
+			var list []pserver.Range
+			for range rapid.IntRange(0, 4).Draw(t, "ranges") {
+				from := rapid.Int64Range(0, records-1).Draw(t, "from")
+				list = append(list, pserver.Range{From: from, To: rapid.Int64Range(from+1, records).Draw(t, "to")})
+			}
+			given := slices.Clone(list)
+			if err := l.Commit(int32(pass), list); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(list, given) {
+				t.Fatal("the list of the caller was changed")
+			}
+			for _, r := range list {
+				for i := r.From; i < r.To; i++ {
+					table[pass][i]++
+				}
+			}
+			checkLedger(t, l, table[:]...)
+		}
+		b := l.Encode()
+		read, err := pserver.DecodeLedger(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLedger(t, read, table[:]...)
+		if again := read.Encode(); !slices.Equal(again, b) {
+			t.Fatalf("written again %x is %x", b, again)
+		}
+	})
+}
+
+func checkLedger(t *rapid.T, l *pserver.Ledger, table ...[40]int64) {
+	var want []pserver.PassCount
+	for pass, counters := range table {
+		c := pserver.PassCount{Pass: int32(pass)}
+		var ranges []pserver.Range
+		for i, n := range counters {
+			if n == 0 {
+				continue
+			}
+			c.Records, c.Again = c.Records+1, c.Again+n-1
+			if k := len(ranges); k > 0 && ranges[k-1].To == int64(i) {
+				ranges[k-1].To++
+			} else {
+				ranges = append(ranges, pserver.Range{From: int64(i), To: int64(i) + 1})
+			}
+		}
+		if got := l.Committed(int32(pass)); !slices.Equal(got, ranges) {
+			t.Fatalf("pass %d has %v, want %v", pass, got, ranges)
+		}
+		if c.Records > 0 {
+			want = append(want, c)
+		}
+	}
+	if got := l.Counts(); !slices.Equal(got, want) {
+		t.Fatalf("counts %v, want %v", got, want)
+	}
+}
+
+// What is no list of records is refused and changes nothing; numbers at the end of their range do not overflow.
+func TestLedgerLimits(t *testing.T) {
+	l := &pserver.Ledger{}
+	for _, list := range [][]pserver.Range{{{From: -1, To: 1}}, {{From: 3, To: 3}}, {{From: 0, To: 1}, {From: 5, To: 4}}} {
+		if err := l.Commit(0, list); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%v: %v", list, err)
+		}
+	}
+	if err := l.Commit(-1, []pserver.Range{{From: 0, To: 1}}); !errors.Is(err, fault.InvalidArgument) {
+		t.Error(err)
+	}
+	if len(l.Counts()) != 0 {
+		t.Errorf("refused entries count: %v", l.Counts())
+	}
+	whole := []pserver.Range{{From: 0, To: math.MaxInt64}, {From: 1, To: math.MaxInt64}}
+	for range 3 {
+		if err := l.Commit(7, whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := l.Counts(), []pserver.PassCount{{Pass: 7, Records: math.MaxInt64, Again: math.MaxInt64}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Only what Encode writes is read.
+func TestLedgerDecodeRefuses(t *testing.T) {
+	l := &pserver.Ledger{}
+	for pass := range int32(3) {
+		if err := l.Commit(pass, []pserver.Range{{From: 0, To: 3}, {From: 200, To: 1000}, {From: 5, To: 6}, {From: 5, To: 6}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := l.Encode()
+	if _, err := pserver.DecodeLedger(good); err != nil {
+		t.Fatal(err)
+	}
+	for n := range good {
+		if _, err := pserver.DecodeLedger(good[:n]); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("cut at byte %d: %v", n, err)
+		}
+	}
+	for name, b := range map[string][]byte{
+		"another version":    {2, 0},
+		"a byte too many":    append(slices.Clone(good), 0),
+		"an empty range":     {1, 1, 0, 0, 1, 5, 0},
+		"ranges that touch":  {1, 1, 0, 0, 2, 5, 1, 0, 1},
+		"an empty pass":      {1, 1, 0, 0, 0},
+		"a pass twice":       {1, 2, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1},
+		"passes in disorder": {1, 2, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1},
+		"a long number":      {1, 1, 0, 0, 1, 0x80, 0, 1},
+		"too many ranges":    {1, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 1},
+		"numbers too large":  {1, 1, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 9},
+	} {
+		if _, err := pserver.DecodeLedger(b); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever the bytes, a ledger that is read from them is written as they are.
+func FuzzDecodeLedger(f *testing.F) {
+	f.Add([]byte{1, 1, 0, 3, 2, 5, 1, 1, 1})
+	f.Add([]byte{1, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if l, err := pserver.DecodeLedger(b); err == nil && !slices.Equal(l.Encode(), b) {
+			t.Errorf("%x is written as %x", b, l.Encode())
+		}
+	})
+}
