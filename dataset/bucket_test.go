@@ -58,9 +58,6 @@ func (s *shared) OpenBucketURL(ctx context.Context, u *url.URL) (*blob.Bucket, e
 func (s *shared) put(host, key string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.content[host] == nil {
-		s.content[host] = map[string][]byte{}
-	}
 	s.content[host][key] = value
 	for _, b := range s.open[host] {
 		b.WriteAll(context.Background(), key, value, nil) // fails for those that are closed
@@ -73,6 +70,7 @@ func init() { blob.DefaultURLMux().RegisterBucket("memtest", inMemory) }
 
 func memoryBucket(t testing.TB) bucketKit {
 	host := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	inMemory.content[host] = map[string][]byte{}
 	return bucketKit{
 		url: func(key string) string { return "memtest://" + host + "/" + key },
 		put: func(key string, content []byte) { inMemory.put(host, key, content) },

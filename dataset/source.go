@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -47,7 +49,11 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 // match returns the files that one glob matches. Those of this machine come without size and time.
 func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error) {
 	if bucket.IsURL(glob) {
-		return s.buckets.List(ctx, glob)
+		files, err := s.buckets.List(ctx, glob)
+		if errors.Is(err, fs.ErrNotExist) { // not even a folder
+			return nil, nil
+		}
+		return files, err
 	}
 	paths, err := filepath.Glob(glob)
 	if err != nil {
@@ -56,7 +62,7 @@ func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error)
 	slices.Sort(paths)
 	files := make([]bucket.File, len(paths))
 	for i, path := range paths {
-		files[i].Name = path
+		files[i].Name, files[i].Base = path, filepath.Base(path)
 	}
 	return files, nil
 }
@@ -94,24 +100,25 @@ func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordi
 	return recordio.LoadIndex(name, object, bytes, recordio.Limits{})
 }
 
+// readerAt opens a file of a known size. The caller closes it when there was no error.
+func (s *sources) readerAt(ctx context.Context, name string, bytes int64) (io.ReaderAt, io.Closer, error) {
+	if bucket.IsURL(name) {
+		o, err := s.buckets.Open(ctx, name, bytes)
+		return o, o, err
+	}
+	f, err := recordio.OpenFile(name)
+	return f, f, err
+}
+
 // open returns a reader of some records of a file. The caller closes it when there was no error.
 func (s *sources) open(ctx context.Context, x *recordio.Index, first, count int64) (*recordio.RangeReader, io.Closer, error) {
-	var file interface {
-		io.ReaderAt
-		io.Closer
-	}
-	var err error
-	if bucket.IsURL(x.Name) {
-		file, err = s.buckets.Open(ctx, x.Name, x.Bytes)
-	} else {
-		file, err = recordio.OpenFile(x.Name)
-	}
+	file, closer, err := s.readerAt(ctx, x.Name, x.Bytes)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := recordio.NewRangeReader(file, x, first, count)
 	if err != nil {
-		file.Close()
+		closer.Close()
 	}
-	return r, file, err
+	return r, closer, err
 }

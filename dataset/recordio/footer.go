@@ -14,6 +14,29 @@ import (
 // not closed it yet.
 var ErrIncomplete = errors.New("the file has no footer: it is cut short, or not written to its end yet")
 
+// Finished reports whether a file of the layout Indexed ends as one with a footer, which it does not read. known is false for a file that does not begin
+// as one of that layout: others do not tell whether they are whole.
+func Finished(r io.ReaderAt, size int64) (finished, known bool, err error) {
+	var head [magicBytes]byte
+	var end [len(endMagic)]byte
+	if size < magicBytes {
+		return false, false, nil
+	}
+	if _, err := r.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return false, false, err
+	}
+	if layout, ok := layoutOf(head[:]); !ok || layout != Indexed {
+		return false, false, nil
+	}
+	if size < footerHeadBytes+trailerBytes {
+		return false, true, nil
+	}
+	if _, err := r.ReadAt(end[:], size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return false, true, err
+	}
+	return string(end[:]) == endMagic, true, nil
+}
+
 // appendFooter writes the footer of a file of these chunks.
 func appendFooter(dst []byte, chunks []Chunk) []byte {
 	begin := len(dst)

@@ -5,6 +5,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/url"
 	"path"
 	"strings"
@@ -58,7 +59,7 @@ func parse(name string, pattern bool) (address, error) {
 	if u.Scheme == "file" { // a bucket is a folder
 		folder := u.Path
 		if pattern {
-			folder = literal(folder)
+			folder = Literal(folder)
 		}
 		folder = folder[:strings.LastIndexByte(folder, '/')+1]
 		a.bucket.Path, a.key = path.Clean("/"+folder), u.Path[len(folder):]
@@ -76,8 +77,8 @@ func (a address) name(key string) string {
 	return u.String()
 }
 
-// literal is the part of a pattern before what matches more than itself.
-func literal(pattern string) string {
+// Literal is the part of a pattern before what matches more than itself.
+func Literal(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
 		return pattern[:i]
 	}
@@ -131,11 +132,11 @@ func failed(ctx context.Context, where string, err error) error {
 		}
 		return fault.Wrap(kind, where, cause)
 	}
-	kind := fault.Unavailable
-	switch gcerrors.Code(err) {
-	case gcerrors.NotFound:
+	kind, code := fault.Unavailable, gcerrors.Code(err)
+	switch {
+	case code == gcerrors.NotFound, errors.Is(err, fs.ErrNotExist): // the driver of folders does not code the latter
 		kind = fault.NotFound
-	case gcerrors.InvalidArgument, gcerrors.PermissionDenied:
+	case code == gcerrors.InvalidArgument, code == gcerrors.PermissionDenied:
 		kind = fault.InvalidArgument
 	}
 	return fault.Wrap(kind, where, err)

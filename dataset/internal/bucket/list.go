@@ -18,6 +18,7 @@ import (
 // A File is an object of a bucket.
 type File struct {
 	Name    string // its URL
+	Base    string // what stands behind the last slash
 	Bytes   int64
 	Changed time.Time
 }
@@ -39,7 +40,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := &blob.ListOptions{Prefix: literal(a.key)}
+	options := &blob.ListOptions{Prefix: Literal(a.key)}
 	if !strings.Contains(a.key[len(options.Prefix):], "/") {
 		options.Delimiter = "/" // what is further down cannot match
 	}
@@ -58,7 +59,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 			return nil, &fault.Fault{Kind: fault.TooLarge, Where: pattern, Got: fmt.Sprintf("more than %d objects", maxListed), Want: "a longer prefix"}
 		}
 		if ok, _ := path.Match(a.key, o.Key); ok && !o.IsDir {
-			files = append(files, File{Name: a.name(o.Key), Bytes: o.Size, Changed: o.ModTime})
+			files = append(files, File{Name: a.name(o.Key), Base: path.Base(o.Key), Bytes: o.Size, Changed: o.ModTime})
 		}
 	}
 }
@@ -69,7 +70,7 @@ func Beside(pattern, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	folder := literal(a.key)
+	folder := Literal(a.key)
 	return a.name(folder[:strings.LastIndexByte(folder, '/')+1] + name), nil
 }
 
@@ -87,5 +88,5 @@ func (c *Cache) Stat(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return File{}, failed(ctx, name, err)
 	}
-	return File{Name: name, Bytes: attributes.Size, Changed: attributes.ModTime}, nil
+	return File{Name: name, Base: path.Base(a.key), Bytes: attributes.Size, Changed: attributes.ModTime}, nil
 }

@@ -1,0 +1,172 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/edl-go/edl/dataset/internal/bucket"
+	"github.com/edl-go/edl/dataset/internal/interrupt"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+)
+
+// EndMarker is the name of the file that says that no more files come, in the folder of a glob: in front of the last slash before anything in
+// the glob that matches more than itself.
+const EndMarker = "_END"
+
+// A Listing is what a Follower finds at one time.
+type Listing struct {
+	Files   []string // paths or URLs, those of each glob sorted
+	Writing []string // files that match, and that somebody still writes
+	Ended   bool     // every glob has its EndMarker: Files is all there will ever be
+}
+
+// A Follower lists the files of a dataset that grows. What it tells is a function of the files alone, but for what it has to see twice. It is
+// for one goroutine at a time. The caller closes it.
+//
+// A file with a footer counts once the footer is there. Files of older layouts do not tell whether they are whole: they count when
+// two listings have found them with the same size and time. When the end is marked all files count as they are. Empty files,
+// those whose names begin with a dot, and the marker do not count.
+type Follower struct {
+	globs   []string
+	sources sources
+	seen    map[string]sighting
+}
+
+// A sighting is what was found out about a file.
+type sighting struct {
+	file  bucket.File
+	whole bool // remains
+}
+
+// NewFollower returns a Follower of what Open takes, except that globs may match nothing yet.
+func NewFollower(globs []string) *Follower {
+	return &Follower{globs: globs, seen: map[string]sighting{}}
+}
+
+// Close ends the connections to buckets.
+func (f *Follower) Close() error { return f.sources.buckets.Close() }
+
+// Stat describes a file as the first of a dataset.
+func (f *Follower) Stat(ctx context.Context, path string) (FileInfo, error) {
+	index, err := f.sources.index(ctx, path, -1)
+	if err != nil {
+		return FileInfo{}, err
+	}
+	return file{Index: index}.info(), nil
+}
+
+// List looks at what is there now.
+func (f *Follower) List(ctx context.Context) (l Listing, err error) {
+	if l.Ended, err = f.ended(ctx); err != nil { // before the files, so that none that comes before the marker is missed
+		return Listing{}, err
+	}
+	files, err := f.sources.expand(ctx, f.globs, func(string) error { return nil })
+	if err != nil {
+		return Listing{}, err
+	}
+	seen := make(map[string]sighting, len(files))
+	for _, file := range files {
+		if err := interrupt.Check(ctx, "dataset"); err != nil {
+			return Listing{}, err
+		}
+		if file.Base == EndMarker || strings.HasPrefix(file.Base, ".") {
+			continue
+		}
+		s, err := f.look(ctx, file)
+		if errors.Is(err, fault.NotFound) {
+			continue // it has gone meanwhile
+		}
+		if err != nil {
+			return Listing{}, err
+		}
+		seen[file.Name] = s
+		switch {
+		case s.file.Bytes == 0:
+		case s.whole || l.Ended:
+			l.Files = append(l.Files, file.Name)
+		default:
+			l.Writing = append(l.Writing, file.Name)
+		}
+	}
+	f.seen = seen
+	return l, nil
+}
+
+// look finds out whether a file is whole.
+func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err error) {
+	if !bucket.IsURL(file.Name) {
+		info, err := os.Stat(file.Name)
+		if err != nil {
+			return s, statError(file.Name, err)
+		}
+		file.Bytes, file.Changed = info.Size(), info.ModTime()
+	}
+	before, again := f.seen[file.Name]
+	s = sighting{file: file, whole: before.whole}
+	if s.whole || file.Bytes == 0 {
+		return s, nil
+	}
+	r, closer, err := f.sources.readerAt(ctx, file.Name, file.Bytes)
+	if err != nil {
+		return s, err
+	}
+	defer closer.Close()
+	finished, known, err := recordio.Finished(r, file.Bytes)
+	if err != nil {
+		return s, fault.Wrap(kindOr(err, fault.Unavailable), file.Name, err)
+	}
+	unchanged := again && before.file.Bytes == file.Bytes && before.file.Changed.Equal(file.Changed)
+	s.whole = finished || !known && unchanged
+	return s, nil
+}
+
+// ended reports whether every glob has its marker.
+func (f *Follower) ended(ctx context.Context) (bool, error) {
+	for _, glob := range f.globs {
+		there, err := f.marked(ctx, glob)
+		if err != nil || !there {
+			return false, err
+		}
+	}
+	return len(f.globs) > 0, nil
+}
+
+func (f *Follower) marked(ctx context.Context, glob string) (bool, error) {
+	var err error
+	if bucket.IsURL(glob) {
+		var marker string
+		if marker, err = bucket.Beside(glob, EndMarker); err == nil {
+			_, err = f.sources.buckets.Stat(ctx, marker)
+		}
+	} else {
+		folder, _ := filepath.Split(bucket.Literal(glob))
+		marker := filepath.Join(folder, EndMarker)
+		if _, err = os.Stat(marker); err != nil {
+			err = statError(marker, err)
+		}
+	}
+	if errors.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func statError(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.NotFound, path, err)
+	}
+	return fault.Wrap(fault.Unavailable, path, err)
+}
+
+// kindOr returns the kind of err, or another one where err is no fault.
+func kindOr(err error, kind fault.Kind) fault.Kind {
+	if k := fault.KindOf(err); k != fault.Internal {
+		return k
+	}
+	return kind
+}
