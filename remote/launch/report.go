@@ -66,7 +66,7 @@ func named(name string, kind fault.Kind, err error) error {
 		return &fault.Fault{Kind: kind, Where: name, Err: err}
 	}
 	c := *f
-	if c.Where = name; f.Where != "" {
+	if c.Where = name; f.Where != "" && f.Where != name {
 		c.Where += ": " + f.Where
 	}
 	return &c

@@ -36,6 +36,7 @@ func bounded(t testing.TB) context.Context {
 // A house is a manager whose roles are goroutines, and counts them.
 type house struct {
 	*listen.Manager
+	store   *cluster.Memory
 	started atomic.Int32
 }
 
@@ -45,8 +46,8 @@ type run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error
 // newHouse starts a manager. instead, which may be nil, is asked what a role does; nil lets it be the real one.
 func newHouse(t testing.TB, config listen.Config, instead func(name string) run) *house {
 	t.Helper()
-	h := &house{}
 	store := cluster.NewMemory()
+	h := &house{store: store}
 	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
 	config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
 		h.started.Add(1)

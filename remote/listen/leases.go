@@ -9,7 +9,7 @@ import (
 )
 
 // watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that another has
-// followed. So it counts only for a start whose lease was seen, and is gone.
+// followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
 func (c *crew) watchLeases(ctx context.Context) {
 	lost, err := c.registry.Lost(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *crew) watchLeases(ctx context.Context) {
 			if _, ok := live[m]; ok {
 				seen[m] = start
 				delete(reported, m)
-			} else if reported[m] && seen[m] == start {
+			} else if reported[m] && (seen[m] == start || start == 1) {
 				delete(reported, m)
 				c.happen(func(now time.Duration) []supervise.Effect {
 					if c.machine.StartsOf(m) == start {

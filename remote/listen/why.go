@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/edl-go/edl/proto/job"
@@ -15,21 +16,25 @@ import (
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
-// Why tells what the job waits for now, the root of the matter first. It takes no longer than the servers have to answer.
+// Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer, then
+// what the servers wait for. It takes no longer than the servers have to answer.
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
 	var waits []*job.Wait
 	if j.crew != nil {
-		waits = append(j.crew.waits(), j.silences()...)
-		waits = append(waits, j.known.queues.GetWaits()...)
+		told := slices.Clone(j.known.queues.GetWaits())
 		for _, index := range sortedKeys(j.known.servers) {
-			waits = append(waits, j.known.servers[index].Waits...)
+			told = append(told, j.known.servers[index].Waits...)
+		}
+		waits = slices.Concat(j.crew.waits(), j.silences(), rootFirst(told))
+		for i, w := range waits {
+			waits[i] = proto.Clone(w).(*job.Wait)
 		}
 		j.crew.lastErrors(waits)
 	}
 	j.mu.Unlock()
-	return &rpc.WhyResponse{Status: j.Status(), Waits: rootFirst(waits)}
+	return &rpc.WhyResponse{Status: j.Status(), Waits: waits}
 }
 
 // refresh asks the servers of a job that runs.
@@ -102,8 +107,7 @@ func (c *crew) lastErrors(waits []*job.Wait) {
 	}
 }
 
-// rootFirst sorts waits: the supervisor's come first, then those for someone who waits for nobody, then those for them, and so on; among equals the
-// one that lasts longest.
+// rootFirst sorts waits: those for someone who waits for nobody come first, then those for them, and so on; among equals the one that lasts longest.
 func rootFirst(waits []*job.Wait) []*job.Wait {
 	waitsOf := map[string][]*job.Wait{}
 	for _, w := range waits {
@@ -124,9 +128,7 @@ func rootFirst(waits []*job.Wait) []*job.Wait {
 	}
 	depths := map[*job.Wait]int{}
 	for _, w := range waits {
-		if depths[w] = 1 + depth(w, []string{w.Who}); w.Who == supervisor {
-			depths[w] = 0
-		}
+		depths[w] = depth(w, []string{w.Who})
 	}
 	out := slices.Clone(waits)
 	slices.SortStableFunc(out, func(a, b *job.Wait) int {

@@ -1,0 +1,4 @@
+package listen
+
+// RootFirst is for tests.
+var RootFirst = rootFirst
