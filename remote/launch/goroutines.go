@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Goroutines starts roles in this process. run must end soon after its context; one that does not is given up when the grace of Stop has passed.
+// Goroutines starts roles in this process. The cause of a context that Stop ends is of kind fault.Drained. run must end soon after its context; one that does not is given up when the grace of Stop has passed.
 func Goroutines(run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error) Launcher {
 	return goroutines(run)
 }
@@ -24,11 +24,11 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 	if err := ctx.Err(); err != nil {
 		return nil, &fault.Fault{Kind: fault.Canceled, Where: nameOf(spec), Err: context.Cause(ctx)}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	h := &goroutine{name: nameOf(spec), cancel: cancel, done: make(chan struct{})}
 	out := newLines(log)
 	go func() {
-		defer cancel()
+		defer cancel(nil)
 		err := run.guarded(ctx, spec, out)
 		out.Flush()
 		h.end(err)
@@ -49,7 +49,7 @@ func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Wr
 
 type goroutine struct {
 	name   string
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	once   sync.Once
 	done   chan struct{}
 	err    error
@@ -75,21 +75,25 @@ func (h *goroutine) Wait() error {
 }
 
 // Kill cancels the role. It waits for a moment, because a role that obeys leaves nothing behind that still runs.
-func (h *goroutine) Kill() { h.cancelFor(killTime, fault.LostMember, "killed") }
+func (h *goroutine) Kill() {
+	killed := &fault.Fault{Kind: fault.LostMember, Where: h.name, Got: "killed"}
+	h.cancelFor(killTime, killed, killed)
+}
 
 func (h *goroutine) Stop(grace time.Duration) {
-	h.cancelFor(grace, fault.DeadlineExceeded, fmt.Sprintf("no end within %v of being stopped", grace))
+	h.cancelFor(grace, fault.New(fault.Drained, "told to end"),
+		&fault.Fault{Kind: fault.DeadlineExceeded, Where: h.name, Got: fmt.Sprintf("no end within %v of being stopped", grace)})
 }
 
 // cancelFor cancels the role, and gives it up after grace.
-func (h *goroutine) cancelFor(grace time.Duration, kind fault.Kind, got string) {
-	h.cancel()
+func (h *goroutine) cancelFor(grace time.Duration, cause, given error) {
+	h.cancel(cause)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-h.done:
 	case <-timer.C:
-		h.end(&fault.Fault{Kind: kind, Got: got})
+		h.end(given)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -143,20 +144,25 @@ func (c *crew) forget(ctx context.Context) error {
 	return nil
 }
 
-// stopAll ends the roles that are left. Trainers end first when the whole listener ends, because a trainer can finish its round only while the others
-// serve it.
+// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it. When
+// it has failed there may be no round to finish.
 func (c *crew) stopAll(ctx context.Context) {
-	if c.job.manager.ctx.Err() != nil {
-		c.stop(func(m cluster.Member) bool { return m.Role == job.Role_TRAINER })
-	}
-	c.stop(func(cluster.Member) bool { return true })
-}
-
-// stop ends the roles that are meant, all at the same time.
-func (c *crew) stop(meant func(cluster.Member) bool) {
 	var group sync.WaitGroup
+	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }
 	for m, l := range c.lives {
-		if meant(m) {
+		switch {
+		case !isTrainer(m):
+		case ctx.Err() != nil:
+			group.Go(func() { l.stop(stopGrace) })
+		default:
+			group.Go(func() { l.with(launch.Handle.Kill) })
+		}
+	}
+	if ctx.Err() != nil {
+		group.Wait()
+	}
+	for m, l := range c.lives {
+		if !isTrainer(m) {
 			group.Go(func() { l.stop(stopGrace) })
 		}
 	}
