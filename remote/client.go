@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -22,15 +23,15 @@ type Client struct {
 	service rpc.ListenerClient
 }
 
-// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. It waits for the listener until
-// ctx ends.
+// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. A listener that refuses the connection is no
+// listener: Dial does not wait for one to come.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(conn)}
-	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
+	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{}, grpc.WaitForReady(false))
 	if err == nil && d.Registry != ops.Fingerprint() {
 		err = &fault.Fault{Kind: fault.Unsupported, Where: c.address, Got: "ops " + d.Registry + " of version " + d.Version, Want: "ops " + ops.Fingerprint(), Hint: "run the same version of edl on both sides"}
 	}
@@ -113,6 +114,27 @@ func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each fu
 	}
 	return c.at(err)
 }
+
+// Why tells what a job waits for, the root of the matter first.
+func (c *Client) Why(ctx context.Context, id string) (*rpc.WhyResponse, error) {
+	r, err := c.service.Why(ctx, &rpc.JobRequest{Job: id})
+	return r, c.at(err)
+}
+
+// Show returns all that is known of a job, also of one that has ended.
+func (c *Client) Show(ctx context.Context, id string) (*rpc.JobDetails, error) {
+	r, err := c.service.Show(ctx, &rpc.JobRequest{Job: id})
+	return r, c.at(err)
+}
+
+// Scale changes how many trainers an elastic job wants.
+func (c *Client) Scale(ctx context.Context, id string, trainers int) (*job.JobStatus, error) {
+	s, err := c.service.Scale(ctx, &rpc.ScaleRequest{Job: id, Trainers: int32(trainers)})
+	return s, c.at(err)
+}
+
+// Address is where the listener is.
+func (c *Client) Address() string { return strings.TrimPrefix(c.address, "listener ") }
 
 // Stop ends a job before its time.
 func (c *Client) Stop(ctx context.Context, id string) error {

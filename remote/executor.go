@@ -46,24 +46,29 @@ type session struct {
 var _ executor.Executor = (*Executor)(nil)
 
 // dialTime bounds the wait for a listener.
-const dialTime = 30 * time.Second
+const dialTime = 5 * time.Second
+
+// embedTime bounds the start of an embedded listener, with its etcd.
+const embedTime = 30 * time.Second
 
 // NewExecutor connects to the listener at address, or starts an embedded one when address is empty. spec is the template of every job that
 // the executor submits; its program, data, passes, fetches and save directory come from the calls.
 func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
-	defer cancel()
 	if spec == nil {
 		spec = &JobSpec{}
 	}
 	e := &Executor{spec: proto.Clone(spec).(*JobSpec)}
 	if address == "" {
+		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
+		defer cancel()
 		var err error
 		if e.embedded, err = Listen(ctx, options...); err != nil {
 			return nil, err
 		}
 		address = e.embedded.Address()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
 	var err error
 	if e.client, err = Dial(ctx, address); err != nil {
 		if e.embedded != nil {
@@ -202,7 +207,7 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	}
 	spec.Data, spec.Interactive = nil, false
 	for _, name := range sortedNames(run.Data) {
-		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name])}
+		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name]), Follow: follows(e.spec, name)}
 		for i, glob := range binding.Globs {
 			if binding.Globs[i], err = dataset.Absolute(glob); err != nil {
 				return nil, err
@@ -222,6 +227,11 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 		return nil, err
 	}
 	return &Job{ID: id, client: e.client, fetch: run.Fetch}, nil
+}
+
+// follows reports whether the template of jobs says that a dataset grows.
+func follows(spec *JobSpec, name string) bool {
+	return slices.ContainsFunc(spec.Data, func(d *job.DataBinding) bool { return d.Dataset == name && d.Follow })
 }
 
 // absolute makes paths mean the same in processes with other working directories.

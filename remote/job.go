@@ -25,10 +25,14 @@ type Job struct {
 const stopTime = 20 * time.Second
 
 // Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it
-// failed. When ctx ends, or each returns an error, the job is stopped.
+// failed. When ctx ends, or each returns an error, the job is stopped. A job that has lost a pserver begins again: each is then called with step 0 once more,
+// and the summary is that of the last history.
 func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
 	var summary executor.Summary
 	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error {
+		if e.GetStatus().GetState() == job.State_STARTING {
+			summary = executor.Summary{} // the first beginning, or a new one
+		}
 		step := e.GetStep()
 		if step == nil {
 			return nil
