@@ -42,7 +42,8 @@ func (c *console) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
-	if !c.parsed {
+	var told *fault.Fault
+	if !c.parsed && !errors.As(err, &told) {
 		err = &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err)), Hint: `"edl --help" lists commands and flags`}
 	}
 	kind := fault.KindOf(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,9 @@ type jobFlags struct {
 	fetch    []string
 	workers  int32
 	noFinite bool
+	follow   []string
+	restarts int32
+	failures int32
 	trainers string
 	pservers int32
 	mode     *choice
@@ -48,7 +52,10 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
-	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`")
+	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
+	flags.StringSliceVar(&f.follow, "follow", nil, "datasets that grow while the job runs, until a file named _END is beside their files")
+	flags.Int32Var(&f.restarts, "max-restarts", 10, "how often a role is started again after a failure; -1: never")
+	flags.Int32Var(&f.failures, "max-task-failures", 3, "a task that fails more often is given up")
 	flags.Int32Var(&f.pservers, "pservers", 2, "number of parameter servers")
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
@@ -127,6 +134,22 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	if given("pservers") || spec.Pservers == 0 {
 		spec.Pservers = f.pservers
 	}
+	if given("max-restarts") {
+		if spec.MaxRestarts = f.restarts; f.restarts == 0 {
+			spec.MaxRestarts = -1 // what a job specification takes for "not given"
+		}
+	}
+	if given("max-task-failures") {
+		if f.failures < 1 {
+			return tooFew("--max-task-failures", int64(f.failures))
+		}
+		spec.MaxTaskFailures = f.failures
+	}
+	if given("follow") {
+		if err := follow(f.follow, spec); err != nil {
+			return err
+		}
+	}
 	if given("mode") {
 		spec.Mode, _ = jobspec.ParseMode(f.mode.value)
 	}
@@ -141,6 +164,19 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("split-method") {
 		spec.SplitMethod = f.split.value
+	}
+	return nil
+}
+
+// follow marks the datasets that grow.
+func follow(names []string, spec *job.JobSpec) error {
+	for _, d := range spec.Data {
+		d.Follow = slices.Contains(names, d.Dataset)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(spec.Data, func(d *job.DataBinding) bool { return d.Dataset == name }) {
+			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--follow", Got: fault.Quote(name), Want: "a dataset that --data names"}
+		}
 	}
 	return nil
 }
@@ -170,16 +206,11 @@ func parseData(values []string) ([]*job.DataBinding, error) {
 
 // parseTrainers reads N or N:MAX.
 func parseTrainers(value string, spec *job.JobSpec) error {
-	least, most, elastic := strings.Cut(value, ":")
-	if !elastic {
-		most = least
+	least, most, err := jobspec.ParseTrainers(value)
+	if err != nil {
+		return inFile("--trainers", err)
 	}
-	n, err := strconv.ParseInt(least, 10, 32)
-	limit, errMost := strconv.ParseInt(most, 10, 32)
-	if err != nil || errMost != nil || n < 1 || limit < n {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--trainers", Got: fault.Quote(value), Want: "N or N:MAX, such as 2 or 2:4"}
-	}
-	spec.Trainers, spec.TrainersMax = int32(n), int32(limit)
+	spec.Trainers, spec.TrainersMax = least, max(least, most)
 	return nil
 }
 
@@ -193,14 +224,12 @@ func bindings(spec *job.JobSpec) map[string][]string {
 }
 
 // absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
-func absolutePaths(spec *job.JobSpec) error {
+func absolutePaths(spec *job.JobSpec) (err error) {
 	for _, d := range spec.Data {
 		for i, glob := range d.Globs {
-			absolute, err := dataset.Absolute(glob)
-			if err != nil {
+			if d.Globs[i], err = dataset.Absolute(glob); err != nil {
 				return err
 			}
-			d.Globs[i] = absolute
 		}
 	}
 	for _, path := range []*string{&spec.Save, &spec.Params} {

@@ -74,6 +74,7 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	defer announce(l.Address())()
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
@@ -15,6 +17,7 @@ type place struct {
 	address string            // of a listener; empty: an embedded cluster of processes on this machine
 	binary  string            // of these processes; empty: this one
 	profile *executor.Profile // of what runs on this machine; nil: none
+	told    io.Writer         // is told the name of the job and where its listener is; nil: nobody
 }
 
 // openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
@@ -43,7 +46,39 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return remote.NewExecutor(where.address, spec, remote.WithLauncher(launcher))
+	e, err := remote.NewExecutor(where.address, spec, remote.WithLauncher(launcher))
+	if err != nil {
+		return nil, err
+	}
+	opened := clusterExecutor{Executor: e, told: where.told, withdraw: func() {}}
+	if where.address == "" {
+		opened.withdraw = announce(e.Client().Address())
+	}
+	return opened, nil
+}
+
+// clusterExecutor is a remote executor whose listener other commands find.
+type clusterExecutor struct {
+	*remote.Executor
+	told     io.Writer
+	withdraw func()
+}
+
+// Train implements executor.Executor, and tells what to call the job.
+func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (executor.Summary, error) {
+	j, err := e.Submit(ctx, p, run)
+	if err != nil {
+		return executor.Summary{}, err
+	}
+	if e.told != nil {
+		fmt.Fprintf(e.told, "job %s on the listener at %s\n", j.ID, e.Client().Address())
+	}
+	return j.Follow(ctx, each)
+}
+
+func (e clusterExecutor) Close() error {
+	e.withdraw()
+	return e.Executor.Close()
 }
 
 // closeExecutor ends an executor at the end of a command, whose error it may become.

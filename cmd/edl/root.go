@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,10 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SuggestionsMinimumDistance = 2
-	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newListen(c), newVersion(c), newRole(c))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err)), Hint: fmt.Sprintf("%q lists its flags", cmd.CommandPath()+" --help")}
+	})
+	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newListen(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newVersion(c), newRole(c))
 	return root
 }
 

@@ -55,7 +55,7 @@ the fetched variables depend on is computed, as it is after training.`,
 const onThisMachine = "processes"
 
 func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
-	f.where.remote, f.where.binary = f.where.address != "", c.binary
+	f.where.remote, f.where.binary, f.where.told = f.where.address != "", c.binary, c.err
 	if f.where.address == onThisMachine {
 		f.where.address = ""
 	}
@@ -155,6 +155,9 @@ func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p
 	defer r.close()
 	result := &runResult{}
 	result.summary, err = runTrain(ctx, f.where, spec, p, run, func(s executor.StepResult) error {
+		if s.Step == 0 {
+			result.means = means{} // a job that has lost a server begins again
+		}
 		result.means.add(what.names, s)
 		return r.step(s)
 	})

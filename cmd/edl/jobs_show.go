@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// jobsShowFlags are the flags of "edl jobs show".
+type jobsShowFlags struct {
+	findFlags
+	ledger bool
+	output *choice
+}
+
+func newJobsShow(c *console) *cobra.Command {
+	f := &jobsShowFlags{}
+	cmd := &cobra.Command{
+		Use:   "show [JOB]",
+		Short: "Show a job: its roles, its task queues, and which records it has trained",
+		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, and the tasks
+that were given up. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
+when there is only one.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd.Context(), c, f, args) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
+	f.output = outputFlag(cmd)
+	return cmd
+}
+
+func showOneJob(ctx context.Context, c *console, f *jobsShowFlags, args []string) error {
+	client, name, err := f.openJob(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	d, err := client.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	var ledger []passSum
+	if f.ledger {
+		ledger = addUp(d)
+	}
+	if f.output.value == "json" {
+		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(d)
+		if err != nil {
+			return err
+		}
+		return writeJSON(c.out, struct {
+			Job    rawJSON   `json:"job"`
+			Ledger []passSum `json:"ledger,omitempty"`
+		}{b, ledger})
+	}
+	for _, write := range []func(io.Writer, *rpc.JobDetails) error{writeJobStatus, writeRoles, writeQueues, writeDiscarded} {
+		if err := write(c.out, d); err != nil {
+			return err
+		}
+	}
+	if f.ledger {
+		return writeLedger(c.out, ledger)
+	}
+	return nil
+}
+
+func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	r := rowOf(d.Status)
+	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
+	row("job", r.Job)
+	row("state", r.State)
+	if r.Paused != "" {
+		row("paused", r.Paused)
+	}
+	if r.Error != "" {
+		row("error", r.Error)
+	}
+	row("mode", r.Mode)
+	trainers := fmt.Sprintf("%d of %d", r.Trainers, r.Wanted)
+	if d.Spec.GetTrainersMax() > d.Spec.GetTrainers() {
+		trainers += fmt.Sprintf(", from %d to %d", d.Spec.Trainers, d.Spec.TrainersMax)
+	}
+	row("trainers", trainers)
+	if g := d.Queues.GetGeneration(); g > 0 {
+		row("generation", fmt.Sprintf("%d of trainers %v", g, d.Queues.Members))
+	}
+	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
+	row("steps", r.Steps)
+	row("records", r.Records)
+	row("age", age(r.Seconds))
+	return t.Flush()
+}
+
+// roleName is how commands call a role.
+func roleName(r *job.RoleStatus) string {
+	if r.Role == job.Role_COORDINATOR {
+		return "coordinator"
+	}
+	return fmt.Sprintf("%s-%d", strings.ToLower(r.Role.String()), r.Index)
+}
+
+func writeRoles(w io.Writer, d *rpc.JobDetails) error {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tSTATE\tSTARTS\tPID\tNODE\tLAST FAILURE OR WAIT")
+	for _, r := range d.Status.Roles {
+		text := r.Waiting
+		if err := wire.FaultOf(r.Failure); err != nil {
+			text = err.Error()
+		}
+		pid := "-"
+		if r.Pid != 0 {
+			pid = fmt.Sprint(r.Pid)
+		}
+		node := r.Node
+		if node == "" {
+			node = "here"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, oneLine(fmt.Errorf("%s", text)))
+	}
+	return t.Flush()
+}
+
+func writeQueues(w io.Writer, d *rpc.JobDetails) error {
+	if len(d.Queues.GetQueues()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DATASET\tPASS\tTODO\tPENDING\tDONE\tDISCARDED\tRECORDS\tRETRIED")
+	for _, q := range d.Queues.Queues {
+		records := fmt.Sprint(q.Records)
+		if q.Following {
+			records += " and growing"
+		}
+		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%d\t%d\t%d\t%s\t%d\n", q.Dataset, q.Pass, q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, records, q.Retried)
+	}
+	return t.Flush()
+}
+
+// writeDiscarded lists the tasks that were given up.
+func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	some := false
+	for _, q := range d.Queues.GetQueues() {
+		for _, task := range q.DiscardedTasks {
+			if !some {
+				fmt.Fprintln(w)
+				fmt.Fprintln(t, "DISCARDED\tTASK\tPASS\tRECORDS\tFAILURES\tLAST REASON")
+			}
+			some = true
+			var ranges []string
+			for _, r := range task.Records {
+				ranges = append(ranges, fmt.Sprintf("%d-%d", r.From, r.To-1))
+			}
+			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(fmt.Errorf("%s", task.Reason)))
+		}
+	}
+	return t.Flush()
+}
