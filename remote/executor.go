@@ -45,8 +45,11 @@ type session struct {
 
 var _ executor.Executor = (*Executor)(nil)
 
-// dialTime bounds the wait for a listener.
-const dialTime = 5 * time.Second
+// dialTime bounds the wait for a listener that has just been started.
+const (
+	dialTime  = 3 * time.Second
+	dialPause = 50 * time.Millisecond
+)
 
 // embedTime bounds the start of an embedded listener, with its etcd.
 const embedTime = 30 * time.Second
@@ -70,13 +73,30 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	var err error
-	if e.client, err = Dial(ctx, address); err != nil {
+	if e.client, err = dialSoon(ctx, address); err != nil {
 		if e.embedded != nil {
 			err = errors.Join(err, e.embedded.Close())
 		}
 		return nil, err
 	}
 	return e, nil
+}
+
+// dialSoon is Dial for a listener that may need a moment before it is there.
+func dialSoon(ctx context.Context, address string) (*Client, error) {
+	for {
+		c, err := Dial(ctx, address)
+		if !errors.Is(err, fault.Unavailable) {
+			return c, err
+		}
+		timer := time.NewTimer(dialPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
 }
 
 // Run implements executor.Executor. The fed batch is split over the trainers by rows, and what they fetch is joined. The first program that trains opens

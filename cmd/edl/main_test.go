@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -47,6 +49,7 @@ func TestScripts(t *testing.T) {
 			"spoil":   spoil,
 			"oneline": oneline,
 			"address": address,
+			"waitjob": waitJob,
 		},
 	})
 }
@@ -88,6 +91,24 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Setenv(args[0], l.Addr().String())
 	ts.Check(l.Close())
+}
+
+// waitJob waits until a job of the listener at $ADDRESS is in a state, and puts its name into JOB.
+func waitJob(ts *testscript.TestScript, _ bool, args []string) {
+	var list struct {
+		Jobs []jobRow `json:"jobs"`
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		ts.Check(ts.Exec("edl", "jobs", "--listener", ts.Getenv("ADDRESS"), "--output", "json"))
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+		for _, j := range list.Jobs {
+			if j.State == args[0] {
+				ts.Setenv("JOB", j.Job)
+				return
+			}
+		}
+	}
+	ts.Fatalf("no job is %s: %v", args[0], list.Jobs)
 }
 
 var (
