@@ -65,11 +65,16 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 	return servers
 }
 
-// trainOn trains rounds on every server at once, as one trainer.
+// trainOn trains rounds on every server at once, as one trainer of the first generation.
 func trainOn(ctx context.Context, servers []*rig.Server, rounds uint64) error {
-	for round := range rounds {
+	return trainIn(ctx, servers, g, 0, rounds)
+}
+
+// trainIn trains on, from a round to another, as the one trainer of a generation, and completes.
+func trainIn(ctx context.Context, servers []*rig.Server, generation, from, to uint64) error {
+	for round := from; round < to; round++ {
 		err := rig.Each(len(servers), func(i int) error {
-			trainer := rig.Trainer{Client: servers[i].Client}
+			trainer := rig.Trainer{Client: servers[i].Client, Generation: generation}
 			_, err := trainer.Send(ctx, round, "w0@GRAD", rig.Filled(1, 1))
 			if err == nil {
 				err = trainer.Barrier(ctx, round, 1, 1)
@@ -83,7 +88,9 @@ func trainOn(ctx context.Context, servers []*rig.Server, rounds uint64) error {
 			return err
 		}
 	}
-	return rig.Each(len(servers), func(i int) error { return rig.Trainer{Client: servers[i].Client}.Complete(ctx) })
+	return rig.Each(len(servers), func(i int) error {
+		return rig.Trainer{Client: servers[i].Client, Generation: generation}.Complete(ctx)
+	})
 }
 
 // Every server gets what every other published for the same round, in the order of servers, also when one of them is the last to come.

@@ -109,14 +109,16 @@ func TestLostTrainer(t *testing.T) {
 
 // upload is a stream of SendVariable whose second half arrives when between has returned.
 type upload struct {
-	grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]
-	ctx     context.Context
-	header  *rpc.VariableChunk
-	between func()
-	chunks  int
+	grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse] // nil
+	ctx                                                             context.Context
+	header                                                          *rpc.VariableChunk
+	between                                                         func()
+	chunks                                                          int
 }
 
 func (u *upload) Context() context.Context { return u.ctx }
+
+func (u *upload) SendMsg(any) error { return nil }
 
 func (u *upload) RecvMsg(m any) error {
 	u.chunks++
