@@ -9,10 +9,17 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/generation"
 )
 
-// Queues tells how far the job is and what it waits for.
-func (s *Server) Queues(_ context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+// Queues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
+func (s *Server) Queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
 	if err := s.checkJob(m.Job); err != nil {
 		return nil, err
+	}
+	if m.Final {
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, gaveUp(ctx, "the end of the job")
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,13 +92,21 @@ func declaredMessages(list []Declared) []*rpc.Declared {
 	return out
 }
 
-// Ledger tells which records the updates of this server were computed from.
+// Ledger tells which records the updates of this server were computed from; when the final state is asked for, it waits until nothing is added any more.
 func (s *Server) Ledger(ctx context.Context, m *rpc.LedgerRequest) (*rpc.LedgerResponse, error) {
 	if err := s.sameJob(m.Job); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
+	}
+	if m.Final {
+		select {
+		case <-s.done:
+		case <-s.failed:
+		case <-ctx.Done():
+			return nil, &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for the last update", Err: context.Cause(ctx)}
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
