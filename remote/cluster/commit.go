@@ -22,15 +22,18 @@ func (s *state) Commit(ctx context.Context, changes []Change) error {
 	switch {
 	case s.open == nil:
 		s.open = b
-	case !s.open.same(b):
+	case s.open.same(b):
+	case s.deposed:
+		return s.fenced()
+	default:
 		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it whose outcome is not known", Hint: "load the state first"}
 	}
 	err = s.try(ctx, s.advance)
 	switch {
 	case err == nil || !s.open.tried:
 		s.open = nil
-	case fault.KindOf(err) == fault.Fenced: // nobody will know any more
-		s.open = nil
+	case fault.KindOf(err) == fault.Fenced: // nobody here will know any more
+		s.deposed = true
 		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey), Got: fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
 			Hint: "its successor loads what has become of it"}
 	}

@@ -22,7 +22,8 @@ type State interface {
 	//   - nil: all changes are durable;
 	//   - fault.Fenced: the membership no longer holds the lock. The transaction at which that was found changed nothing and never will;
 	//   - fault.Unavailable, fault.DeadlineExceeded or fault.Canceled: it is not known whether the changes were made. Commit again with
-	//     the same changes finds out and goes on; any others are refused with fault.Unavailable until Load has told how things are.
+	//     the same changes finds out and goes on; any others are refused with fault.Unavailable until Load has told how things are. When the lock
+	//     was lost in between, only the next coordinator finds out: the same changes fail so again, others and Load with fault.Fenced.
 	//
 	// Arguments that cannot be committed fail with fault.InvalidArgument or fault.TooLarge, and nothing is changed.
 	Commit(ctx context.Context, changes []Change) error
@@ -35,9 +36,10 @@ type Change struct {
 }
 
 const (
-	commitAttempt = time.Second           // after which a transaction is tried again, perhaps at another server; doubled each time
-	commitPause   = 50 * time.Millisecond // between attempts
-	maxState      = 256 << 20             // bytes that Load accepts
+	commitAttempt = time.Second          // after which a transaction is tried again, perhaps at another server; doubled each time
+	commitPause   = 5 * time.Millisecond // between attempts; doubled each time, until
+	longestPause  = 200 * time.Millisecond
+	maxState      = 256 << 20 // bytes that Load accepts
 )
 
 // state is the State of one membership.
@@ -51,6 +53,8 @@ type state struct {
 	last   int64         // revision of commitKey; unknownRevision before it was read
 	number uint64        // of transactions so far
 	open   *batch        // a commit that has not been answered
+	// The lock was lost while open was without an answer.
+	deposed bool
 }
 
 const unknownRevision = -1
@@ -181,7 +185,7 @@ func (s *state) begin(ctx context.Context) (context.Context, func(), error) {
 // try calls f until it succeeds or fails for good, ctx ends, or the lease is lost.
 func (s *state) try(ctx context.Context, f func(context.Context) error) error {
 	var last error
-	for patience := commitAttempt; ; patience = min(2*patience, requestTimeout) {
+	for patience, pause := commitAttempt, commitPause; ; patience, pause = min(2*patience, requestTimeout), min(2*pause, longestPause) {
 		select {
 		case <-s.leader.Done():
 			return s.fenced()
@@ -196,7 +200,7 @@ func (s *state) try(ctx context.Context, f func(context.Context) error) error {
 			return err
 		}
 		last = err
-		timer := time.NewTimer(commitPause)
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-s.leader.Done():
