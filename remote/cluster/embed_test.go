@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,7 +13,12 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childEndpoints) != "" {
+		os.Exit(coordinate())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds waits that end at once unless something is broken.
 const patience = time.Minute

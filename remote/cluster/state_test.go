@@ -116,10 +116,14 @@ func testForget(h *home) {
 	r := h.open()
 	h.ok(r.SetDesired(h.Context(), 2))
 	h.ok(r.SetTrainers(h.Context(), 3))
+	lost, err := r.Lost(h.Context())
+	h.ok(err)
 	gone := h.open()
 	h.member(gone.ClaimServer(h.Context(), 0, "host:0"))
 	h.member(gone.JoinTrainer(h.Context(), 0))
 	h.ok(gone.Close())
+	<-lost
+	<-lost
 	lingering := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
 	s := r.State(lingering)
 	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
@@ -138,6 +142,11 @@ func testForget(h *home) {
 		h.Errorf("fence %d after %d", again.Fence(), lingering.Fence())
 	}
 	h.entries(r.State(again), nil)
+	h.member(h.open().JoinTrainer(h.Context(), 0))
+	h.ok(r.Bury(h.Context(), trainer0, 0))
+	if m := <-lost; m != trainer0 { // the first loss of this history
+		h.Errorf("%v is lost, want trainer 0", m)
+	}
 	live, err := near.Live(h.Context())
 	h.ok(err)
 	if len(live) != 1 {

@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Environment of this test binary when it runs as a coordinator that is paused.
+const (
+	childEndpoints = "EDL_CLUSTER_TEST_ETCD"
+	childPrefix    = "EDL_CLUSTER_TEST_PREFIX"
+)
+
+const childLease = 2 * time.Second
+
+// coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind of the
+// failure and whether Done was closed by then.
+func coordinate() int {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	defer cancel()
+	go func() { // the parent holds the other end for as long as it lives
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(2)
+	}()
+	r, err := Open(ctx, Config{Endpoints: strings.Split(os.Getenv(childEndpoints), ","), Prefix: os.Getenv(childPrefix), Lease: childLease})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer r.Close()
+	m, err := r.LeadCoordinator(ctx, "child:1")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("fence", m.Fence())
+	s, done := r.State(m), m.(*membership).lease.(*etcdLease).ended
+	for i := 1; ; i++ {
+		if err := s.Commit(ctx, []Change{{"number", []byte(fmt.Sprint(i))}}); err != nil {
+			select {
+			case <-done:
+				fmt.Println("end", fault.KindOf(err), "done")
+			default:
+				fmt.Println("end", fault.KindOf(err))
+			}
+			return 0
+		}
+		fmt.Println("committed", i)
+	}
+}
+
+// child is a coordinator in a process of its own.
+type child struct {
+	*testing.T
+	process *exec.Cmd
+	lines   *bufio.Scanner
+}
+
+func startChild(t *testing.T, prefix string, endpoints []string) *child {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{T: t, process: exec.Command(self)}
+	c.process.Env = append(os.Environ(), childEndpoints+"="+strings.Join(endpoints, ","), childPrefix+"="+prefix)
+	c.process.Stderr = os.Stderr
+	in, err := c.process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lines = bufio.NewScanner(out)
+	if err := c.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.process.Process.Kill()
+		_ = c.process.Wait()
+	})
+	return c
+}
+
+// line returns what the child says next.
+func (c *child) line() string {
+	c.Helper()
+	if !c.lines.Scan() {
+		c.Fatal("the child has ended: ", c.lines.Err())
+	}
+	return c.lines.Text()
+}
+
+// end reads until the child ends, and returns the last number that it has committed, and why it ended.
+func (c *child) end() (last, why string) {
+	c.Helper()
+	for {
+		what, rest, _ := strings.Cut(c.line(), " ")
+		switch what {
+		case "committed":
+			last = rest
+		case "end":
+			return last, rest
+		}
+	}
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.Helper()
+	if err := c.process.Process.Signal(s); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// commits waits until the child has committed n times.
+func (c *child) commits(n int) {
+	c.Helper()
+	for range n + 1 { // the fence, too
+		c.line()
+	}
+}
+
+// A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect.
+func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
+	server := embedded(t)
+	for _, after := range []int{1, 17} {
+		h := &home{T: t, prefix: Prefix(fmt.Sprint("replaced-", after)), handle: func(prefix string, lease time.Duration) (Registry, error) {
+			return Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: lease})
+		}}
+		c := startChild(t, h.prefix, server.Endpoints())
+		c.commits(after)
+		c.signal(syscall.SIGSTOP)
+		r := h.open()
+		s := r.State(h.member(r.LeadCoordinator(bounded(t), "parent:1")))
+		before, err := s.Load(t.Context())
+		h.ok(err)
+		h.ok(s.Commit(t.Context(), []Change{{"young", []byte("1")}}))
+		c.signal(syscall.SIGCONT)
+		last, why := c.end()
+		if want := fault.Fenced.String() + " done"; why != want && why != fault.Unavailable.String()+" done" { // paused within a commit: nobody told it what became of it
+			t.Errorf("the old coordinator ended with %q, want %q", why, want)
+		}
+		h.entries(s, map[string]string{"number": string(before["number"]), "young": "1"})
+		var told, kept int
+		fmt.Sscan(last, &told)
+		fmt.Sscan(string(before["number"]), &kept)
+		if kept < after || told > kept {
+			t.Errorf("number %d is kept, %d was committed by all accounts", kept, told)
+		}
+	}
+}
+
+// A coordinator is paused for longer than its lease while something keeps the lease alive in etcd. It cannot know that, and must not commit: its lease is over.
+func TestCoordinatorIsPausedForItsLease(t *testing.T) {
+	server := embedded(t)
+	prefix := Prefix("overslept")
+	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(context.Background(), nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c := startChild(t, prefix, server.Endpoints())
+	c.commits(3)
+	c.signal(syscall.SIGSTOP)
+	lock := func() (revision int64, lease clientv3.LeaseID) {
+		r, err := client.Get(bounded(t), prefix+lockKey)
+		if err != nil || len(r.Kvs) != 1 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		return r.Kvs[0].CreateRevision, clientv3.LeaseID(r.Kvs[0].Lease)
+	}
+	fence, lease := lock()
+	renewals, err := client.KeepAlive(bounded(t), lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for range renewals {
+		}
+	}()
+	number := func() string {
+		r, err := client.Get(bounded(t), prefix+stateKey+"number")
+		if err != nil || len(r.Kvs) != 1 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		return string(r.Kvs[0].Value)
+	}
+	// A lease of the same duration that begins now and that nobody renews tells when it is time.
+	hourglass(t, client, childLease)
+	before := number()
+	c.signal(syscall.SIGCONT)
+	_, why := c.end()
+	if !strings.HasSuffix(why, " done") {
+		t.Errorf("the coordinator ended with %q before Done was closed", why)
+	}
+	if still, _ := lock(); still != fence {
+		t.Error("the lock is not what it was: nothing is shown")
+	}
+	if after := number(); after != before {
+		t.Errorf("number %s was committed after the lease, %s before", after, before)
+	}
+}
+
+// hourglass returns when etcd has ended a lease of the duration.
+func hourglass(t *testing.T, client *clientv3.Client, duration time.Duration) {
+	t.Helper()
+	ctx := bounded(t)
+	lease, err := client.Grant(ctx, int64(duration/time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, err := client.Put(ctx, "/hourglass", "", clientv3.WithLease(lease.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range client.Watch(watching, "/hourglass", clientv3.WithRev(put.Header.Revision+1)) {
+		if len(r.Events) > 0 {
+			return
+		}
+	}
+	t.Fatal(errors.Join(ctx.Err(), errors.New("the lease never ended")))
+}
