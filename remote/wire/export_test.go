@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"google.golang.org/grpc"
+
 	"google.golang.org/grpc/encoding"
 )
 
@@ -9,3 +11,14 @@ func Codec() encoding.CodecV2 { return codec{} }
 
 // MaxHeader is the bound of an encoded header.
 const MaxHeader = maxHeader
+
+// Times after which a silent peer is given up.
+const (
+	PeerSilence = peerSilence
+	PeerAnswer  = peerAnswer
+)
+
+// DialWith is Dial with further options, for connections that are no TCP.
+func DialWith(more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return dial(scheme+"test", func() string { return "test" }, more...)
+}
