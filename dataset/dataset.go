@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 
@@ -63,11 +64,27 @@ func Open(ctx context.Context, globs []string) (*Dataset, error) {
 		}
 		d.files = append(d.files, file{Index: index, first: records(d.files)})
 	}
+	if err == nil {
+		err = d.checkEmpty()
+	}
 	if err != nil {
 		d.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// checkEmpty refuses an empty file beside files with footers: their writer gives one to every file, so nothing is left of this one.
+func (d *Dataset) checkEmpty() error {
+	indexed := slices.IndexFunc(d.files, func(f file) bool { return f.Layout == recordio.Indexed })
+	empty := slices.IndexFunc(d.files, func(f file) bool { return f.Bytes == 0 })
+	if indexed < 0 || empty < 0 {
+		return nil
+	}
+	return &fault.Fault{
+		Kind: fault.Corrupt, Where: d.files[empty].Name, Got: "an empty file beside " + d.files[indexed].Name,
+		Want: "a file with a footer, like that one, also where it has no records",
+	}
 }
 
 // Close ends the connections to buckets. Iterations must have ended. A Dataset of paths needs no Close.

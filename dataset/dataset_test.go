@@ -115,6 +115,26 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// Nothing tells an empty file from one of an older layout without records but the company that it keeps.
+func TestOpenRefusesAnEmptyFileBesideIndexedOnes(t *testing.T) {
+	_, dir := threeFiles(t)
+	empty := filepath.Join(dir, "train-1")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), []string{filepath.Join(dir, "train-*")}); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), empty) {
+		t.Errorf("got %v", err)
+	}
+	for _, i := range []int{0, 2} {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("train-%d", i)), encoded(t, recordio.Plain, 3), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err := Open(t.Context(), []string{filepath.Join(dir, "train-*")}); err != nil || d.NumRecords() != 6 {
+		t.Errorf("beside files of an older layout: %v", err)
+	}
+}
+
 func TestRecordsOfAnyRange(t *testing.T) {
 	d, _ := threeFiles(t)
 	for from := int64(0); from <= 10; from++ {

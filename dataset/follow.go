@@ -29,8 +29,8 @@ type Listing struct {
 // for one goroutine at a time. The caller closes it.
 //
 // A file with a footer counts once the footer is there. Files of older layouts do not tell whether they are whole: they count when
-// two listings have found them with the same size and time. When the end is marked all files count as they are. Empty files,
-// those whose names begin with a dot, and the marker do not count.
+// two listings have found them with the same size and time. When the end is marked all files count as they are. Empty files, folders,
+// files whose names begin with a dot, and the marker do not count.
 type Follower struct {
 	globs   []string
 	sources sources
@@ -104,7 +104,9 @@ func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err 
 		if err != nil {
 			return s, statError(file.Name, err)
 		}
-		file.Bytes, file.Changed = info.Size(), info.ModTime()
+		if info.Mode().IsRegular() { // what else matches, such as a folder, counts as little as an empty file
+			file.Bytes, file.Changed = info.Size(), info.ModTime()
+		}
 	}
 	before, again := f.seen[file.Name]
 	s = sighting{file: file, whole: before.whole}

@@ -160,6 +160,12 @@ func TestFollowerRefuses(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "train"), 0, 1)
 	f := NewFollower([]string{filepath.Join(dir, "*")})
 	defer f.Close()
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := f.List(t.Context()); err != nil || len(l.Files) != 1 || l.Writing != nil {
+		t.Errorf("beside a folder: %+v, error %v", l, err)
+	}
 	if _, err := f.List(ctx); !errors.Is(err, fault.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
