@@ -1,0 +1,120 @@
+package chaos_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// each runs a test for every seed.
+func each(t *testing.T, test func(t *testing.T, seed uint64)) {
+	for i := range *runs {
+		s := *seed + uint64(i)
+		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) { test(t, s) })
+	}
+}
+
+func everything(kind, string) bool { return true }
+
+// undisturbed trains the model as the reference executor does, with a number of trainers for each round.
+func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, trainers func(round uint64) int) (scope *executor.Scope, loss float32) {
+	t.Helper()
+	e, err := reference.New(m.Program, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	e.Vary(trainers)
+	_, err = e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
+		loss = testkit.Loss(t, r.Fetched[0])
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Scope(), loss
+}
+
+// A job of a fixed number of trainers pauses for whoever is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained every
+// record once in every pass.
+func TestFixedMembership(t *testing.T) {
+	m := model(t)
+	data := testkit.Samples(t, t.TempDir(), records)
+	scope, _ := undisturbed(t, m, data, func(uint64) int { return 3 })
+	want := testkit.Persistables(scope, m.Program)
+	each(t, func(t *testing.T, seed uint64) {
+		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds, 3, 2, everything))
+		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
+		}
+		checkLedger(t, out.details.Ledger, data, 0)
+	})
+}
+
+// An elastic job goes on with those who are left. As long as every step was seen, so that it is known how many trainers shared each, the law holds for
+// them: the parameters are those of the reference with as many trainers in each round, bit for bit.
+func TestElasticMembership(t *testing.T) {
+	m := model(t)
+	data := testkit.Samples(t, t.TempDir(), records)
+	each(t, func(t *testing.T, seed uint64) {
+		plan := draw(seed, *faults, rounds, 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })
+		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)
+		checkLedger(t, out.details.Ledger, data, 0)
+		if len(out.steps) != rounds {
+			t.Fatalf("%d steps were seen, want %d", len(out.steps), rounds)
+		}
+		scope, _ := undisturbed(t, m, data, func(round uint64) int { return out.steps[round].Trainers })
+		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), testkit.Persistables(scope, m.Program)); err != nil {
+			t.Errorf("the parameters differ from those of as many trainers in each round: %v", err)
+		}
+	})
+}
+
+// lossBound is how far the mean loss of the last steps of an async run may be above that of the undisturbed sync run.
+const lossBound = 1.5
+
+// An async job hands the records of a lost trainer to others. It trains no record less than once, at most one batch for each loss and one task for each timeout more
+// than once, and arrives where an undisturbed run arrives.
+func TestAsync(t *testing.T) {
+	m := model(t)
+	data := testkit.Samples(t, t.TempDir(), records)
+	e, err := reference.New(m.Program, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	var losses []float32
+	if _, err := e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
+		losses = append(losses, testkit.Loss(t, r.Fetched[0]))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := tail(losses)
+	each(t, func(t *testing.T, seed uint64) {
+		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds, 3, 2, everything))
+		losts := int64(*faults) // each fault loses at most one trainer, unless it hits what all of them need
+		checkLedger(t, out.details.Ledger, data, losts*3*batch)
+		if got := tail(out.losses); !(got <= want*lossBound) {
+			t.Errorf("the loss ends at %v, undisturbed at %v", got, want)
+		}
+	})
+}
+
+// tail is the mean of the last tenth.
+func tail(losses []float32) float64 {
+	last := losses[len(losses)-len(losses)/10:]
+	sum := 0.0
+	for _, l := range last {
+		sum += float64(l)
+	}
+	if len(last) == 0 {
+		return math.NaN()
+	}
+	return sum / float64(len(last))
+}

@@ -1,0 +1,110 @@
+package chaos_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+// A disturbance is one fault: what is done to whom, how long after a step, and how long until it is undone.
+type disturbance struct {
+	what  string
+	whom  string
+	after uint64        // step at which it happens
+	delay time.Duration // after that step was seen: the moment within a round
+	lasts time.Duration // 0: it is not undone
+}
+
+func (d disturbance) String() string {
+	if d.lasts == 0 {
+		return fmt.Sprintf("step %d + %v: %s %s", d.after, d.delay, d.what, d.whom)
+	}
+	return fmt.Sprintf("step %d + %v: %s %s for %v", d.after, d.delay, d.what, d.whom, d.lasts)
+}
+
+// A kind of disturbance, with the roles that it may hit and how long it lasts.
+type kind struct {
+	what        string
+	coordinator bool
+	trainers    bool
+	pservers    bool
+	least, most time.Duration
+}
+
+// lease of the jobs under test: shorter than some pauses, longer than others.
+const lease = 2 * time.Second
+
+var kinds = []kind{
+	{what: "kill", coordinator: true, trainers: true},
+	{what: "stop", coordinator: true, trainers: true, pservers: true, least: 50 * time.Millisecond, most: lease / 3},
+	{what: "stop", coordinator: true, trainers: true, least: lease + time.Second, most: lease + 2*time.Second},
+	{what: "cut the link to", coordinator: true, pservers: true, least: 50 * time.Millisecond, most: lease},
+	{what: "slow the link to", coordinator: true, pservers: true, least: 50 * time.Millisecond, most: lease},
+	{what: "reset the link to", coordinator: true, pservers: true, least: 10 * time.Millisecond, most: 100 * time.Millisecond},
+	{what: "cut from etcd", coordinator: true, trainers: true, pservers: true, least: 50 * time.Millisecond, most: lease / 3},
+	{what: "cut from etcd", coordinator: true, trainers: true, least: lease + time.Second, most: lease + 2*time.Second},
+}
+
+// draw makes a plan of n disturbances over a number of steps. hits says which of them may happen.
+func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(kind, string) bool) []disturbance {
+	random := rand.New(rand.NewPCG(seed, 0))
+	plan := make([]disturbance, 0, n)
+	for len(plan) < n {
+		k := kinds[random.IntN(len(kinds))]
+		var whom []string
+		if k.coordinator {
+			whom = append(whom, "coordinator")
+		}
+		for i := range trainers {
+			if k.trainers {
+				whom = append(whom, fmt.Sprintf("trainer-%d", i))
+			}
+		}
+		for i := range pservers {
+			if k.pservers {
+				whom = append(whom, fmt.Sprintf("pserver-%d", i))
+			}
+		}
+		d := disturbance{what: k.what, whom: whom[random.IntN(len(whom))], delay: time.Duration(random.Int64N(int64(20 * time.Millisecond)))}
+		if k.most > 0 {
+			d.lasts = k.least + time.Duration(random.Int64N(int64(k.most-k.least)))
+		}
+		d.after = steps * uint64(len(plan)+1) / uint64(n+2)
+		if hits(k, d.whom) {
+			plan = append(plan, d)
+		}
+	}
+	return plan
+}
+
+// begin makes the disturbance happen, and returns what ends it.
+func (r *rig) begin(d disturbance) (end func()) {
+	end = func() {}
+	var err error
+	switch d.what {
+	case "kill":
+		err = r.signal(d.whom, syscall.SIGKILL)
+	case "stop":
+		err = r.signal(d.whom, syscall.SIGSTOP)
+		end = func() { _ = r.signal(d.whom, syscall.SIGCONT) } // it may have been killed and started again meanwhile
+	case "cut the link to":
+		r.cut(d.whom)
+		end = func() { r.mend(d.whom) }
+	case "slow the link to":
+		r.slow(d.whom, 30)
+		end = func() { r.mend(d.whom) }
+	case "reset the link to":
+		r.reset(d.whom)
+		end = func() { r.mend(d.whom) }
+	case "cut from etcd":
+		r.cut("etcd of " + d.whom)
+		end = func() { r.mend("etcd of " + d.whom) }
+	default:
+		err = fmt.Errorf("no such disturbance")
+	}
+	if err != nil {
+		r.t.Logf("%v: %v", d, err) // a role that is between two lives cannot be hit
+	}
+	return end
+}

@@ -1,0 +1,121 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A rig is a cluster on this machine whose roles are processes, and whose connections go over links. It implements launch.Launcher.
+type rig struct {
+	*links
+	listener *remote.Listener
+	client   rpc.ListenerClient
+	etcd     []string
+	store    *clientv3.Client
+
+	mu      sync.Mutex
+	handles map[string]launch.Handle // the last of each role, such as "trainer-1"
+	starts  map[string]int
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { etcd.Close() })
+	r := &rig{links: newLinks(t), etcd: etcd.Endpoints(), handles: map[string]launch.Handle{}, starts: map[string]int{}}
+	if r.store, err = clientv3.New(clientv3.Config{Endpoints: r.etcd}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.store.Close() })
+	if r.listener, err = remote.Listen(bounded(t), remote.WithLauncher(r), remote.WithEtcd(r.etcd...)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.listener.Close(); err != nil {
+			t.Errorf("the end of the listener: %v", err)
+		}
+	})
+	conn, err := wire.Dial(r.listener.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	r.client = rpc.NewListenerClient(conn)
+	return r
+}
+
+// Start implements launch.Launcher: each role reaches etcd over a link of its own.
+func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	name := role.Name(spec)
+	spec.Etcd = []string{r.to("etcd of "+name, r.etcd[0])}
+	h, err := launch.Processes{Binary: os.Args[0], Env: []string{childEnv + "=1"}}.Start(ctx, spec, log)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handles[name] = h
+	r.starts[name]++
+	return h, nil
+}
+
+// signal sends a signal to the process of a role, if there is one.
+func (r *rig) signal(name string, s syscall.Signal) error {
+	r.mu.Lock()
+	h := r.handles[name]
+	r.mu.Unlock()
+	if h == nil {
+		return fmt.Errorf("no %s was started", name)
+	}
+	return syscall.Kill(h.Pid(), s)
+}
+
+// redirect replaces every address that a role of the job announces by that of a link to it, until ctx ends.
+func (r *rig) redirect(ctx context.Context, id string) {
+	prefix := cluster.Prefix(id) + "/"
+	for event := range r.store.Watch(ctx, prefix, clientv3.WithPrefix()) {
+		for _, e := range event.Events {
+			key, value := string(e.Kv.Key), string(e.Kv.Value)
+			name, isAddress := linkName(strings.TrimPrefix(key, prefix))
+			if !isAddress || e.Type != clientv3.EventTypePut || r.owns(value) {
+				continue
+			}
+			link := r.to(name, value)
+			// The key keeps its lease and its create revision: it is still its holder's.
+			_, err := r.store.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", e.Kv.ModRevision)).
+				Then(clientv3.OpPut(key, link, clientv3.WithIgnoreLease())).Commit()
+			if err != nil && ctx.Err() == nil {
+				r.t.Errorf("redirecting %s: %v", key, err)
+			}
+		}
+	}
+}
+
+// linkName names the link to what announces itself under a key.
+func linkName(key string) (string, bool) {
+	if key == "master/addr" {
+		return "coordinator", true
+	}
+	index, ok := strings.CutPrefix(key, "ps/")
+	return "pserver-" + index, ok
+}
