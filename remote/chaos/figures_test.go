@@ -1,0 +1,153 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote"
+)
+
+// An endless is a job that trains until the benchmark ends.
+type endless struct {
+	*rig
+	id    string
+	steps chan time.Time // when steps were seen; the reader drains it
+}
+
+func newEndless(b *testing.B, trainers int32, passes int) *endless {
+	b.Helper()
+	r := newRig(b)
+	e, err := remote.NewExecutor(r.listener.Address(), spec(trainers, trainers, job.Mode_SYNC))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := model(b)
+	j, err := e.Submit(ctx, m.Program, executor.TrainOptions{Data: testkit.Samples(b, b.TempDir(), records), Passes: passes, Fetch: []string{m.Loss}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &endless{rig: r, id: j.ID, steps: make(chan time.Time, 1<<16)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = j.Follow(ctx, func(executor.StepResult) error {
+			select {
+			case s.steps <- time.Now():
+			default:
+			}
+			return nil
+		})
+	}()
+	b.Cleanup(func() { cancel(); <-ended; e.Close() })
+	s.next(time.Now())
+	return s
+}
+
+// next waits for the first step that was seen after a moment.
+func (s *endless) next(after time.Time) time.Time {
+	timeout := time.After(patience)
+	for {
+		select {
+		case at := <-s.steps:
+			if at.After(after) {
+				return at
+			}
+		case <-timeout:
+			s.t.Fatal("no step is seen any more")
+		}
+	}
+}
+
+// restarted waits until a role has been started again, and returns when.
+func (s *endless) restarted(name string, starts int) time.Time {
+	ctx := bounded(s.t)
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		now := s.starts[name]
+		s.mu.Unlock()
+		if now > starts {
+			return time.Now()
+		}
+		pass(ctx, time.Millisecond)
+	}
+	s.t.Fatalf("%s is not started again", name)
+	return time.Time{}
+}
+
+// report gives the median and the 99th percentile of some durations.
+func report(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	at := func(q float64) float64 { return took[min(len(took)-1, int(q*float64(len(took))))].Seconds() * 1000 }
+	b.ReportMetric(at(0.5), "p50-ms")
+	b.ReportMetric(at(0.99), "p99-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkKill measures the time from kill -9 of a role to the next step that is seen after the role has come back; the job is of a fixed number of trainers, so
+// that no step can be made without it.
+func BenchmarkKill(b *testing.B) {
+	for _, name := range []string{"trainer-1", "coordinator"} {
+		b.Run(name, func(b *testing.B) {
+			s := newEndless(b, 2, 1<<20)
+			var took []time.Duration
+			for range *kills {
+				s.mu.Lock()
+				starts := s.starts[name]
+				s.mu.Unlock()
+				pass(b.Context(), time.Duration(rand.Int64N(int64(50*time.Millisecond))))
+				killed := time.Now()
+				if err := s.signal(name, syscall.SIGKILL); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, s.next(s.restarted(name, starts)).Sub(killed))
+			}
+			report(b, took)
+		})
+	}
+}
+
+// BenchmarkStopToWhy measures the time from SIGSTOP of a trainer until `edl why` names it as lost or silent.
+func BenchmarkStopToWhy(b *testing.B) {
+	s := newEndless(b, 2, 1<<20)
+	var took []time.Duration
+	for range *kills {
+		s.mu.Lock()
+		starts := s.starts["trainer-1"]
+		s.mu.Unlock()
+		stopped := time.Now()
+		if err := s.signal("trainer-1", syscall.SIGSTOP); err != nil {
+			b.Fatal(err)
+		}
+		s.named("trainer 1")
+		took = append(took, time.Since(stopped))
+		s.next(s.restarted("trainer-1", starts))
+	}
+	report(b, took)
+}
+
+// named asks why until the first wait names a role.
+func (s *endless) named(who string) {
+	ctx := bounded(s.t)
+	for ctx.Err() == nil {
+		answer, err := s.client.Why(ctx, &rpc.JobRequest{Job: s.id})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(answer.Waits) > 0 && strings.Contains(fmt.Sprint(answer.Waits[0].By), who) {
+			return
+		}
+		pass(ctx, 5*time.Millisecond)
+	}
+	s.t.Fatalf("why does not name %s", who)
+}
