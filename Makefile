@@ -5,8 +5,10 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 COUNT    ?= 1
 EXAMPLE  ?= *
+CHAOS    ?= -chaos.runs 10 -chaos.faults 8
+KILLS    ?= 100
 
-.PHONY: help build test race lint generate check fuzz bench bench-peers compare demo ci
+.PHONY: help build test race lint generate check fuzz bench bench-peers compare chaos recovery demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -45,6 +47,12 @@ bench-peers: ## Measure beside PyTorch, gorgonia and OpenBLAS: PEERS='-rounds 3 
 
 compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
 	@go tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
+
+chaos: ## Break running jobs at random for long: CHAOS='-chaos.runs 10 -chaos.faults 8 -chaos.seed 1'
+	go test ./remote/chaos -count 1 -timeout 2h -v $(CHAOS)
+
+recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
+	go test ./remote/chaos -run '^$$' -bench . -benchtime 1x -timeout 2h -chaos.kills $(KILLS)
 
 demo: ## Run the examples that match EXAMPLE (all)
 	@for folder in examples/$(EXAMPLE)/; do \
