@@ -63,6 +63,9 @@ func (e *Executor) wantedFromForward(fetch []string) []string {
 func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share, old map[string]*tensor.Tensor, err error) {
 	e.shared = e.trainers(e.round)
 	n := int64(e.shared)
+	if n < 1 {
+		return nil, nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d trainers in round %d", n, e.round), Want: "at least 1"}
+	}
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to {

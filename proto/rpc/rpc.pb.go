@@ -1923,6 +1923,7 @@ type TrainerStep struct {
 	GlobalRows    int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
 	Fetched       []*job.Value           `protobuf:"bytes,5,rep,name=fetched,proto3" json:"fetched,omitempty"`
 	Records       []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
+	Trainers      uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1997,6 +1998,13 @@ func (x *TrainerStep) GetRecords() []*RecordRange {
 		return x.Records
 	}
 	return nil
+}
+
+func (x *TrainerStep) GetTrainers() uint32 {
+	if x != nil {
+		return x.Trainers
+	}
+	return 0
 }
 
 type ReportStepResponse struct {
@@ -3943,7 +3951,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\agranted\x18\x01 \x01(\bR\agranted\"\"\n" +
 	"\n" +
 	"StepReport\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\xd3\x01\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\"\xef\x01\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -3951,7 +3959,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\vglobal_rows\x18\x04 \x01(\x03R\n" +
 	"globalRows\x12(\n" +
 	"\afetched\x18\x05 \x03(\v2\x0e.edl.job.ValueR\afetched\x12.\n" +
-	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\"\x14\n" +
+	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
+	"\btrainers\x18\a \x01(\rR\btrainers\"\x14\n" +
 	"\x12ReportStepResponse\"4\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"5\n" +

@@ -99,7 +99,7 @@ func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) (*j
 	var with []*rpc.TrainerStep
 	for _, rank := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[rank]
-		step.Pass = r.Pass
+		step.Pass, step.Trainers = r.Pass, int32(r.Trainers)
 		step.Rows += r.Rows
 		if r.Rows > 0 || len(r.Fetched) > 0 {
 			with = append(with, r)

@@ -148,7 +148,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	}
 	return c.everyServer(ctx, func(ctx context.Context, server int) error {
 		id := c.now()
-		err := c.declare(ctx, server, id)
+		err := c.declare(ctx, server, id, c.step.Round, c.declaration(server))
 		if errors.Is(err, fault.Superseded) {
 			err = c.committed(ctx, id, err)
 		}
@@ -156,15 +156,18 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	})
 }
 
-// declare sends the barrier of the step to one server.
-func (c *Comm) declare(ctx context.Context, server int, id wire.Identity) error {
+// declaration is the barrier of the step for one server, but for its identity.
+func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	c.mu.Lock()
-	sent := c.sent[server]
-	c.mu.Unlock()
-	step, pass, records := c.step, c.pass, c.records
-	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", step.Round), func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-		_, err := to.SendBarrier(ctx, &rpc.BarrierRequest{Id: id.Of(c.Rank, step.Round, attempt), Rows: step.Rows, Variables: sent, Pass: pass, Records: records},
-			grpc.WaitForReady(false))
+	defer c.mu.Unlock()
+	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+}
+
+// declare sends the barrier of a round to one server. It may go on while the next step has begun.
+func (c *Comm) declare(ctx context.Context, server int, id wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
+	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round), func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
+		barrier.Id = id.Of(c.Rank, round, attempt)
+		_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
 		return err
 	})
 }
@@ -241,8 +244,8 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil {
 		return err
 	}
-	id := c.now()
-	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id) })
+	id, round, barrier := c.now(), c.step.Round, c.declaration(0)
+	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id, round, barrier) })
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (l *life) trainFeeds(ctx context.Context) error {
 		if share.End {
 			return nil
 		}
-		report := &rpc.TrainerStep{Id: l.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows}
+		report := &rpc.TrainerStep{Id: l.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows, Trainers: l.sharing()}
 		if len(share.Feed) == 0 {
 			report.Fetched, err = l.read(ctx, share.Fetch)
 		} else {

@@ -73,6 +73,14 @@ func (l *life) startup(ctx context.Context) error {
 	return l.local.Startup(ctx, l.cfg.Program)
 }
 
+// sharing is how many trainers a batch is divided among.
+func (l *life) sharing() uint32 {
+	if l.cfg.Sync {
+		return l.of.Trainers
+	}
+	return 1
+}
+
 // trainData trains the records that the coordinator assigns.
 func (l *life) trainData(ctx context.Context) error {
 	reading, cancel := l.ask.untilDrain(ctx)
@@ -87,7 +95,7 @@ func (l *life) trainData(ctx context.Context) error {
 	_, err = l.local.TrainFrom(ctx, l.cfg.Program, steps, executor.TrainOptions{Fetch: fetch}, func(r executor.StepResult) error {
 		b := steps.batch
 		return l.reporter.report(&rpc.TrainerStep{Id: l.id(b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
-			Fetched: encode(fetch, r.Fetched), Records: l.comm.trained()})
+			Fetched: encode(fetch, r.Fetched), Records: l.comm.trained(), Trainers: l.sharing()})
 	})
 	if steps.drained {
 		return errors.Join(&fault.Fault{Kind: fault.Drained}, from.HandIn(ctx), l.reporter.flush())
