@@ -34,10 +34,11 @@ func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*rig.Se
 }
 
 func commOf(rank int, sync bool, list ...*rig.Server) *Comm {
-	c := &Comm{Identity: rig.Identity, Rank: uint32(rank), Sync: sync, Deadline: time.Hour}
+	c := &Comm{Rank: uint32(rank), Sync: sync, Deadline: time.Hour}
 	for _, s := range list {
 		c.Servers = append(c.Servers, s.Client)
 	}
+	c.Enter(rig.Identity, 0)
 	return c
 }
 
@@ -109,7 +110,7 @@ func TestCommSync(t *testing.T) {
 			if rank == 1 {
 				step.Rows = 0
 			}
-			c.Begin(step, []dataset.Range{{From: 1, To: 2}})
+			c.Begin(step, 0, []dataset.Range{{From: 1, To: 2}})
 			m.fill(4 * float32(rank)) // the mean of 0 of one row and 8 of three is 6
 			if step.Rows > 0 {
 				if err := m.send(ctx, c); err != nil {
@@ -140,7 +141,7 @@ func TestCommAsync(t *testing.T) {
 			return err
 		}
 		for step := range uint64(6) {
-			c.Begin(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, nil)
+			c.Begin(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, 0, nil)
 			m.fill(1)
 			if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c)); err != nil {
 				return err
@@ -164,7 +165,7 @@ func TestCommFailure(t *testing.T) {
 	ctx := t.Context()
 	list := servers(t, 2, 2, true, 4)
 	c, m := commOf(0, true, list...), newModel(2, 4)
-	c.Begin(ops.Step{Rows: 1}, nil)
+	c.Begin(ops.Step{Rows: 1}, 0, nil)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestCommFailure(t *testing.T) {
 	if err := <-told; !errors.Is(err, fault.NotFinite) || !strings.Contains(err.Error(), "pserver 1: op sgd") {
 		t.Error(err)
 	}
-	c.Begin(ops.Step{Round: 1, Rows: 1}, nil)
+	c.Begin(ops.Step{Round: 1, Rows: 1}, 0, nil)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); fault.KindOf(err) != fault.NotFinite {
 		t.Error(err)
 	}
@@ -191,7 +192,7 @@ func TestCommFailure(t *testing.T) {
 func TestCommDrain(t *testing.T) {
 	silent := rig.New(t, rig.Config(1)) // it has no program
 	c, m := commOf(0, true, silent), newModel(1, slices.Repeat([]int64{10}, 3*maxCalls)...)
-	c.Begin(ops.Step{Rows: 1}, nil)
+	c.Begin(ops.Step{Rows: 1}, 0, nil)
 	if err := m.send(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +219,10 @@ func TestCommOverCutConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, c, m := t.Context(), commOf(0, true), newModel(1, n)
-	c.Servers = []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}
+	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour, Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
+	c.Enter(rig.Identity, 0)
 	for round := range uint64(4) {
-		c.Begin(ops.Step{Round: round, Rows: 1}, nil)
+		c.Begin(ops.Step{Round: round, Rows: 1}, 0, nil)
 		m.fill(1)
 		if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-float32(round+1))); err != nil {
 			t.Fatal(err)

@@ -1,11 +1,11 @@
 package trainer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,50 +15,78 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// readingJob is a coordinator and the data of a job whose tasks are chunks of 10 records, in batches of 5.
+// readingJob is a conductor and the data of a job whose tasks are 10 records, in batches of 5.
 type readingJob struct {
-	server  *coordinator.Server
-	client  rpc.CoordinatorClient
-	program *program.Program
-	data    map[string][]string
-	sync    bool
+	*conductor
+	client rpc.CoordinatorClient
+	model  testkit.Model
+	data   map[string][]string
 }
 
-func newReadingJob(t *testing.T, trainers, passes, records int, sync bool) readingJob {
-	j := readingJob{program: testkit.Reading(t, 5, optimizer.SGD(0.1)).Program, data: testkit.Samples(t, t.TempDir(), records), sync: sync}
-	j.server = coordinator.New(coordinator.Config{Identity: rig.Identity, Program: j.program, Trainers: trainers, Sync: sync, Passes: passes, RecordsPerTask: 10,
-		MaxFailures: 1, StartDeadline: time.Hour, TaskTimeout: [2]time.Duration{time.Hour, time.Hour}})
+func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p queue.Policy) *readingJob {
+	p.RecordsPerTask, p.MaxFailures, p.MinTimeout, p.MaxTimeout = 10, 1, time.Hour, time.Hour
+	j := &readingJob{conductor: newConductor(p), model: m, data: data}
 	service := wire.NewServer()
-	rpc.RegisterCoordinatorServer(service, j.server)
+	rpc.RegisterCoordinatorServer(service, j.conductor)
 	j.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
 	return j
 }
 
-// read trains nothing on every batch of one trainer, and returns the records of each pass.
-func (j readingJob) read(t *testing.T, rank, trainers int, each func()) (passes [][]dataset.Range, err error) {
-	var part dataset.Part
-	if j.sync {
-		part = dataset.Part{Index: rank, Of: trainers}
-	}
-	reader, err := executor.OpenReader(t.Context(), j.program, j.data)
+// join makes a trainer of the first generation.
+func (j *readingJob) join(ctx context.Context, rank uint32) (*life, error) {
+	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client, Patience: time.Hour, Program: j.model.Program}
+	ask := asking{patience: time.Hour}
+	trainer := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask), comm: &Comm{}}
+	g, err := trainer.members.after(ctx, 0)
+	return &life{Trainer: trainer, of: g}, err
+}
+
+// source opens the batches of a trainer.
+func (j *readingJob) source(ctx context.Context, l *life) (source, error) {
+	reader, err := executor.OpenReader(ctx, j.model.Program, j.data)
 	if err != nil {
 		return nil, err
 	}
-	source := &tasks{reader: reader, part: part, coordinator: j.client, identity: rig.Identity, rank: uint32(rank), shared: j.sync, patience: time.Hour}
-	defer source.Close()
-	if err := openTasks(t.Context(), source); err != nil {
+	name, opened := reader.Dataset()
+	calls := &tasks{coordinator: j.client, ask: l.ask, of: l.of, rank: l.cfg.Rank, dataset: name}
+	if err := calls.report(ctx, opened); err != nil {
 		return nil, err
 	}
+	if !j.policy.Sync {
+		return &dispatched{tasks: calls, reader: reader, files: &files{data: opened}, settle: func() error { return nil }}, nil
+	}
+	return newOrdered(calls, reader, &files{data: opened})
+}
+
+// readAs joins as a rank and reads to the end. begin may change where.
+func (j *readingJob) readAs(ctx context.Context, rank uint32, begin func(*life), each func()) ([][]dataset.Range, error) {
+	l, err := j.join(ctx, rank)
+	if err != nil {
+		return nil, err
+	}
+	begin(l)
+	s, err := j.source(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, each)
+}
+
+func atTheBeginning(*life) {}
+
+// read trains nothing on every batch of a source, and returns the records of each pass.
+func read(ctx context.Context, s source, each func()) (passes [][]dataset.Range, err error) {
+	defer s.Close()
 	for {
-		batch, err := source.Next(t.Context())
+		batch, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return passes, nil
 		}
@@ -73,12 +101,37 @@ func (j readingJob) read(t *testing.T, rank, trainers int, each func()) (passes 
 	}
 }
 
-func (j readingJob) queue(t *testing.T) *rpc.QueueStatus {
-	r, err := j.client.Queues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job})
-	if err != nil {
+// readAll lets ranks 0 to n-1 read at the same time, and returns what they read of each pass together.
+func (j *readingJob) readAll(t *testing.T, n, passes int) [][]dataset.Range {
+	t.Helper()
+	all := make([][]dataset.Range, passes)
+	var mu sync.Mutex
+	var ranks []uint32
+	for rank := range n {
+		ranks = append(ranks, uint32(rank))
+	}
+	ctx := bounded(t)
+	began := make(chan error, 1)
+	go func() { began <- j.regroup(ctx, ranks...) }()
+	err := rig.Each(n, func(rank int) error {
+		own, err := j.readAs(ctx, uint32(rank), atTheBeginning, func() {})
+		mu.Lock()
+		defer mu.Unlock()
+		for pass, ranges := range own {
+			all[pass] = append(all[pass], ranges...)
+		}
+		return err
+	})
+	if err := errors.Join(err, <-began); err != nil {
 		t.Fatal(err)
 	}
-	return r.Queues[0]
+	return all
+}
+
+func (j *readingJob) status() *rpc.QueueStatus {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.queue.Status()
 }
 
 // counts says how often each record was read.
@@ -92,33 +145,29 @@ func counts(records int, ranges []dataset.Range) []int {
 	return out
 }
 
+// shuffling is testkit.Reading with a shuffled reader.
+func shuffling(t testing.TB, batch, buffer int) testkit.Model {
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, buffer, 11), batch)))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(v[0], 10, layers.Act("tanh")), 1), v[1]), layers.Name("loss"))
+	optimizer.Momentum(0.05, 0.9).Minimize(loss)
+	return testkit.Built(t, m, loss)
+}
+
 // Trainers share the records of every pass: each is read once, in sync and in async mode.
 func TestTasksAreReadOnce(t *testing.T) {
 	const records, passes = 73, 3
-	for _, shared := range []bool{true, false} {
+	for _, sync := range []bool{true, false} {
 		for trainers := 1; trainers <= 3; trainers++ {
-			t.Run(fmt.Sprintf("sync=%v/%d", shared, trainers), func(t *testing.T) {
-				j := newReadingJob(t, trainers, passes, records, shared)
-				all := make([][]dataset.Range, passes)
-				var mu sync.Mutex
-				err := rig.Each(trainers, func(rank int) error {
-					own, err := j.read(t, rank, trainers, func() {})
-					mu.Lock()
-					defer mu.Unlock()
-					for pass, ranges := range own {
-						all[pass] = append(all[pass], ranges...)
-					}
-					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for pass, ranges := range all {
+			t.Run(fmt.Sprintf("sync=%v/%d", sync, trainers), func(t *testing.T) {
+				j := newReadingJob(t, shuffling(t, 5, 7), testkit.Samples(t, t.TempDir(), records), queue.Policy{Sync: sync, Passes: passes, Trainers: trainers})
+				for pass, ranges := range j.readAll(t, trainers, passes) {
 					if got := counts(records, ranges); slices.Max(got) != 1 || slices.Min(got) != 1 {
 						t.Errorf("pass %d read %v", pass, got)
 					}
 				}
-				if q := j.queue(t); q.Done != 8 || q.Pass != passes-1 || q.Todo+q.Pending+q.Discarded != 0 {
+				if q := j.status(); q.Done != 8 || q.Pass != passes-1 || q.Todo+q.Pending+q.Discarded != 0 {
 					t.Errorf("at the end: %v", q)
 				}
 			})
@@ -126,75 +175,152 @@ func TestTasksAreReadOnce(t *testing.T) {
 	}
 }
 
-// A task is reported finished when its records have been trained, not when they have been read.
+// Trap 15: a task is reported finished when its records have been trained, not when they have been read.
 func TestTasksAreFinishedWhenTrained(t *testing.T) {
-	for _, shared := range []bool{true, false} {
-		j := newReadingJob(t, 1, 1, 60, shared)
+	for _, sync := range []bool{true, false} {
+		j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), 60), queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
+		began := make(chan error, 1)
+		go func() { began <- j.regroup(bounded(t), 0) }()
 		given := int64(0)
-		if _, err := j.read(t, 0, 1, func() {
+		if _, err := j.readAs(bounded(t), 0, atTheBeginning, func() {
 			// The batch that was given just now is not trained before the next one is asked for.
-			if q := j.queue(t); 10*q.Done > given {
-				t.Errorf("sync %v: %d tasks of 10 records are finished with %d records trained", shared, q.Done, given)
+			if q := j.status(); 10*q.Done > given {
+				t.Errorf("sync %v: %d tasks of 10 records are finished with %d records trained", sync, q.Done, given)
 			}
 			given += 5
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if q := j.queue(t); q.Done != 6 {
-			t.Errorf("sync %v: at the end %v", shared, q)
+		if q := j.status(); q.Done != 6 {
+			t.Errorf("sync %v: at the end %v", sync, q)
+		}
+		if err := <-began; err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// breakChunk changes a byte in the last chunk of the first file of a dataset, which holds records 10 to 19 of 40.
-func (j readingJob) breakChunk(t *testing.T) {
-	files, err := filepath.Glob(j.data[testkit.Dataset][0])
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	slices.Sort(files)
-	b, err := os.ReadFile(files[0])
+// breakChunk changes a byte in the second chunk of a dataset, which holds records 10 to 19.
+func breakChunk(t *testing.T, data map[string][]string) {
+	t.Helper()
+	opened, err := dataset.Open(t.Context(), data[testkit.Dataset])
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-20] ^= 0xff
-	if err := os.WriteFile(files[0], b, 0o644); err != nil {
+	chunk := opened.Chunks()[1]
+	b, err := os.ReadFile(chunk.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[chunk.Offset+100] ^= 0xff
+	if err := os.WriteFile(chunk.Path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// In async mode a task that no trainer can read goes from one to the next and is discarded; all other records are trained in every pass. In sync
-// mode, where all train the same batches, it is an error.
+// In async mode a task that no trainer can read goes from one to the next and is discarded; all other records are trained once in every pass.
 func TestTaskThatCannotBeRead(t *testing.T) {
 	const records = 40
-	j := newReadingJob(t, 2, 2, records, false)
-	j.breakChunk(t)
-	var mu sync.Mutex
-	all := make([][]dataset.Range, 2)
-	if err := rig.Each(2, func(rank int) error {
-		own, err := j.read(t, rank, 2, func() {})
-		mu.Lock()
-		defer mu.Unlock()
-		for pass, ranges := range own {
-			all[pass] = append(all[pass], ranges...)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for pass, ranges := range all {
+	data := testkit.Samples(t, t.TempDir(), records)
+	breakChunk(t, data)
+	j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), data, queue.Policy{Passes: 2, Trainers: 2})
+	for pass, ranges := range j.readAll(t, 2, 2) {
 		for i, n := range counts(records, ranges) {
-			if want := 1; i/10 == 1 && n > 2 || i/10 != 1 && n != want {
+			if i/10 == 1 && n > 0 || i/10 != 1 && n != 1 {
 				t.Errorf("record %d was trained %d times in pass %d", i, n, pass)
 			}
 		}
 	}
-	if q := j.queue(t); q.Discarded != 1 || q.Done != 3 || q.Todo+q.Pending != 0 {
+	if q := j.status(); q.Discarded != 1 || q.Done != 3 || q.Todo+q.Pending != 0 {
 		t.Errorf("at the end: %v", q)
 	}
-	whole := newReadingJob(t, 1, 1, records, true)
-	whole.breakChunk(t)
-	if _, err := whole.read(t, 0, 1, func() {}); !errors.Is(err, fault.Corrupt) {
-		t.Errorf("in sync mode: %v", err)
+}
+
+// A segment may begin anywhere: what is left of the order is the same, whatever is left out of it before.
+func TestOrderedBeginsAnywhere(t *testing.T) {
+	const records = 73
+	data := testkit.Samples(t, t.TempDir(), records)
+	model := shuffling(t, 5, 7)
+	from := func(round uint64, segment *rpc.Segment) []dataset.Range {
+		j := newReadingJob(t, model, data, queue.Policy{Sync: true, Passes: 1, Trainers: 1})
+		began := make(chan error, 1)
+		go func() { began <- j.regroup(bounded(t), 0) }()
+		passes, err := j.readAs(bounded(t), 0, func(l *life) { l.of.Round, l.of.Segment = round, segment }, func() {})
+		if err := errors.Join(err, <-began); err != nil || len(passes) != 1 {
+			t.Fatal(passes, err)
+		}
+		return passes[0]
+	}
+	skip := []*rpc.RecordRange{{From: 3, To: 5}, {From: 9, To: 30}, {From: 72, To: 73}}
+	for _, segment := range []*rpc.Segment{{}, {FirstRound: 4, Skip: skip}} {
+		whole := from(segment.FirstRound, segment)
+		in := counts(records, whole)
+		for i, n := range in {
+			left := slices.ContainsFunc(segment.Skip, func(r *rpc.RecordRange) bool { return r.From <= int64(i) && int64(i) < r.To })
+			if left != (n == 0) || n > 1 {
+				t.Errorf("record %d was read %d times, left out: %v", i, n, left)
+			}
+		}
+		flat := func(ranges []dataset.Range) (out []int64) {
+			for _, r := range ranges {
+				for i := r.From; i < r.To; i++ {
+					out = append(out, i)
+				}
+			}
+			return out
+		}
+		all := flat(whole)
+		for first := 5; first < len(all); first += 5 {
+			got := flat(from(segment.FirstRound+uint64(first/5), segment))
+			if !slices.Equal(got, all[first:]) {
+				t.Fatalf("from batch %d on: %v, want %v", first/5, got, all[first:])
+			}
+		}
+	}
+}
+
+// Where a dataset follows a folder, tasks name the files that hold their records.
+func TestTasksNameTheirFiles(t *testing.T) {
+	data := testkit.Samples(t, t.TempDir(), 40)
+	reader, err := executor.OpenReader(t.Context(), testkit.Reading(t, 5, optimizer.SGD(0.1)).Program, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, whole := reader.Dataset()
+	var named []*rpc.DataFile
+	for _, f := range whole.Files() {
+		named = append(named, &rpc.DataFile{Path: f.Path, FirstRecord: f.FirstRecord, Records: f.Records, Bytes: f.Bytes, Fingerprint: f.Fingerprint})
+	}
+	f := &files{data: &dataset.Dataset{}}
+	for _, r := range []dataset.Range{{From: 25, To: 30}, {From: 15, To: 35}, {From: 0, To: 40}} {
+		at := r.From
+		for record, err := range f.records(t.Context(), &rpc.Task{Files: named}, []dataset.Range{r}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if record.Number != at {
+				t.Errorf("record %d, want %d", record.Number, at)
+			}
+			at++
+		}
+		if at != r.To {
+			t.Errorf("%v ends at %d", r, at)
+		}
+	}
+	for name, c := range map[string]struct {
+		files []*rpc.DataFile
+		kind  fault.Kind
+	}{
+		"another file":    {[]*rpc.DataFile{{Path: named[0].Path, Records: 40, Bytes: named[0].Bytes}}, fault.Corrupt},
+		"no file of some": {named[:1], fault.NotFound},
+	} {
+		f := &files{data: &dataset.Dataset{}}
+		var last error
+		for _, err := range f.records(t.Context(), &rpc.Task{Files: c.files}, []dataset.Range{{From: 0, To: 40}}) {
+			last = err
+		}
+		if fault.KindOf(last) != c.kind {
+			t.Errorf("%s: %v", name, last)
+		}
 	}
 }

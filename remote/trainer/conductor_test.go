@@ -1,0 +1,296 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	machine "github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A conductor is a coordinator whose generations a test begins. What it decides, the pure machines of the coordinator decide: queue.Queue and
+// generation.Decide.
+type conductor struct {
+	rpc.UnimplementedCoordinatorServer
+	policy  queue.Policy
+	servers []rpc.ParameterServerClient
+
+	changing sync.Mutex // one change at a time
+	mu       sync.Mutex
+	changed  chan struct{}
+	current  machine.Generation
+	began    []machine.Generation
+	ended    uint64 // generations up to this one have ended
+	waiting  map[uint32]*rpc.JoinRequest
+	data     *rpc.Dataset
+	queue    *queue.Queue
+	failed   []*rpc.TaskFailedRequest
+	reports  []*rpc.TrainerStep
+	saver    *uint32
+	left     map[uint32]*rpc.LeaveRequest
+	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
+}
+
+const fence = 5
+
+func newConductor(p queue.Policy, servers ...rpc.ParameterServerClient) *conductor {
+	p.Epoch = time.Now()
+	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, left: map[uint32]*rpc.LeaveRequest{}}
+}
+
+// change changes the state under the lock and tells those who wait.
+func (c *conductor) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await waits until ok, which is called with the lock held.
+func (c *conductor) await(ctx context.Context, ok func() (bool, error)) error {
+	for {
+		c.mu.Lock()
+		done, err := ok()
+		changed := c.changed
+		c.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *conductor) id(generation uint64) *rpc.Identity {
+	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: generation, Fence: fence}.Of(0, 0, 0)
+}
+
+// end ends the current generation as far as the conductor itself is concerned, and reports whether it had not ended before.
+func (c *conductor) end() (first bool) {
+	c.change(func() {
+		first = c.ended < c.current.Number
+		c.ended = c.current.Number
+	})
+	return first
+}
+
+// regroup ends the current generation and begins the next one, of the ranks that are given, when all of them have joined.
+func (c *conductor) regroup(ctx context.Context, ranks ...uint32) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.end()
+	next := machine.Generation{Number: c.current.Number + 1, Round: c.current.Round}
+	if c.policy.Sync && c.current.Number > 0 {
+		answers := make([]*rpc.FreezeResponse, len(c.servers))
+		err := rig.Each(len(c.servers), func(i int) (err error) {
+			answers[i], err = c.servers[i].Freeze(ctx, &rpc.FreezeRequest{Id: c.id(c.current.Number)})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if next.Round, next.Commit, err = machine.Decide(c.current, answers); err != nil {
+			return err
+		}
+	}
+	err := c.await(ctx, func() (bool, error) {
+		next.Members = nil
+		for _, rank := range ranks {
+			if m := c.waiting[rank]; m != nil {
+				next.Members = append(next.Members, machine.Member{Rank: rank, Since: next.Number, Incarnation: m.Incarnation})
+			}
+		}
+		return len(next.Members) == len(ranks), nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.queue != nil && c.queue.Regrouping() {
+		if err := c.cut(ctx, next.Round); err != nil {
+			return err
+		}
+	}
+	resume := &rpc.ResumeRequest{Id: c.id(next.Number), Round: next.Round, Commit: next.Commit}
+	for _, m := range next.Members {
+		resume.Members = append(resume.Members, &rpc.Member{Rank: m.Rank, Since: m.Since})
+	}
+	err = rig.Each(len(c.servers), func(i int) error {
+		_, err := c.servers[i].Resume(ctx, resume)
+		return err
+	})
+	c.change(func() {
+		c.current = next
+		c.began = append(c.began, next)
+	})
+	return err
+}
+
+// cut begins a segment after a task has failed.
+func (c *conductor) cut(ctx context.Context, round uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pass := c.queue.Segment(round).GetPass()
+	ledger, err := c.servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
+	if err != nil {
+		return err
+	}
+	e := queue.Regroup{Round: round, Pass: pass}
+	for _, p := range ledger.Passes {
+		if p.Pass == pass {
+			e.Committed = p.Committed
+		}
+	}
+	_, err = c.queue.Step(0, e)
+	return err
+}
+
+// members returns how many trainers the round that was committed had.
+func (c *conductor) members(round uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range slices.Backward(c.began) {
+		if g.Round <= round {
+			return len(g.Members)
+		}
+	}
+	return 0
+}
+
+func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	c.change(func() { c.waiting[m.Id.Rank] = m })
+	var r *rpc.JoinResponse
+	err := c.await(ctx, func() (bool, error) {
+		position := c.current.Position(m.Id.Rank)
+		if c.current.Number <= max(c.ended, m.Id.Generation) || position < 0 {
+			return false, nil
+		}
+		delete(c.waiting, m.Id.Rank)
+		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round, Fence: fence}
+		if c.policy.Sync {
+			r.Segment = &rpc.Segment{}
+			if c.queue != nil {
+				r.Segment = c.queue.Segment(c.current.Round)
+			}
+		}
+		return true, nil
+	})
+	return r, err
+}
+
+// admit refuses messages of generations that have ended, in sync mode.
+func (c *conductor) admit(id *rpc.Identity) error {
+	if c.policy.Sync && (id.Generation <= c.ended || id.Generation != c.current.Number) {
+		return fault.New(fault.Superseded, "a generation that has ended")
+	}
+	return nil
+}
+
+func (c *conductor) ReportDataset(_ context.Context, m *rpc.ReportDatasetRequest) (r *rpc.ReportDatasetResponse, err error) {
+	c.change(func() {
+		if c.queue == nil {
+			c.data = m.Dataset
+			c.queue, _, err = queue.New(c.policy, queue.Dataset{Name: m.Dataset.Name, Files: m.Dataset.Files})
+		}
+	})
+	return &rpc.ReportDatasetResponse{}, err
+}
+
+func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	r := &rpc.GetTaskResponse{}
+	first := true
+	err := c.await(ctx, func() (bool, error) {
+		if err := c.admit(m.Id); err != nil {
+			return false, err
+		}
+		for _, task := range m.Finished {
+			if !first {
+				break
+			}
+			if _, err := c.queue.Step(time.Since(c.policy.Epoch), queue.Finish{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: task}); err != nil {
+				return false, err
+			}
+			close(c.changed)
+			c.changed = make(chan struct{})
+		}
+		first = false
+		if m.ReportOnly {
+			return true, nil
+		}
+		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.Get{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
+		if err != nil {
+			return false, err
+		}
+		g := effects.Grant
+		r = &rpc.GetTaskResponse{Task: g.Task, EndOfPass: g.EndOfPass, EndOfData: g.EndOfData, Pending: g.Wait}
+		return !g.Wait || !m.Wait, nil
+	})
+	return r, err
+}
+
+func (c *conductor) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest) (r *rpc.TaskFailedResponse, err error) {
+	var ended uint64
+	c.change(func() {
+		if err = c.admit(m.Id); err != nil {
+			return
+		}
+		c.failed = append(c.failed, m)
+		_, err = c.queue.Step(time.Since(c.policy.Epoch), queue.Fail{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason})
+		if err == nil && c.policy.Sync {
+			c.ended, ended = c.current.Number, c.current.Number
+		}
+	})
+	if ended > 0 {
+		c.failing(ended)
+	}
+	return &rpc.TaskFailedResponse{}, err
+}
+
+func (c *conductor) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
+	granted := false
+	err := c.await(ctx, func() (bool, error) {
+		if err := c.admit(m.Id); err != nil {
+			return false, err
+		}
+		if c.saver == nil {
+			c.saver = &m.Id.Rank
+		}
+		granted = *c.saver == m.Id.Rank
+		return !granted || len(c.left) == len(c.current.Members)-1, nil
+	})
+	return &rpc.SaveModelResponse{Granted: granted}, err
+}
+
+func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rpc.ReportStepResponse]) error {
+	m := &rpc.TrainerStep{}
+	err := wire.ReceivePieces(m, 1<<20, func() ([]byte, error) {
+		piece, err := stream.Recv()
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = wire.FromStatus("trainer", err)
+		}
+		return piece.GetPiece(), err
+	})
+	if err != nil {
+		return err
+	}
+	c.change(func() { c.reports = append(c.reports, m) })
+	return stream.SendAndClose(&rpc.ReportStepResponse{})
+}
+
+func (c *conductor) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	c.change(func() { c.left[m.Id.Rank] = m })
+	return &rpc.LeaveResponse{}, nil
+}
