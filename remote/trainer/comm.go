@@ -182,7 +182,8 @@ func (c *Comm) committed(ctx context.Context, ended wire.Identity, superseded er
 	if err != nil {
 		return err
 	}
-	if first != c.step.Round+1 {
+	// After a generation that this trainer was no member of, the round may be what others have made of it.
+	if first != c.step.Round+1 || id.Generation != ended.Generation+1 {
 		return superseded
 	}
 	c.mu.Lock()

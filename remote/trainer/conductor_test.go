@@ -38,6 +38,7 @@ type conductor struct {
 	reports  []*rpc.TrainerStep
 	saver    *uint32
 	left     map[uint32]*rpc.LeaveRequest
+	over     bool                    // all members have left: nobody else is wanted
 	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
 }
 
@@ -175,10 +176,13 @@ func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResp
 	var r *rpc.JoinResponse
 	err := c.await(ctx, func() (bool, error) {
 		position := c.current.Position(m.Id.Rank)
+		if c.over {
+			return false, errOver
+		}
 		if c.current.Number <= max(c.ended, m.Id.Generation) || position < 0 {
 			return false, nil
 		}
-		delete(c.waiting, m.Id.Rank)
+		c.answered(m)
 		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round, Fence: fence}
 		if c.policy.Sync {
 			r.Segment = &rpc.Segment{}
@@ -188,7 +192,29 @@ func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResp
 		}
 		return true, nil
 	})
+	if err != nil {
+		c.change(func() { c.answered(m) })
+	}
 	return r, err
+}
+
+// answered forgets a call of Join, unless the rank has made another. The lock is held.
+func (c *conductor) answered(m *rpc.JoinRequest) {
+	if c.waiting[m.Id.Rank] == m {
+		delete(c.waiting, m.Id.Rank)
+	}
+}
+
+// errOver is what a trainer is told that waits when all others have ended.
+var errOver = fault.New(fault.Canceled, "the job has ended")
+
+// freeze ends the current generation at one server.
+func (c *conductor) freeze(ctx context.Context, server int) error {
+	c.mu.Lock()
+	id := c.id(c.current.Number)
+	c.mu.Unlock()
+	_, err := c.servers[server].Freeze(ctx, &rpc.FreezeRequest{Id: id})
+	return err
 }
 
 // admit refuses messages of generations that have ended, in sync mode.
@@ -291,6 +317,9 @@ func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport,
 }
 
 func (c *conductor) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
-	c.change(func() { c.left[m.Id.Rank] = m })
+	c.change(func() {
+		c.left[m.Id.Rank] = m
+		c.over = len(c.left) == len(c.current.Members)
+	})
 	return &rpc.LeaveResponse{}, nil
 }

@@ -1,0 +1,198 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/internal/rig"
+)
+
+// trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when it
+// happens; then a new generation begins.
+type trouble struct {
+	crew  *crew
+	ctx   context.Context
+	ranks func() []uint32 // of the next generation
+	kills float64         // how likely a trainer is killed with it
+	group sync.WaitGroup
+
+	mu       sync.Mutex
+	chance   *rand.Rand
+	calls    int
+	at       map[int]bool
+	busy     bool
+	happened []string
+	err      error
+}
+
+func (x *trouble) call(rank uint32, server int, when string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calls++
+	if !x.at[x.calls] || x.busy {
+		return
+	}
+	x.busy = true
+	what := fmt.Sprintf("call %d: %s of trainer %d, server %d", x.calls, when, rank, server)
+	next := x.ranks()
+	x.crew.conductor.end()
+	x.err = errors.Join(x.err, x.crew.conductor.freeze(x.ctx, server))
+	if x.chance.Float64() < x.kills {
+		victim := uint32(x.chance.IntN(int(x.crew.spec.Trainers)))
+		what += fmt.Sprintf("; trainer %d is killed", victim)
+		x.crew.killTrainer(victim)
+	}
+	x.happened = append(x.happened, what)
+	x.group.Go(func() {
+		err := x.crew.conductor.regroup(x.ctx, next...)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.busy, x.err = false, errors.Join(x.err, err)
+	})
+}
+
+// A case of the law: data, and how often it is read.
+type lawCase struct {
+	model   testkit.Model
+	data    map[string][]string
+	records int
+	passes  int
+}
+
+// run trains on 3 trainers and 2 pservers with trouble, and checks what is left of it. It returns how many calls the trainers made.
+func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, vary bool) (calls int) {
+	t.Helper()
+	ctx := bounded(t)
+	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
+	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
+	x := &trouble{crew: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at}
+	x.ranks = func() []uint32 {
+		all := []uint32{0, 1, 2}
+		if !vary {
+			return all
+		}
+		x.chance.Shuffle(3, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:1+x.chance.IntN(3)]
+		slices.Sort(all)
+		return all
+	}
+	c.call = x.call
+	err := c.train(ctx, 3)
+	x.group.Wait()
+	if err = errors.Join(overlooked(err), x.err); err != nil {
+		t.Fatalf("%v\nafter %q", err, x.happened)
+	}
+	oracle, err := reference.New(l.model.Program, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer oracle.Close()
+	oracle.Vary(c.conductor.members)
+	if _, err := oracle.Train(ctx, l.model.Program, executor.TrainOptions{Data: l.data, Passes: l.passes}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Difference(testkit.Saved(t, spec.Save, l.model.Program), testkit.Persistables(oracle.Scope(), l.model.Program)); err != nil {
+		t.Errorf("%v\nafter %q", err, x.happened)
+	}
+	l.checkReports(t, c, kills == 0 && !vary) // one that is killed or left out cannot report its last step any more
+	l.checkLedger(t, c, 0)
+	if len(x.happened) == 0 && len(at) > 0 {
+		t.Error("nothing happened")
+	}
+	return x.calls
+}
+
+// overlooked leaves out that trainers who were waiting for a generation were told that the job has ended.
+func overlooked(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			rest = append(rest, overlooked(e))
+		}
+		return errors.Join(rest...)
+	}
+	if errors.Is(err, fault.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// checkReports checks that no record was reported twice, and, where whole is set, that all were.
+func (l lawCase) checkReports(t *testing.T, c *crew, whole bool) {
+	t.Helper()
+	type step struct {
+		rank  uint32
+		round uint64
+	}
+	seen := map[step]bool{}
+	trained := make([][]int, l.passes)
+	for pass := range trained {
+		trained[pass] = make([]int, l.records)
+	}
+	for _, m := range c.conductor.reports {
+		s := step{m.Id.Rank, m.Id.Round}
+		if seen[s] {
+			t.Errorf("%+v was reported twice", s)
+		}
+		seen[s] = true
+		for _, r := range m.Records {
+			for i := r.From; i < r.To; i++ {
+				trained[m.Pass][i]++
+			}
+		}
+	}
+	for pass, counts := range trained {
+		if slices.Max(counts) > 1 || whole && slices.Min(counts) == 0 {
+			t.Errorf("records were reported in pass %d: %v", pass, counts)
+		}
+	}
+}
+
+// checkLedger checks that every record was committed in every pass, and at most so many again.
+func (l lawCase) checkLedger(t *testing.T, c *crew, again int64) {
+	t.Helper()
+	ledger, err := c.servers[0].Ledger(bounded(t), &rpc.LedgerRequest{Job: rig.Identity.Job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range ledger.Passes {
+		if p.Records != int64(l.records) || p.Again > again {
+			t.Errorf("the ledger has %v of %d records", p, l.records)
+		}
+	}
+	if len(ledger.Passes) != l.passes {
+		t.Errorf("the ledger has %d passes, want %d", len(ledger.Passes), l.passes)
+	}
+}
+
+// lawSeeds is how many histories TestLawOfGenerations tries.
+const lawSeeds = 12
+
+// The law: wherever trainers are superseded, in whatever step of a round, and whether they live through it or are killed, a sync run computes what the
+// reference does with as many trainers in each round; every record is trained once in every pass.
+func TestLawOfGenerations(t *testing.T) {
+	l := lawCase{model: shuffling(t, 5, 12), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
+	calls := l.run(t, 0, nil, 0, false)
+	for seed := range uint64(lawSeeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			chance := seeded(1000 + seed)
+			at := map[int]bool{}
+			for range 8 {
+				at[1+chance.IntN(calls*8/10)] = true
+			}
+			l.run(t, seed, at, []float64{0, 0.5}[seed%2], seed%3 > 0)
+		})
+	}
+}
