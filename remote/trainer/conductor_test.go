@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -118,7 +119,7 @@ func (c *conductor) regroup(ctx context.Context, ranks ...uint32) error {
 		return len(next.Members) == len(ranks), nil
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("generation %d of trainers %v has only %v: %w", next.Number, ranks, next.Members, err)
 	}
 	if c.queue != nil && c.queue.Regrouping() {
 		if err := c.cut(ctx, next.Round); err != nil {
@@ -172,7 +173,11 @@ func (c *conductor) members(round uint64) int {
 }
 
 func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
-	c.change(func() { c.waiting[m.Id.Rank] = m })
+	c.change(func() {
+		if last := c.waiting[m.Id.Rank]; last == nil || last.Incarnation <= m.Incarnation { // else it was overtaken by the process that took its place
+			c.waiting[m.Id.Rank] = m
+		}
+	})
 	var r *rpc.JoinResponse
 	err := c.await(ctx, func() (bool, error) {
 		position := c.current.Position(m.Id.Rank)

@@ -32,7 +32,7 @@ type crew struct {
 	conductor *conductor
 	client    rpc.CoordinatorClient
 	servers   []rpc.ParameterServerClient
-	call      func(rank uint32, server int, when string) // is told of every call to a server, before and after; may be nil
+	call      func(rank uint32, server int, when string, round uint64) // is told of every call to a server, before and after; may be nil
 
 	mu          sync.Mutex
 	incarnation uint64
@@ -106,9 +106,9 @@ func (c *crew) run(ctx context.Context, rank uint32) error {
 			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: time.Hour, Coordinator: c.client, Drain: c.drain[rank]}
 		c.mu.Unlock()
 		for i, s := range c.servers {
-			cfg.Servers = append(cfg.Servers, &watched{s, func(when string) {
+			cfg.Servers = append(cfg.Servers, &watched{s, func(when string, round uint64) {
 				if c.call != nil {
-					c.call(rank, i, when)
+					c.call(rank, i, when, round)
 				}
 			}})
 		}

@@ -31,17 +31,20 @@ type trouble struct {
 	mu       sync.Mutex
 	chance   *rand.Rand
 	calls    int
+	round    uint64 // that has been reached
+	until    uint64 // then the crew is left alone, so that it ends
 	at       map[int]bool
 	busy     bool
 	happened []string
 	err      error
 }
 
-func (x *trouble) call(rank uint32, server int, when string) {
+func (x *trouble) call(rank uint32, server int, when string, round uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.calls++
-	if !x.at[x.calls] || x.busy {
+	x.round = max(x.round, round)
+	if !x.at[x.calls] || x.busy || x.round >= x.until {
 		return
 	}
 	x.busy = true
@@ -77,7 +80,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	ctx := bounded(t)
 	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
 	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
-	x := &trouble{crew: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at}
+	x := &trouble{crew: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	x.ranks = func() []uint32 {
 		all := []uint32{0, 1, 2}
 		if !vary {
