@@ -140,6 +140,10 @@ var suite = []struct {
 	{"large state", "large", testLargeState},
 	{"what state refuses", "refuses", testStateRefuses},
 	{"state of a coordinator without the lock", "deposed", testStateFenced},
+	{"a commit whose answer is lost", "answer", testAnswerLost},
+	{"a commit that is given up", "given-up", testGivenUp},
+	{"a commit that comes late", "late", testLate},
+	{"a claim whose answer is lost", "claimed", testClaimAnswerLost},
 	{"a history that is forgotten", "forget", testForget},
 	{"arguments out of range", "range", testRange},
 }

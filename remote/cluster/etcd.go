@@ -109,7 +109,7 @@ func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	for _, p := range t.puts {
 		var options []clientv3.OpOption
 		if l, ok := p.lease.(*etcdLease); ok {
-			options = append(options, clientv3.WithLease(l.id))
+			options = append(options, clientv3.WithLease(l.number))
 		}
 		changes = append(changes, clientv3.OpPut(p.key, p.value, options...))
 	}
@@ -252,7 +252,7 @@ func (s *etcdStore) close() error {
 	defer cancel()
 	var all sync.WaitGroup
 	for l := range leases {
-		all.Go(func() { _, _ = s.client.Revoke(ctx, l.id) }) // else it ends unrenewed
+		all.Go(func() { _, _ = s.client.Revoke(ctx, l.number) }) // else it ends unrenewed
 	}
 	all.Wait()
 	_ = s.client.Close() // reports nothing but that it was canceled

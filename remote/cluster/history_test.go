@@ -265,8 +265,8 @@ func TestHistoryOnServers(t *testing.T) {
 	open := func() (Registry, error) {
 		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Lease: 2 * time.Second})
 	}
-	down, turns := -1, 0
-	err := play(t, 1, open, 6, 10, 10, func(*network) {
+	down, turns, kills := -1, 0, 0
+	err := play(t, 1, open, 4, 8, 5, func(*network) {
 		switch turns++; {
 		case turns%3 == 0: // a lease is lost
 			bounded, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -277,12 +277,13 @@ func TestHistoryOnServers(t *testing.T) {
 		case turns%3 == 1 && down < 0:
 			down = servers.Leader()
 			servers.Kill(down)
+			kills++
 		case turns%3 == 2 && down >= 0:
 			servers.Restart(down)
 			down = -1
 		}
 	})
-	if err != nil {
-		t.Error(err)
+	if err != nil || kills == 0 {
+		t.Errorf("%d kills: %v", kills, err)
 	}
 }

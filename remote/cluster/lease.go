@@ -15,7 +15,7 @@ import (
 // have been paused between the answer and its reading.
 type etcdLease struct {
 	store  *etcdStore
-	id     clientv3.LeaseID
+	number clientv3.LeaseID
 	ended  chan struct{}
 	cancel context.CancelFunc // ends the renewals
 
@@ -36,7 +36,7 @@ func (s *etcdStore) grant(ctx context.Context) (lease, error) {
 		return nil, etcdFault("etcd", err)
 	}
 	duration := time.Duration(r.TTL) * time.Second
-	l := &etcdLease{store: s, id: r.ID, ended: make(chan struct{}), deadline: sent.Add(duration)}
+	l := &etcdLease{store: s, number: r.ID, ended: make(chan struct{}), deadline: sent.Add(duration)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leases == nil {
@@ -85,7 +85,7 @@ func (l *etcdLease) ask(ctx context.Context) (seconds int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(l.id)}); err != nil {
+	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: l.id()}); err != nil {
 		return 0, err
 	}
 	r, err := stream.Recv()
@@ -94,6 +94,8 @@ func (l *etcdLease) ask(ctx context.Context) (seconds int64, err error) {
 	}
 	return r.TTL, nil
 }
+
+func (l *etcdLease) id() int64 { return int64(l.number) }
 
 func (l *etcdLease) left() time.Duration {
 	l.store.mu.Lock()
@@ -131,7 +133,7 @@ func (l *etcdLease) lost() <-chan struct{} {
 
 func (l *etcdLease) revoke(ctx context.Context) error {
 	l.end(false)
-	return l.store.end(ctx, int64(l.id))
+	return l.store.end(ctx, l.id())
 }
 
 func (s *etcdStore) end(ctx context.Context, lease int64) error {

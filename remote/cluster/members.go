@@ -157,6 +157,12 @@ func (m *membership) take(ctx context.Context, value string, marked entry) (bool
 		t.puts = append(t.puts, put{key: m.mark, value: mark{joined: true, losses: m.losses}.String()})
 	}
 	revision, ok, err := s.commit(ctx, t)
+	if err != nil {
+		// The key tells whether it was taken before the answer was lost.
+		if now, looked := s.get(ctx, m.keys[0]); looked == nil && now[m.keys[0]].lease == l.id() {
+			revision, ok, err = now[m.keys[0]].created, true, nil
+		}
+	}
 	if err != nil || !ok {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()

@@ -143,6 +143,8 @@ type memoryLease struct {
 	ended  chan struct{}
 }
 
+func (l *memoryLease) id() int64 { return l.number }
+
 func (l *memoryLease) lost() <-chan struct{} { return l.ended }
 
 func (l *memoryLease) revoke(context.Context) error {

@@ -138,6 +138,7 @@ func (c *child) commits(n int) {
 
 // A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect.
 func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
+	t.Parallel()
 	server := embedded(t)
 	for _, after := range []int{1, 17} {
 		h := &home{T: t, prefix: Prefix(fmt.Sprint("replaced-", after)), handle: func(prefix string, lease time.Duration) (Registry, error) {
@@ -168,6 +169,7 @@ func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 
 // A coordinator is paused for longer than its lease while something keeps the lease alive in etcd. It cannot know that, and must not commit: its lease is over.
 func TestCoordinatorIsPausedForItsLease(t *testing.T) {
+	t.Parallel()
 	server := embedded(t)
 	prefix := Prefix("overslept")
 	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(context.Background(), nil)})

@@ -118,6 +118,7 @@ func TestEtcdIsAway(t *testing.T) {
 
 // A member that cannot reach etcd for as long as its lease lasts is lost, too.
 func TestLeaseEndsWithoutEtcd(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Start(t, 1, etcdtest.Options{})
 	h := on(t, servers, "alone")
 	r := h.openAt(h.prefix, 2*time.Second)

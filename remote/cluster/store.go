@@ -24,6 +24,8 @@ type store interface {
 
 // A lease holds keys.
 type lease interface {
+	// id is the number of the lease, as entries name it.
+	id() int64
 	// lost is closed when the lease ends by anything but revoke. It is closed at the latest when lost is called after the time that the lease was
 	// last renewed for.
 	lost() <-chan struct{}

@@ -159,3 +159,32 @@ func TestFollowNamesTheAddress(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A connection can be closed while addresses come.
+func TestFollowEndsWithClose(t *testing.T) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		addresses := make(chan string)
+		conn, err := wire.DialFollow(t.Context(), addresses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := 0; ; i++ {
+				select {
+				case addresses <- []string{"127.0.0.1:1", "127.0.0.1:2", ""}[i%3]:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		addresses <- "127.0.0.1:3"
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		<-ended
+	}
+}

@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// scripted is a store whose commits a test answers.
+type scripted struct {
+	store
+	next []func(forward func() (int64, bool, error)) (int64, bool, error) // for one commit each; the rest is forwarded
+}
+
+func (s *scripted) commit(ctx context.Context, t txn) (int64, bool, error) {
+	forward := func() (int64, bool, error) { return s.store.commit(context.WithoutCancel(ctx), t) }
+	if len(s.next) == 0 {
+		return forward()
+	}
+	first := s.next[0]
+	s.next = s.next[1:]
+	return first(forward)
+}
+
+func loseAnswer(forward func() (int64, bool, error)) (int64, bool, error) {
+	if _, _, err := forward(); err != nil {
+		return 0, false, err
+	}
+	return 0, false, errLost
+}
+
+func loseRequest(func() (int64, bool, error)) (int64, bool, error) { return 0, false, errLost }
+
+// leading returns a coordinator's state over a scripted store.
+func (h *home) leading() (*scripted, State) {
+	h.Helper()
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	s := r.State(h.member(r.LeadCoordinator(h.Context(), "host:1")))
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("0")}}))
+	return script, s
+}
+
+func testAnswerLost(h *home) {
+	script, s := h.leading()
+	commits := 0
+	count := func(then func(func() (int64, bool, error)) (int64, bool, error)) func(func() (int64, bool, error)) (int64, bool, error) {
+		return func(forward func() (int64, bool, error)) (int64, bool, error) {
+			revision, ok, err := then(forward)
+			if ok {
+				commits++
+			}
+			return revision, ok, err
+		}
+	}
+	forward := func(forward func() (int64, bool, error)) (int64, bool, error) { return forward() }
+	script.next = append(script.next, loseAnswer, count(forward), count(forward))
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
+	if commits != 0 {
+		h.Error("the commit was made twice")
+	}
+	h.ok(s.Commit(h.Context(), []Change{{"b", []byte("2")}}))
+	h.entries(s, map[string]string{"a": "1", "b": "2"})
+}
+
+// A caller that gives up learns by Load, or by trying the same again, what has become of its commit.
+func testGivenUp(h *home) {
+	script, s := h.leading()
+	one, other := []Change{{"a", []byte("1")}}, []Change{{"b", []byte("2")}}
+	for i, lose := range []func(func() (int64, bool, error)) (int64, bool, error){loseRequest, loseAnswer, loseRequest, loseAnswer} {
+		h.ok(s.Commit(h.Context(), []Change{{"a", []byte("0")}, {"b", nil}}))
+		ctx, cancel := context.WithCancel(h.Context())
+		script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+			defer cancel()
+			return lose(forward)
+		})
+		if err := s.Commit(ctx, one); !errors.Is(err, fault.Canceled) {
+			h.Fatalf("given up: %v", err)
+		}
+		if err := s.Commit(h.Context(), other); !errors.Is(err, fault.Unavailable) {
+			h.Fatalf("another commit before the first is known: %v", err)
+		}
+		want := map[string]string{"a": "1", "b": "2"}
+		if i < 2 {
+			h.ok(s.Commit(h.Context(), one))
+		} else {
+			want["a"] = []string{"0", "1"}[i-2]
+			h.entries(s, map[string]string{"a": want["a"]})
+		}
+		h.ok(s.Commit(h.Context(), other))
+		h.entries(s, want)
+	}
+}
+
+// A request that was given up reaches the store when others have followed it, or when Load has said that it is not there.
+func testLate(h *home) {
+	script, s := h.leading()
+	var late []func() (int64, bool, error)
+	keep := func(forward func() (int64, bool, error)) (int64, bool, error) {
+		late = append(late, forward)
+		return 0, false, errLost
+	}
+	deliver := func() {
+		h.Helper()
+		for _, forward := range late {
+			if _, ok, err := forward(); ok || err != nil {
+				h.Errorf("a late request is applied: %v, %v", ok, err)
+			}
+		}
+		late = nil
+	}
+	script.next = append(script.next, keep, keep)
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}})) // by the third attempt
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("2")}}))
+	deliver()
+	ctx, cancel := context.WithCancel(h.Context())
+	script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+		defer cancel()
+		return keep(forward)
+	})
+	if err := s.Commit(ctx, []Change{{"a", []byte("3")}}); !errors.Is(err, fault.Canceled) {
+		h.Fatalf("given up: %v", err)
+	}
+	h.entries(s, map[string]string{"a": "2"})
+	deliver()
+	h.entries(s, map[string]string{"a": "2"})
+}
+
+// Who took a key and did not hear of it has it; who did not take it does not count as lost.
+func testClaimAnswerLost(h *home) {
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	lost, err := h.open().Lost(h.Context())
+	h.ok(err)
+	script.next = append(script.next, loseRequest, loseAnswer)
+	if _, err := r.JoinTrainer(h.Context(), 0); !errors.Is(err, fault.Unavailable) {
+		h.Fatalf("a claim that was lost: %v", err)
+	}
+	m := h.member(r.JoinTrainer(h.Context(), 0))
+	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	select {
+	case <-m.Done():
+		h.Error("its lease was given up")
+	default:
+	}
+	h.ok(m.Leave(h.Context()))
+	other := h.open()
+	h.member(other.JoinTrainer(h.Context(), 1))
+	h.ok(other.Close())
+	if m := <-lost; m.Index != 1 {
+		h.Errorf("%v is lost, want trainer 1", m)
+	}
+}
