@@ -32,6 +32,7 @@ type rig struct {
 	handles map[string]launch.Handle  // by role, such as "trainer-1"
 	held    map[string]chan struct{}  // roles that wait for release
 	paused  map[int]chan *net.TCPConn // by pid
+	flowing bool                      // nobody is held in a pause any more
 	changed chan struct{}             // closed and replaced when lives or handles change
 }
 
@@ -81,7 +82,7 @@ func (r *rig) serve() {
 			continue
 		}
 		if what == "paused" {
-			r.pauses(pid) <- conn.(*net.TCPConn)
+			r.takePause(pid, conn.(*net.TCPConn))
 			continue
 		}
 		r.change(func() { r.lives++ })
@@ -121,10 +122,26 @@ func (r *rig) await(what string, ok func() bool) {
 	}
 }
 
+// takePause keeps the pause of a process for the test, unless nobody is held any more.
+func (r *rig) takePause(pid int, conn *net.TCPConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flowing {
+		goOn(conn)
+		return
+	}
+	r.pausesOf(pid) <- conn
+}
+
 // pauses returns where the pauses of a process arrive.
 func (r *rig) pauses(pid int) chan *net.TCPConn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.pausesOf(pid)
+}
+
+// pausesOf is pauses. r.mu is held.
+func (r *rig) pausesOf(pid int) chan *net.TCPConn {
 	if r.paused[pid] == nil {
 		r.paused[pid] = make(chan *net.TCPConn, 1000)
 	}
@@ -158,6 +175,9 @@ func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (lau
 	name := role.Name(spec)
 	r.mu.Lock()
 	held := r.held[name]
+	if spec.Start > 0 {
+		held = nil
+	}
 	r.mu.Unlock()
 	var h launch.Handle
 	var err error
@@ -205,13 +225,13 @@ func (r *rig) waitPaused(name string) *net.TCPConn {
 
 // resume lets a role go on, and on at every later pause until it ends.
 func (r *rig) resume(name string, conn *net.TCPConn) {
-	pauses := r.pauses(r.handle(name).Pid())
+	h := r.handle(name)
+	pauses := r.pauses(h.Pid())
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = r.handle(name).Wait() }()
+	r.served.Go(func() { defer close(ended); _ = h.Wait() })
 	r.served.Go(func() {
 		for {
-			_, _ = conn.Write([]byte{1})
-			conn.Close()
+			goOn(conn)
 			select {
 			case conn = <-pauses:
 			case <-ended:
@@ -219,6 +239,24 @@ func (r *rig) resume(name string, conn *net.TCPConn) {
 			}
 		}
 	})
+}
+
+// flow lets every role go on that has paused, and whoever pauses from now on.
+func (r *rig) flow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flowing = true
+	for _, pauses := range r.paused {
+		for len(pauses) > 0 {
+			goOn(<-pauses)
+		}
+	}
+}
+
+// goOn ends a pause.
+func goOn(conn net.Conn) {
+	_, _ = conn.Write([]byte{1})
+	conn.Close()
 }
 
 // gone waits until every child has ended.

@@ -33,28 +33,36 @@ func pausing(t testing.TB) testkit.Model {
 	return testkit.Built(t, m, loss)
 }
 
-// A doomed job runs on processes, two trainers and two pservers, one of which will be lost.
-type doomed struct {
+// A struck job runs on processes, two trainers and two pservers, one of which will be lost.
+type struck struct {
 	*rig
 	id     string
-	follow func() error
+	model  testkit.Model
+	run    executor.TrainOptions
+	client *remote.Client
+	follow func() (executor.Summary, error)
 }
 
-// submit starts a job that would train for a long time.
-func submit(t *testing.T, spec *remote.JobSpec) *doomed {
+// Records and passes of a struck job.
+const (
+	struckRecords = 64
+	struckPasses  = 3
+)
+
+// submit starts a job.
+func submit(t *testing.T, spec *remote.JobSpec) *struck {
 	t.Helper()
 	r := newRig(t)
 	e := executorOf(t, r.listener(), spec)
-	data := testkit.Samples(t, t.TempDir(), 64)
-	j, err := e.Submit(bounded(t), pausing(t).Program, executor.TrainOptions{Data: data, Passes: 1000})
+	s := &struck{rig: r, model: pausing(t), client: e.Client(),
+		run: executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), struckRecords), Passes: struckPasses, Save: t.TempDir()}}
+	j, err := e.Submit(bounded(t), s.model.Program, s.run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := bounded(t)
-	return &doomed{rig: r, id: j.ID, follow: func() error {
-		_, err := j.Follow(ctx, nil)
-		return err
-	}}
+	s.id = j.ID
+	s.follow = func() (executor.Summary, error) { return j.Follow(bounded(t), nil) }
+	return s
 }
 
 // shortLived is a job in which members are missed soon.
@@ -63,18 +71,61 @@ func shortLived() *remote.JobSpec {
 }
 
 // mustMiss follows the job to its end and checks that it names who was lost, and that no process is left.
-func (d *doomed) mustMiss(member string) {
-	d.t.Helper()
-	err := d.follow()
+func (s *struck) mustMiss(member string) {
+	s.t.Helper()
+	s.flow()
+	_, err := s.follow()
 	if !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), member) {
-		d.t.Errorf("the job ends with %v, want the loss of %s", err, member)
+		s.t.Errorf("the job ends with %v, want the loss of %s", err, member)
 	}
-	d.gone()
+	s.gone()
+}
+
+// mustEqualUndisturbed follows the job to its end, which must be that of a job to which nothing happened: every record counts once per pass, and the parameters are the
+// same bits. It returns how often the roles were started.
+func (s *struck) mustEqualUndisturbed() map[string]int32 {
+	s.t.Helper()
+	s.flow()
+	summary, err := s.follow()
+	if err != nil {
+		s.t.Fatalf("the job ends with %v", err)
+	}
+	if summary.Records > struckPasses*struckRecords {
+		s.t.Errorf("%d records are told, of %d", summary.Records, struckPasses*struckRecords)
+	}
+	mustEqualReference(s.t.(*testing.T), s.model, 2, s.run)
+	d, err := s.client.Show(bounded(s.t), s.id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(d.Ledger.GetPasses()) != struckPasses {
+		s.t.Errorf("the ledger is %v", d.Ledger)
+	}
+	for _, p := range d.Ledger.GetPasses() {
+		if p.Records != struckRecords || p.Again != 0 {
+			s.t.Errorf("the ledger of pass %d: %d records, %d again", p.Pass, p.Records, p.Again)
+		}
+	}
+	for _, r := range d.Status.Roles {
+		if r.Failure != nil {
+			s.t.Logf("%v %d ended before with: %v", r.Role, r.Index, wire.FaultOf(r.Failure))
+		}
+	}
+	return startsOf(d.Status)
+}
+
+// startsOf returns how often each role was started.
+func startsOf(status *job.JobStatus) map[string]int32 {
+	starts := map[string]int32{}
+	for _, r := range status.Roles {
+		starts[cluster.Member{Role: r.Role, Index: int(r.Index)}.String()] = r.Starts
+	}
+	return starts
 }
 
 // server connects to a pserver of the job.
-func (d *doomed) server(index int) rpc.ParameterServerClient {
-	return serverOf(d.t, d.etcd, d.id, index)
+func (s *struck) server(index int) rpc.ParameterServerClient {
+	return serverOf(s.t, s.etcd, s.id, index)
 }
 
 // serverOf finds a pserver of a job through the registry and connects to it.
@@ -97,89 +148,131 @@ func serverOf(t testing.TB, etcd []string, id string, index int) rpc.ParameterSe
 	return rpc.NewParameterServerClient(conn)
 }
 
-// waitsFor asks a pserver until it says that it waits for what contains text.
-func waitsFor(t testing.TB, server rpc.ParameterServerClient, id, text string) {
+// waitsFor asks a pserver until it waits for a member.
+func waitsFor(t testing.TB, server rpc.ParameterServerClient, id, member string) {
 	t.Helper()
 	ctx := bounded(t)
 	for {
 		status, err := server.Status(ctx, &rpc.StatusRequest{Job: id})
 		if err != nil {
-			t.Fatalf("waiting for %q: %v", text, err)
+			t.Fatalf("waiting for %q: %v", member, err)
 		}
-		if strings.Contains(strings.Join(status.Waiting, "\n"), text) {
-			return
+		for _, w := range status.Waits {
+			if len(w.By) == 1 && w.By[0] == member {
+				return
+			}
 		}
 	}
 }
 
-// Trap 3: a trainer is killed when it has sent a part of its gradients.
-func TestTrainerKilledWhileSending(t *testing.T) {
+// Deaths of a job whose trainers have paused in the middle of a step. Each returns who was struck.
+var deaths = map[string]func(s *struck) string{
+	// Trap 3: a trainer is killed when it has sent a part of its gradients.
+	"trainer while sending": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		s.waitPaused("trainer-1")
+		s.signal("trainer-1", syscall.SIGKILL)
+		return "trainer 1"
+	},
+	// Trap 3: a trainer is killed when it has declared its contribution and waits for new parameters.
+	"trainer while receiving": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		other := s.waitPaused("trainer-1")
+		waitsFor(s.t, s.server(0), s.id, "trainer 1")
+		s.signal("trainer-0", syscall.SIGKILL)
+		s.resume("trainer-1", other)
+		return "trainer 0"
+	},
+	// Trap 4, as far as no checkpoint brings parameters back: a pserver is killed in the middle of a round.
+	"pserver": func(s *struck) string {
+		other := s.waitPaused("trainer-0")
+		s.resume("trainer-1", s.waitPaused("trainer-1"))
+		s.signal("pserver-0", syscall.SIGKILL)
+		s.resume("trainer-0", other)
+		return "pserver 0"
+	},
+	// Nobody hands out data any more.
+	"coordinator": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("coordinator", syscall.SIGKILL)
+		return "coordinator"
+	},
+	// A process that has stopped does not renew its lease.
+	"stopped trainer": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		s.waitPaused("trainer-1")
+		s.signal("trainer-1", syscall.SIGSTOP)
+		return "trainer 1"
+	},
+	"stopped coordinator": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("coordinator", syscall.SIGSTOP)
+		return "coordinator"
+	},
+}
+
+// Whoever is lost is started again, and the job computes what it would have computed.
+func TestDeathsAreMended(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []job.Mode{job.Mode_SYNC, job.Mode_ASYNC} {
-		t.Run(mode.String(), func(t *testing.T) {
+	for name, strike := range deaths {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := shortLived()
-			spec.Mode = mode
-			d := submit(t, spec)
-			d.resume("trainer-0", d.waitPaused("trainer-0"))
-			d.waitPaused("trainer-1")
-			d.signal("trainer-1", syscall.SIGKILL)
-			d.mustMiss("trainer 1")
+			s := submit(t, shortLived())
+			member := strike(s)
+			for who, starts := range s.mustEqualUndisturbed() {
+				want := int32(1)
+				if who == member || strings.HasPrefix(member, "pserver") { // which begins the job anew
+					want = 2
+				}
+				if starts != want {
+					t.Errorf("%s was started %d times, want %d", who, starts, want)
+				}
+			}
+			s.gone()
 		})
 	}
 }
 
-// Trap 3: a trainer is killed when it has declared its contribution and waits for new parameters.
-func TestTrainerKilledWhileReceiving(t *testing.T) {
+// A job that allows no restarts ends at once, and names who was lost.
+func TestDeathsWithoutRestarts(t *testing.T) {
 	t.Parallel()
-	d := submit(t, shortLived())
-	d.resume("trainer-0", d.waitPaused("trainer-0"))
-	d.waitPaused("trainer-1")
-	waitsFor(t, d.server(0), d.id, "trainer 1")
-	d.signal("trainer-0", syscall.SIGKILL)
-	d.mustMiss("trainer 0")
-}
-
-// Trap 4, as far as nothing restarts servers: a pserver is killed in the middle of a round.
-func TestPServerKilled(t *testing.T) {
-	t.Parallel()
-	d := submit(t, shortLived())
-	d.waitPaused("trainer-0")
-	d.resume("trainer-1", d.waitPaused("trainer-1"))
-	d.signal("pserver-0", syscall.SIGKILL)
-	d.mustMiss("pserver 0")
-}
-
-// Nobody hands out data any more.
-func TestCoordinatorKilled(t *testing.T) {
-	t.Parallel()
-	d := submit(t, shortLived())
-	for _, name := range []string{"trainer-0", "trainer-1"} {
-		d.resume(name, d.waitPaused(name))
-	}
-	d.signal("coordinator", syscall.SIGKILL)
-	d.mustMiss("coordinator")
-}
-
-// A process that has stopped does not renew its lease; one whose lease is long is missed by the round.
-func TestTrainerStopped(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*remote.JobSpec){
-		"lease": func(*remote.JobSpec) {},
-		"round deadline": func(s *remote.JobSpec) {
-			s.Lease, s.RoundDeadline = durationpb.New(patience), durationpb.New(time.Second)
-		},
-	} {
+	for name, strike := range deaths {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := shortLived()
-			change(spec)
-			d := submit(t, spec)
-			d.resume("trainer-0", d.waitPaused("trainer-0"))
-			d.waitPaused("trainer-1")
-			d.signal("trainer-1", syscall.SIGSTOP)
-			d.mustMiss("trainer 1")
+			spec.MaxRestarts = -1
+			s := submit(t, spec)
+			s.mustMiss(strike(s))
 		})
+	}
+}
+
+// In async mode a trainer that is lost leaves its tasks to the others: the job ends, and no more than its last batch is counted twice.
+func TestTrainerKilledInAsync(t *testing.T) {
+	t.Parallel()
+	spec := shortLived()
+	spec.Mode = job.Mode_ASYNC
+	s := submit(t, spec)
+	deaths["trainer while sending"](s)
+	s.flow()
+	if _, err := s.follow(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.client.Show(bounded(t), s.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Ledger.GetPasses()) != struckPasses {
+		t.Errorf("the ledger is %v", d.Ledger)
+	}
+	for _, p := range d.Ledger.GetPasses() {
+		if p.Records != struckRecords || p.Again > 8 {
+			t.Errorf("the ledger of pass %d: %d records, %d again", p.Pass, p.Records, p.Again)
+		}
 	}
 }
 

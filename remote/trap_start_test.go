@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,7 +141,7 @@ func logged(t *testing.T, e *remote.Executor, id, role, text string) {
 	}
 }
 
-// waitsForTrainers asks the coordinator until it says that a trainer waits for the others to join.
+// waitsForTrainers asks the coordinator until it says that it waits for trainer 1.
 func waitsForTrainers(t *testing.T, r *rig, id string) {
 	t.Helper()
 	registry, err := cluster.Open(bounded(t), cluster.Config{Endpoints: r.etcd, Prefix: cluster.Prefix(id)})
@@ -163,8 +164,10 @@ func waitsForTrainers(t *testing.T, r *rig, id string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(strings.Join(q.Waiting, "\n"), "all trainers to join") {
-			return
+		for _, w := range q.Waits {
+			if slices.Contains(w.By, "trainer 1") {
+				return
+			}
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (j *Job) roleEnds(m cluster.Member, err error) {
 	r.Pid = 0
 	switch {
 	case err == nil:
-		r.State, r.Failure, r.ExitCode = job.State_SUCCEEDED, nil, 0
+		r.State, r.ExitCode = job.State_SUCCEEDED, 0 // the last failure stays
 		return
 	case errors.Is(err, fault.Drained), errors.Is(err, fault.Canceled):
 		r.State = job.State_STOPPED
