@@ -22,6 +22,7 @@ var (
 	seed   = flag.Uint64("chaos.seed", 1, "seed of the first run of each kind")
 	runs   = flag.Int("chaos.runs", 1, "runs of each kind, with seeds that follow each other")
 	faults = flag.Int("chaos.faults", 5, "faults in each run")
+	logs   = flag.String("chaos.logs", "", "directory that what the roles write goes to")
 	kills  = flag.Int("chaos.kills", 3, "kills that a measurement is made of")
 )
 

@@ -68,6 +68,14 @@ func newRig(t testing.TB) *rig {
 func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
 	name := role.Name(spec)
 	spec.Etcd = []string{r.to("etcd of "+name, r.etcd[0])}
+	if *logs != "" {
+		file, err := os.OpenFile(filepath.Join(*logs, spec.Job+"-"+name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		r.t.Cleanup(func() { file.Close() })
+		log = io.MultiWriter(log, file)
+	}
 	h, err := launch.Processes{Binary: os.Args[0], Env: []string{childEnv + "=1"}}.Start(ctx, spec, log)
 	if err != nil {
 		return nil, err
