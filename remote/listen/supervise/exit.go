@@ -25,6 +25,9 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		return m.Tick(now)
 	case err == nil:
 		r.enter(Done, now)
+		if r.Role == job.Role_COORDINATOR {
+			m.release(now)
+		}
 	case r.Role == job.Role_TRAINER && (wasDraining || drained(err)):
 		return m.afterDrain(now, r, err)
 	case !mendable(member, err):
@@ -45,6 +48,20 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		r.Due = now + r.pause
 	}
 	return m.endIfFinished()
+}
+
+// release ends the trainers that the coordinator has not waited for: one that was lost and started again when the others had trained everything would look for a
+// coordinator that will not come back. Those that are about to end have the time to.
+func (m *Machine) release(now time.Duration) {
+	for _, r := range m.roles {
+		switch {
+		case r.Role != job.Role_TRAINER:
+		case r.State == Down:
+			r.enter(Done, now)
+		case r.live() && r.Due == 0:
+			r.Due = now + LostGrace
+		}
+	}
 }
 
 // endIfFinished ends the job when every role has ended for good.
