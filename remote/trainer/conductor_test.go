@@ -324,7 +324,7 @@ func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport,
 func (c *conductor) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
 	c.change(func() {
 		c.left[m.Id.Rank] = m
-		c.over = len(c.left) == len(c.current.Members)
+		c.over = c.over || len(c.left) == len(c.current.Members)
 	})
 	return &rpc.LeaveResponse{}, nil
 }

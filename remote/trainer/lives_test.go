@@ -1,0 +1,183 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	machine "github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/internal/rig"
+)
+
+// Async trainers enter every step in the ledger: each record is there once, and every step is reported.
+func TestAsyncStepsAreInTheLedger(t *testing.T) {
+	l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
+	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
+	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
+	if err := c.train(bounded(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	l.checkLedger(t, c, 0)
+	l.checkReports(t, c, true)
+	if q := c.conductor.queue.Status(); q.Done != 7 || q.Pending+q.Todo > 0 {
+		t.Errorf("at the end: %v", q)
+	}
+}
+
+// An async trainer that a server has given up ends, and asks to be started again.
+func TestStaleTrainerIsFenced(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
+	spec := &job.JobSpec{Trainers: 1, Pservers: 1, Mode: job.Mode_ASYNC}
+	c := newCrew(t, m, testkit.Samples(t, t.TempDir(), 48), spec, queue.Policy{Passes: 1000, RecordsPerTask: 7, MaxFailures: 3})
+	ctx := bounded(t)
+	var once sync.Once
+	c.call = func(_ uint32, _ int, _ string, round uint64) {
+		if round == 5 {
+			once.Do(func() { // its rank is another's now
+				_, err := c.servers[0].Resume(ctx, &rpc.ResumeRequest{Id: c.conductor.id(2), Members: []*rpc.Member{{Rank: 0, Since: 2}}})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if err := c.train(ctx, 1); !errors.Is(err, fault.Fenced) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A trainer that is drained finishes its step, reports what is finished, and leaves; the others go on without it, and the law holds.
+func TestDrain(t *testing.T) {
+	for _, mode := range []job.Mode{job.Mode_SYNC, job.Mode_ASYNC} {
+		t.Run(mode.String(), func(t *testing.T) {
+			l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
+			spec := &job.JobSpec{Trainers: 2, Pservers: 2, Mode: mode, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
+			c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
+			ctx := bounded(t)
+			var drained atomic.Bool
+			c.call = func(rank uint32, _ int, when string, round uint64) {
+				if rank == 1 && when == "before recv" && round == 4 && drained.CompareAndSwap(false, true) {
+					c.drainTrainer(1)
+				}
+			}
+			began := make(chan error, 1)
+			go func() { began <- c.conductor.regroup(ctx, 0, 1) }()
+			var last uint64
+			err := rig.Each(2, func(rank int) error {
+				err := c.run(ctx, uint32(rank))
+				if rank == 0 {
+					return err
+				}
+				if !errors.Is(err, fault.Drained) {
+					return errors.Join(errors.New("trainer 1 was not drained"), err)
+				}
+				c.conductor.mu.Lock()
+				left := c.conductor.left[1]
+				for _, m := range c.conductor.reports {
+					if m.Id.Rank == 1 {
+						last = max(last, m.Id.Round)
+					}
+				}
+				delete(c.conductor.left, 1)
+				c.conductor.mu.Unlock()
+				if !left.GetDrained() || left.GetFailure() != nil {
+					return errors.New("trainer 1 leaves with " + left.String())
+				}
+				if mode == job.Mode_SYNC {
+					return c.conductor.regroup(ctx, 0)
+				}
+				return c.conductor.giveUp(ctx, 1)
+			})
+			if err := errors.Join(err, <-began); err != nil {
+				t.Fatal(err)
+			}
+			if mode == job.Mode_SYNC && last != 3 {
+				t.Errorf("the last round of trainer 1 is %d, want 3", last)
+			}
+			l.checkLedger(t, c, 0)
+			l.checkReports(t, c, true)
+		})
+	}
+}
+
+// giveUp gives the tasks of an async trainer back that has left, and tells the servers.
+func (c *conductor) giveUp(ctx context.Context, rank int) (err error) {
+	c.change(func() {
+		since, _ := c.current.Member(uint32(rank))
+		var committed []*rpc.RecordRange
+		for _, m := range c.reports {
+			if m.Pass == c.queue.Pass() && m.Id.Rank == uint32(rank) {
+				committed = append(committed, m.Records...)
+			}
+		}
+		slices.SortFunc(committed, func(a, b *rpc.RecordRange) int { return int(a.From - b.From) })
+		_, err = c.queue.Step(0, queue.Lost{Rank: rank, Incarnation: since.Since, Drained: true, Pass: c.queue.Pass(), Committed: committed})
+		c.current.Members = slices.DeleteFunc(slices.Clone(c.current.Members), func(m machine.Member) bool { return m.Rank == uint32(rank) })
+	})
+	if err != nil {
+		return err
+	}
+	resume := &rpc.ResumeRequest{Id: c.id(c.current.Number + 1)}
+	for _, m := range c.current.Members {
+		resume.Members = append(resume.Members, &rpc.Member{Rank: m.Rank, Since: m.Since})
+	}
+	return rig.Each(len(c.servers), func(i int) error {
+		_, err := c.servers[i].Resume(ctx, resume)
+		return err
+	})
+}
+
+// In sync mode a task that cannot be read ends the generation; when it has failed too often the data go on without it, also in later passes.
+func TestSyncTaskThatCannotBeRead(t *testing.T) {
+	l := lawCase{model: shuffling(t, 5, 7), data: testkit.Samples(t, t.TempDir(), 40), records: 40, passes: 2}
+	spec := &job.JobSpec{Trainers: 2, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
+	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 10, MaxFailures: 1})
+	breakChunk(t, l.data)
+	ctx := bounded(t)
+	var group sync.WaitGroup
+	c.conductor.failing = func(uint64) {
+		group.Go(func() {
+			if err := c.conductor.regroup(ctx, 0, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	err := c.train(ctx, 2)
+	group.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make([][]int, 2)
+	for pass := range counts {
+		counts[pass] = make([]int, l.records)
+	}
+	for _, m := range c.conductor.reports {
+		for _, r := range m.Records {
+			for i := r.From; i < r.To; i++ {
+				counts[m.Pass][i]++
+			}
+		}
+	}
+	for pass, list := range counts {
+		for i, n := range list {
+			if want := 1; i/10 == 1 && n != 0 || i/10 != 1 && n != want {
+				t.Errorf("record %d of pass %d was trained %d times", i, pass, n)
+			}
+		}
+	}
+	if q := c.conductor.queue.Status(); q.Discarded != 1 {
+		t.Errorf("at the end: %v", q)
+	}
+	if n := len(c.conductor.failed); n != 2 {
+		t.Errorf("%d failures, want 2", n)
+	}
+}
