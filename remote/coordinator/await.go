@@ -31,7 +31,7 @@ func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) 
 	defer delete(s.waits, &w)
 	for {
 		if s.err != nil {
-			return s.err
+			return passing(s.err)
 		}
 		if done, err := ok(); done || err != nil {
 			return err
@@ -50,6 +50,15 @@ func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) 
 			return gaveUp(ctx, w.what)
 		}
 	}
+}
+
+// passing is what a caller is told of the end of this coordinator. One that has lost its lock, or is told to end, is not the end of the job: another start of it will
+// answer the same call.
+func passing(err error) error {
+	if errors.Is(err, fault.Fenced) || errors.Is(err, fault.Canceled) {
+		return &fault.Fault{Kind: fault.Unavailable, Where: "coordinator", Got: "the end of this coordinator", Want: "the next one", Err: err}
+	}
+	return err
 }
 
 // gaveUp is the error of a call whose context has ended.

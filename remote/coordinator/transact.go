@@ -71,7 +71,7 @@ func (s *Server) whyEnded() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return s.err
+		return passing(s.err)
 	}
 	return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "a request after the end of the job"}
 }
@@ -124,7 +124,7 @@ func (s *Server) commit(first *op) {
 	s.mu.Unlock()
 	for _, o := range group {
 		if o.err == nil {
-			o.err = err
+			o.err = passing(err)
 		}
 		o.done <- o.err
 	}
