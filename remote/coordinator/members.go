@@ -117,10 +117,11 @@ func (s *Server) failed(m *rpc.LeaveRequest) {
 // mendable reports whether a trainer that failed so may do better when it is started again.
 func mendable(kind fault.Kind) bool {
 	switch kind {
-	case fault.LostMember, fault.Fenced, fault.Unavailable, fault.Canceled, fault.Superseded, fault.Stale, fault.Drained:
-		return true
+	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt, fault.TooLarge,
+		fault.NotFinite, fault.VerifyFailed, fault.Foreign:
+		return false
 	}
-	return false
+	return true
 }
 
 // Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.

@@ -93,7 +93,7 @@ func TestStartDeadline(t *testing.T) {
 		}()
 		began := time.Now()
 		err := s.Run(t.Context(), h.store.lead())
-		if time.Since(began) != time.Minute || !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), "trainer 0, trainer 2 within 1m0s") {
+		if time.Since(began) != time.Minute || !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "trainer 0, trainer 2 within 1m0s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if got := <-told; got != err {
