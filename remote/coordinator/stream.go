@@ -47,6 +47,9 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 		}
 		s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
 	}
+	if err != nil {
+		s.finish(err) // every trainer would say the same again
+	}
 	if len(steps) > 0 && s.cfg.Interactive {
 		s.broadcast()
 	}
