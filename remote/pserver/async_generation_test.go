@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -15,7 +16,8 @@ import (
 // A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what the lost process still
 // sends changes nothing. The others go on meanwhile.
 func TestAsyncTrainerStartedAgain(t *testing.T) {
-	ctx := t.Context()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	p := rig.SGD(0, false, 1, 2, 2)
 	p.Service.Optimize = p.Service.Optimize[:1] // w0 and w1 are updated by one block, which reads both gradients
 	p.Service.Grads[1].Block = 1

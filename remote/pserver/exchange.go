@@ -24,8 +24,11 @@ func (s *Server) exchange(ctx context.Context, name string, own *tensor.Tensor, 
 	if len(all) != s.cfg.Servers {
 		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: fmt.Sprintf("%d outputs", len(all)), Want: fmt.Sprintf("one for each of %d servers", s.cfg.Servers)}
 	}
+	if s.rounds == nil {
+		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: "an exchange in async mode"}
+	}
 	round := s.publish(name, own)
-	// Nobody changes variables meanwhile, so they may be copied: the sums may be as far away as the end of a pause of the job.
+	// Nobody changes meanwhile what is served, so it may be copied: the sums may be as far away as the end of a pause of the job.
 	s.values.RUnlock()
 	defer s.values.RLock()
 	tasks := make([]func() error, len(all))

@@ -148,10 +148,18 @@ func TestExchangeWithoutOne(t *testing.T) {
 	close(hang)
 }
 
-// An op that exchanges with another number of servers than the job has is wrong.
+// An op that exchanges with another number of servers than the job has is wrong, and so is one in async mode.
 func TestExchangeOfOtherSize(t *testing.T) {
 	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 1))
 	if err := s.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 2)); !errors.Is(err, fault.InvalidProgram) {
+		t.Error(err)
+	}
+	async := rig.Start(t, rig.Config(1), rig.SGD(0, false, 1, 1))
+	if err := async.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 1)); !errors.Is(err, fault.InvalidProgram) {
+		t.Error(err)
+	}
+	request := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "norm", Exchange: true}
+	if _, _, err := (rig.Trainer{Client: async.Client}).GetAs(t.Context(), request, 1); !errors.Is(err, fault.InvalidArgument) {
 		t.Error(err)
 	}
 }

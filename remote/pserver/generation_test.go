@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -22,7 +23,7 @@ const g = 7 // the first generation of the rig
 // untilWaits returns when Status tells of a wait.
 func untilWaits(t *testing.T, s *rig.Server, what string) {
 	t.Helper()
-	for {
+	for start := time.Now(); ; {
 		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
 		if err != nil {
 			t.Fatal(err)
@@ -32,8 +33,8 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 				return
 			}
 		}
-		if t.Context().Err() != nil {
-			t.Fatalf("nobody waits for %s", what)
+		if time.Since(start) > time.Minute {
+			t.Fatalf("nobody waits for %s; waits %v", what, status.Waits)
 		}
 	}
 }
@@ -41,7 +42,8 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 // A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again without it; what
 // was sent before counts no more, also when it arrives late.
 func TestLostTrainer(t *testing.T) {
-	ctx := t.Context()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	p := rig.SGD(0, true, 1, 2)
 	s := rig.Start(t, rig.Config(3), p)
 	a, b, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}, rig.Trainer{Client: s.Client, Rank: 2}
@@ -72,6 +74,9 @@ func TestLostTrainer(t *testing.T) {
 	}
 	if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
 		t.Fatal(err)
+	}
+	if n := s.Buffers(); n != 2 {
+		t.Errorf("%d of the 3 buffers that were in use are kept, want one for each member", n)
 	}
 	a.Generation, b.Generation = g+1, g+1
 	if _, err := lost.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 1000)); !errors.Is(err, fault.Superseded) {
