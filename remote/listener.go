@@ -30,6 +30,7 @@ type listening struct {
 	launcher  launch.Launcher
 	processes bool // roles are processes, so they need etcd to find each other
 	etcd      []string
+	access    cluster.Access
 	node      string
 	spread    bool
 	insecure  bool
@@ -48,6 +49,10 @@ func WithLauncher(l launch.Launcher) Option {
 
 // WithEtcd uses a real etcd cluster instead of one inside of this process.
 func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }
+
+// WithEtcdAccess says what the etcd cluster asks for; the default is what the environment says. Launchers of processes give the same to their children, through
+// cluster.Access.Environment: it is never part of a job.
+func WithEtcdAccess(a cluster.Access) Option { return func(o *listening) { o.access = a } }
 
 // WithNode joins this listener to the nodes of the etcd cluster under an id, so that other listeners may start roles here.
 func WithNode(id string) Option { return func(o *listening) { o.node = id } }
@@ -156,7 +161,7 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 	if len(o.etcd) == 0 {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "nodes without a cluster", Want: "the endpoints of its etcd"}
 	}
-	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Log: o.log})
+	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
 }
 
 // hosted starts roles that others send here: their servers listen on this node's host, and its scratch space is its own.
@@ -184,12 +189,10 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		config.Etcd = l.etcd.Endpoints()
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
-		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Log: o.log})
+		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access, Log: o.log})
 	}
 	if config.Launcher == nil {
-		config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
-			return role.Run(ctx, spec, role.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
-		})
+		config.Launcher = goroutines(config.Registry)
 	}
 	return nil
 }
@@ -198,8 +201,13 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 func shareMemory(config *listen.Config) {
 	store := cluster.NewMemory()
 	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
-	config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
-		registry, err := store.Open(spec.Prefix)
+	config.Launcher = goroutines(config.Registry)
+}
+
+// goroutines runs roles in this process, each with a registry of its own.
+func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)) launch.Launcher {
+	return launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		registry, err := open(ctx, spec)
 		if err != nil {
 			return err
 		}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 )
 
 // listenFlags are the flags of "edl listen".
 type listenFlags struct {
+	etcdFlags
 	address  string
-	etcd     []string
 	node     string
 	spread   bool
 	insecure bool
@@ -37,7 +38,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
-	flags.StringSliceVar(&f.etcd, "etcd", nil, "endpoints of an etcd cluster (default: one inside of this process)")
+	f.add(cmd)
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster under this name")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach, although nobody is asked who he is")
@@ -47,17 +48,18 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 
 // serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
 func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
-	if len(f.etcd) == 0 && (f.node != "" || f.spread) {
+	if len(f.endpoints) == 0 && (f.node != "" || f.spread) {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "no cluster for --node or --spread", Want: "--etcd ENDPOINTS"}
 	}
-	launcher, err := childProcesses("")
+	etcd, err := f.options(c)
 	if err != nil {
 		return err
 	}
-	options := []remote.Option{remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(currentVersion().Version)}
-	if len(f.etcd) > 0 {
-		options = append(options, remote.WithEtcd(f.etcd...))
+	launcher, err := childProcesses("", f.access)
+	if err != nil {
+		return err
 	}
+	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(currentVersion().Version))
 	if f.node != "" {
 		options = append(options, remote.WithNode(f.node))
 	}
@@ -85,13 +87,13 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	return context.Cause(ctx)
 }
 
-// childProcesses starts roles as processes of a binary of edl, by default the one that runs.
-func childProcesses(binary string) (launch.Launcher, error) {
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs. What etcd asks for is in their environment, and nowhere else.
+func childProcesses(binary string, access cluster.Access) (launch.Launcher, error) {
 	if binary == "" {
 		var err error
 		if binary, err = os.Executable(); err != nil {
 			return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
 		}
 	}
-	return launch.Processes{Binary: binary, Args: []string{"role"}}, nil
+	return launch.Processes{Binary: binary, Args: []string{"role"}, Env: access.Environment()}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
 )
 
 // A place is where a program runs.
@@ -16,6 +17,8 @@ type place struct {
 	remote  bool
 	address string            // of a listener; empty: an embedded cluster of processes on this machine
 	binary  string            // of these processes; empty: this one
+	etcd    []remote.Option   // of the embedded cluster; none: its own etcd
+	access  cluster.Access    // to that etcd
 	profile *executor.Profile // of what runs on this machine; nil: none
 	told    io.Writer         // is told the name of the job and where its listener is; nil: nobody
 }
@@ -42,11 +45,11 @@ func localOptions(spec *job.JobSpec) []executor.Option {
 
 // openRemote starts an embedded cluster whose roles are processes, or connects to a listener.
 func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
-	launcher, err := childProcesses(where.binary)
+	launcher, err := childProcesses(where.binary, where.access)
 	if err != nil {
 		return nil, err
 	}
-	e, err := remote.NewExecutor(where.address, spec, remote.WithLauncher(launcher))
+	e, err := remote.NewExecutor(where.address, spec, append(where.etcd, remote.WithLauncher(launcher))...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,12 @@ import (
 // runFlags are the flags of "edl run".
 type runFlags struct {
 	jobFlags
-	where  place
-	feed   []string
-	every  uint64
-	output *choice
-	trace  string
+	cluster etcdFlags
+	where   place
+	feed    []string
+	every   uint64
+	output  *choice
+	trace   string
 }
 
 func newRun(c *console) *cobra.Command {
@@ -45,6 +46,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
+	f.cluster.add(cmd)
 	flags.StringVar(&f.trace, "profile", "", "write when each op ran to this `FILE`, for about:tracing and ui.perfetto.dev")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runProgram(cmd, c, f, args) }
@@ -59,6 +61,11 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if f.where.address == onThisMachine {
 		f.where.address = ""
 	}
+	var err error
+	if f.where.etcd, err = f.cluster.options(c); err != nil {
+		return err
+	}
+	f.where.access = f.cluster.access
 	if f.every == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
 	}

@@ -31,6 +31,7 @@ type Job struct {
 	logs    *history.Log[*rpc.LogLine]
 	started time.Time
 	done    chan struct{}
+	manned  chan struct{} // closed when crew is set
 
 	mu       sync.Mutex
 	status   *job.JobStatus
@@ -38,7 +39,9 @@ type Job struct {
 	stopped  bool  // by a user
 	crew     *crew // while the job runs
 	known    known
-	next     uint64 // step of the coordinator that comes next
+	next     uint64 // step that comes next
+	teller   int    // async: start of the coordinator whose steps are told
+	taken    int    // async: entries that were taken of its stream
 	reported error  // by the coordinator
 }
 
@@ -46,7 +49,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
 	j := &Job{ID: id, manager: m, spec: s, plan: *p, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
-		started: time.Now(), done: make(chan struct{}), known: newKnown(),
+		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(),
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads,
 			Trainers: spec.Trainers}}
 	j.plan.program = nil

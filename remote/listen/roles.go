@@ -84,7 +84,9 @@ func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
 func (j *Job) setCrew(c *crew) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.crew = c
+	if j.crew = c; c != nil {
+		close(j.manned)
+	}
 }
 
 // within waits for a value or the end of a channel, but no longer than d.

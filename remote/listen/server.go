@@ -160,7 +160,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 	if err != nil {
 		return err
 	}
-	client, err := j.session()
+	client, err := j.session(stream.Context())
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -16,10 +17,10 @@ import (
 func (j *Job) watch(ctx context.Context, client rpc.CoordinatorClient, drained chan struct{}) {
 	again(ctx, func() error {
 		stream, err := client.Watch(ctx, &rpc.WatchRequest{Job: j.ID})
-		for err == nil {
+		for number := 0; err == nil; number++ {
 			var e *job.Event
 			if e, err = stream.Recv(); err == nil {
-				j.take(e)
+				j.take(e, number)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -32,8 +33,8 @@ func (j *Job) watch(ctx context.Context, client rpc.CoordinatorClient, drained c
 	})
 }
 
-// take enters one event of the coordinator. A coordinator that was started again, and a connection that was made again, may tell what is known already.
-func (j *Job) take(e *job.Event) {
+// take enters one event of the coordinator, which has a number in its stream.
+func (j *Job) take(e *job.Event, number int) {
 	j.mu.Lock()
 	if s := e.GetStatus(); s != nil {
 		j.reported = wire.FaultOf(s.Failure)
@@ -41,11 +42,10 @@ func (j *Job) take(e *job.Event) {
 		return
 	}
 	step := e.GetStep()
-	if step.Step < j.next {
+	if !j.isNew(step, number) {
 		j.mu.Unlock()
 		return
 	}
-	j.next = step.Step + 1
 	first := j.status.State != job.State_RUNNING
 	j.status.State = job.State_RUNNING
 	j.status.Pass, j.status.Steps = step.Pass, j.status.Steps+1
@@ -57,10 +57,38 @@ func (j *Job) take(e *job.Event) {
 	j.events.Add(e)
 }
 
-// session returns the coordinator of an interactive job.
-func (j *Job) session() (rpc.CoordinatorClient, error) {
+// isNew reports whether a step is not known yet: a connection that was made again tells all from the first step on, and in sync mode a coordinator that was started
+// again may tell the last ones once more. In async mode it counts from 0, and its steps are numbered on. j.mu is held.
+func (j *Job) isNew(step *job.Step, number int) bool {
+	if j.spec.Mode == job.Mode_SYNC {
+		if step.Step < j.next {
+			return false
+		}
+		j.next = step.Step + 1
+		return true
+	}
+	if starts := j.crew.machine.StartsOf(cluster.Member{Role: job.Role_COORDINATOR}); starts != j.teller {
+		j.teller, j.taken = starts, 0
+	}
+	if number < j.taken {
+		return false
+	}
+	j.taken = number + 1
+	step.Step = j.next
+	j.next++
+	return true
+}
+
+// session returns the coordinator of an interactive job, waiting until the job has begun.
+func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 	if !j.spec.Interactive {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data", Want: "a job without data"}
+	}
+	select {
+	case <-j.manned:
+	case <-j.done:
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,7 +108,7 @@ func (j *Job) identity() *rpc.Identity {
 
 // Finish ends an interactive job in good order and waits for its end.
 func (j *Job) Finish(ctx context.Context) error {
-	client, err := j.session()
+	client, err := j.session(ctx)
 	if err != nil {
 		return err
 	}

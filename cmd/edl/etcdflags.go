@@ -1,0 +1,51 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+)
+
+// etcdFlags name a real etcd cluster. There is no flag for the password: arguments of a process are shown to everybody.
+type etcdFlags struct {
+	endpoints []string
+	access    cluster.Access
+}
+
+func (f *etcdFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.endpoints, "etcd", nil, "endpoints of an etcd cluster (default: one inside of this process)")
+	flags.StringVar(&f.access.CA, "etcd-ca", "", "`FILE` of certificates that sign those of etcd's servers")
+	flags.StringVar(&f.access.Certificate, "etcd-cert", "", "`FILE` of the certificate to show to etcd")
+	flags.StringVar(&f.access.Key, "etcd-key", "", "`FILE` of its key")
+	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
+}
+
+// options checks the flags and returns what they mean to a listener.
+func (f *etcdFlags) options(c *console) ([]remote.Option, error) {
+	if len(f.endpoints) == 0 {
+		f.access = cluster.Access{} // the one inside of this process asks for nothing
+		return nil, nil
+	}
+	a := &f.access
+	if a.User != "" {
+		a.Password, _ = c.env(cluster.EnvPassword)
+	}
+	for _, path := range []*string{&a.CA, &a.Certificate, &a.Key} {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fileFault(*path, err)
+		}
+		*path = absolute
+	}
+	if err := a.Check(f.endpoints); err != nil {
+		return nil, err
+	}
+	return []remote.Option{remote.WithEtcd(f.endpoints...), remote.WithEtcdAccess(*a)}, nil
+}
