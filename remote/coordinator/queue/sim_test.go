@@ -47,10 +47,11 @@ type sim struct {
 	failures map[int64]uint32
 	pass     int32               // of failures
 	granted  map[string]*process // to whom each dispatch went
+	graces   map[string]int      // how often a dispatch was given more time
 }
 
 func newSim(seed uint64, tell bool) *sim {
-	s := &sim{chaos: newChaos(seed, tell), careful: seed%8 == 0 || tell, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}}
+	s := &sim{chaos: newChaos(seed, tell), careful: seed%8 == 0 || tell, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}, graces: map[string]int{}}
 	s.policy = queue.Policy{Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(3), MinTimeout: 5 * time.Second, MaxTimeout: 60 * time.Second, Epoch: epoch}
 	if s.random.IntN(4) == 0 {
 		s.policy.Passes, s.follows, s.follow = 1, true, s.random.IntN(3)

@@ -117,8 +117,22 @@ func (s *sim) expect(e queue.Event) func() {
 func (s *sim) mayGrant(l *leader, m message) {
 	d, _ := s.durable()
 	t := d.tasks[m.grant.Task.Id]
-	if l.fence != s.fence || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank || t.Incarnation != m.to.incarnation {
+	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank || t.Incarnation != m.to.incarnation {
 		s.fail("coordinator %d of %d gives trainer %d.%d task %v, which is %v", l.fence, s.fence, m.to.rank, m.to.incarnation, m.grant.Task, t)
+	}
+}
+
+// revived checks that a pending task whose time passed while there was no coordinator is given a little more, once.
+func (s *sim) revived(changes []queue.Change) {
+	for _, c := range changes {
+		t := &state.Task{}
+		if err := proto.Unmarshal(c.Value, t); err != nil {
+			s.fail("%s: %v", c.Key, err)
+		}
+		name := fmt.Sprintf("%s of pass %d, dispatch %d", c.Key, s.pass, t.Epoch)
+		if s.graces[name]++; s.graces[name] > 1 || t.DeadlineMs != s.policy.Epoch.Add(s.now+s.policy.MinTimeout).UnixMilli() {
+			s.fail("%s is given more time the %dth time at %v: %v", name, s.graces[name], s.now, t)
+		}
 	}
 }
 
@@ -170,6 +184,9 @@ func (s *sim) check() {
 				s.fail("record %d of task %d is lost: in no queue, and not in the ledger:\n%s", r, id, lines(s.store))
 			}
 		}
+	}
+	if left := int64(len(d.cut)) - done - discarded; left == 0 && !d.head.Ended && (!d.head.Following || d.head.Closed) {
+		s.fail("nothing is left of pass %d, and it has not ended:\n%s", d.head.Pass, lines(s.store))
 	}
 	q, _, err := queue.Restore(s.policy, "d", s.store, s.now)
 	if err != nil {

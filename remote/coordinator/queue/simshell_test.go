@@ -32,7 +32,7 @@ func (s *sim) elect() {
 	if len(effects.Changes) > 0 {
 		s.note("grace")
 	}
-	if !l.commit(effects.Changes, nil) {
+	if !l.commit(effects.Changes, func() { s.revived(effects.Changes) }) {
 		l.die()
 	} else if l.queue = q; q != nil {
 		for _, p := range s.trainer { // what the one before may not have come to

@@ -40,10 +40,11 @@ type rounds struct {
 	declared   map[int][]int64 // by rank, for the open round
 	pass       int32           // of what is declared
 	ledger     []map[int64]bool
+	failures   map[int64]int // of each task in this pass, however many trainers say so
 }
 
 func newRounds(seed uint64, tell bool) *rounds {
-	s := &rounds{chaos: newChaos(seed, tell), poison: map[int64]bool{}, store: store{}, declared: map[int][]int64{}, frozen: true}
+	s := &rounds{chaos: newChaos(seed, tell), poison: map[int64]bool{}, store: store{}, declared: map[int][]int64{}, failures: map[int64]int{}, frozen: true}
 	s.policy = queue.Policy{Sync: true, Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(2), Epoch: epoch}
 	s.batch = 1 + s.random.IntN(5)
 	if s.random.IntN(4) == 0 {
@@ -231,7 +232,7 @@ func (s *rounds) elect() {
 		return
 	}
 	s.leaders = append(s.leaders, l)
-	if !l.commit(effects.Changes) {
+	if !l.commit(effects.Changes, func() {}) {
 		l.die()
 		return
 	}
@@ -243,7 +244,7 @@ func (l *regent) die() {
 	l.s.leaders = slices.DeleteFunc(l.s.leaders, func(o *regent) bool { return o == l })
 }
 
-func (l *regent) commit(changes []queue.Change) bool {
+func (l *regent) commit(changes []queue.Change, durable func()) bool {
 	switch {
 	case len(changes) == 0:
 		return true
@@ -258,6 +259,7 @@ func (l *regent) commit(changes []queue.Change) bool {
 		return false
 	}
 	l.s.store.commit(changes)
+	durable()
 	if l.s.chance(30, "crash after commit") {
 		l.die()
 		return false
@@ -271,7 +273,7 @@ func (l *regent) step(e queue.Event) (queue.Effects, error, bool) {
 	if err != nil {
 		return effects, err, true
 	}
-	if !l.commit(effects.Changes) {
+	if !l.commit(effects.Changes, func() { l.s.count(e, l.queue, copied) }) {
 		return effects, nil, false
 	}
 	l.queue = copied
@@ -280,6 +282,25 @@ func (l *regent) step(e queue.Event) (queue.Effects, error, bool) {
 	}
 	l.check()
 	return effects, nil, true
+}
+
+// count keeps the failures of tasks, and checks that those and no others are discarded that have too many.
+func (s *rounds) count(e queue.Event, before, after *queue.Queue) {
+	switch e := e.(type) {
+	case queue.Fail:
+		if !before.Regrouping() {
+			s.failures[e.Task.Id]++
+		}
+	case queue.Regroup:
+		for _, t := range after.Status().DiscardedTasks {
+			if n := s.failures[t.Id]; t.Pass == after.Pass() && (n != s.policy.MaxFailures+1 || int(t.Failures) != n) {
+				s.fail("discarded after %d failures: %v", n, t)
+			}
+		}
+	}
+	if before.Pass() != after.Pass() {
+		clear(s.failures)
+	}
 }
 
 // check holds after each event: a coordinator that starts now has the same queue, and what counts as done is in the ledger or discarded.
