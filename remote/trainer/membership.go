@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,9 @@ func newMembership(cfg *Config, ask asking) *membership {
 	return m
 }
 
+// errEnded is what after returns when the job has ended without this trainer: nobody waits for it.
+var errEnded = errors.New("the job has ended")
+
 // now is the last generation that was joined, number 0 before the first.
 func (m *membership) now() *generation { return m.current.Load() }
 
@@ -59,6 +63,9 @@ func (m *membership) after(ctx context.Context, ended uint64) (*generation, erro
 	})
 	if err != nil {
 		return nil, err
+	}
+	if answer.DataEnded && answer.Generation == 0 {
+		return nil, errEnded
 	}
 	if answer.Generation <= last.Generation {
 		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("generation %d", answer.Generation), Want: fmt.Sprintf("one after %d", last.Generation)}

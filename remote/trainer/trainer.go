@@ -70,6 +70,9 @@ func Run(ctx context.Context, cfg Config) error {
 	t.reporter = newReporter(ctx, t)
 	err := t.generations(ctx)
 	t.reporter.close()
+	if errors.Is(err, errEnded) {
+		return nil
+	}
 	return t.leave(ctx, err)
 }
 
