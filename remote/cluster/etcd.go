@@ -2,11 +2,7 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,71 +13,11 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// DefaultLease is the lease of a member when Config names none.
-const DefaultLease = 5 * time.Second
-
 const (
 	requestTimeout = 10 * time.Second       // of one request, whatever the caller's context allows
 	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again
 	pageEntries    = 256                    // read at once
 )
-
-// Config says where a registry is.
-type Config struct {
-	Endpoints []string      // of etcd
-	Prefix    string        // of the job's keys; see Prefix
-	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
-	Access    Access        // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
-	Log       *slog.Logger  // nil: discarded
-}
-
-// Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any case.
-func Open(ctx context.Context, c Config) (Registry, error) {
-	if err := checkPrefix(c.Prefix); err != nil {
-		return nil, err
-	}
-	if c.Access == (Access{}) {
-		c.Access = AccessFrom(os.Getenv)
-	}
-	secured, err := c.Access.tls(c.Endpoints)
-	if err != nil {
-		return nil, err
-	}
-	if c.Lease <= 0 {
-		c.Lease = DefaultLease
-	}
-	where := "etcd at " + strings.Join(c.Endpoints, ", ")
-	probed := probe(ctx, c.Endpoints, secured)
-	if mistrust(probed) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: where, Err: probed, Hint: "name the authority of its certificate"}
-	}
-	s, err := connect(ctx, c, secured)
-	if err == nil {
-		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil {
-			return newRegistry(s, c.Prefix), nil
-		}
-		_ = s.close()
-	}
-	if probed != nil && fault.KindOf(err) == fault.Unavailable {
-		err = &fault.Fault{Kind: fault.Unavailable, Where: where, Err: probed}
-	}
-	return nil, storeFault(ctx, where, err)
-}
-
-// connect makes a client, which lives until its close, not until ctx ends.
-func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, error) {
-	base, cancel := context.WithCancel(context.Background())
-	defer context.AfterFunc(ctx, cancel)() // the client may ask for a token
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, TLS: secured, Username: c.Access.User, Password: c.Access.Password, DialTimeout: requestTimeout, Context: base,
-		Logger: zapTo(base, c.Log), DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-	})
-	if err != nil {
-		cancel()
-		return nil, etcdFault("etcd", err)
-	}
-	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}, nil
-}
 
 // etcdStore is a store in etcd.
 type etcdStore struct {
@@ -144,103 +80,6 @@ func (s *etcdStore) get(ctx context.Context, keys ...string) (view, error) {
 		}
 	}
 	return v, nil
-}
-
-// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read.
-func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
-	end := clientv3.GetPrefixRangeEnd(prefix)
-	for from, revision := prefix, int64(0); ; {
-		r, err := s.page(ctx, from, end, revision)
-		if err != nil {
-			return err
-		}
-		for _, kv := range r.Kvs {
-			if err := see(string(kv.Key), entryOf(kv)); err != nil {
-				return err
-			}
-			from = string(kv.Key) + "\x00"
-		}
-		if !r.More {
-			return nil
-		}
-		revision = r.Header.Revision
-	}
-}
-
-// page reads a part of what is at and after from; revision 0 is the latest.
-func (s *etcdStore) page(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageEntries), clientv3.WithRev(revision))
-	if err != nil {
-		return nil, etcdFault("etcd", err)
-	}
-	if revision != 0 {
-		r.Header.Revision = revision
-	}
-	return r, nil
-}
-
-// list puts all keys below prefix into v and returns the revision at which they were so.
-func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	r, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
-	if err != nil {
-		return 0, etcdFault("etcd", err)
-	}
-	clear(v)
-	for _, kv := range r.Kvs {
-		v[string(kv.Key)] = entryOf(kv)
-	}
-	return r.Header.Revision, nil
-}
-
-// follow lists and then watches from the next revision on. A watch that breaks, because etcd was away or has compacted what it was to tell, is begun
-// again by listing.
-func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
-	v := view{}
-	for {
-		revision, err := s.list(ctx, prefix, v)
-		switch {
-		case err == nil:
-			if see(v) || s.watch(ctx, prefix, revision, v, see) {
-				return nil
-			}
-		case !errors.Is(err, fault.Unavailable) || ctx.Err() != nil:
-			return err
-		}
-		timer := time.NewTimer(relistDelay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			if err == nil {
-				err = ctx.Err()
-			}
-			return err
-		}
-	}
-}
-
-// watch keeps v up to date after revision until see returns true, which it reports, or the watch breaks.
-func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v view, see func(view) bool) bool {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	for r := range s.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
-		for i, event := range r.Events {
-			if event.Type == mvccpb.Event_DELETE {
-				delete(v, string(event.Kv.Key))
-			} else {
-				v[string(event.Kv.Key)] = entryOf(event.Kv)
-			}
-			ended := i+1 == len(r.Events) || r.Events[i+1].Kv.ModRevision != event.Kv.ModRevision
-			if ended && see(v) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (s *etcdStore) close() error {

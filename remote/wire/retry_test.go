@@ -12,7 +12,7 @@ import (
 )
 
 func TestRetryOnlyWhatMayPass(t *testing.T) {
-	for kind := fault.Internal; kind <= fault.Drained; kind++ {
+	for kind := fault.Internal; kind <= fault.Superseded; kind++ {
 		synctest.Test(t, func(t *testing.T) {
 			var attempts []uint32
 			err := wire.Retry(t.Context(), func(attempt uint32) error {
