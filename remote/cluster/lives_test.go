@@ -23,7 +23,7 @@ type lives struct {
 func (l *lives) lead(ctx context.Context) error {
 	opened, err := l.open()
 	if err != nil {
-		return err
+		return unlessPassing(ctx, err)
 	}
 	defer opened.Close()
 	r := opened.(*registry)
