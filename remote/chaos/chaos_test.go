@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
@@ -45,11 +46,11 @@ func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, traine
 // record once in every pass.
 func TestFixedMembership(t *testing.T) {
 	m := model(t)
-	data := testkit.Samples(t, t.TempDir(), records)
+	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 3 })
 	want := testkit.Persistables(scope, m.Program)
 	each(t, func(t *testing.T, seed uint64) {
-		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds, 3, 2, everything))
+		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds(), 3, 2, everything))
 		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
 			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
 		}
@@ -60,7 +61,7 @@ func TestFixedMembership(t *testing.T) {
 // histories returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is not seen, and
 // belongs to the generation of the one before or of the one after.
 func histories(t *testing.T, steps []executor.StepResult) [][]int {
-	seen := make([]int, rounds)
+	seen := make([]int, rounds())
 	for _, s := range steps {
 		seen[s.Step] = s.Trainers
 	}
@@ -72,7 +73,7 @@ func histories(t *testing.T, steps []executor.StepResult) [][]int {
 			for r := round; r >= 0 && before == 0; r-- {
 				before = seen[r]
 			}
-			for r := round; r < rounds && after == 0; r++ {
+			for r := round; r < len(seen) && after == 0; r++ {
 				after = seen[r]
 			}
 			if options = []int{before}; after != before {
@@ -86,18 +87,38 @@ func histories(t *testing.T, steps []executor.StepResult) [][]int {
 			}
 		}
 		if all = longer; len(all) > 256 {
-			t.Fatalf("only %d of %d steps were seen", len(steps), rounds)
+			t.Fatalf("only %d of %d steps were seen", len(steps), rounds())
 		}
 	}
 	return all
 }
 
+// A pserver takes its part of the parameters along, and the job begins its history again. What it leaves behind is what a job leaves behind whose servers live.
+func TestLostServer(t *testing.T) {
+	m := model(t)
+	data := testkit.Samples(t, t.TempDir(), records())
+	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
+	want := testkit.Persistables(scope, m.Program)
+	each(t, func(t *testing.T, seed uint64) {
+		plan := []disturbance{{what: "kill", whom: "pserver-1", after: rounds() / 4}, {what: "kill", whom: "trainer-0", after: rounds() / 2},
+			{what: "stop", whom: "pserver-0", after: rounds(), lasts: lease + 2*time.Second}}
+		out := newRig(t).run(m, spec(2, 2, job.Mode_SYNC), data, plan)
+		if out.hits != len(plan) {
+			t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+		}
+		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
+		}
+		checkLedger(t, out.details.Ledger, data, 0)
+	})
+}
+
 // An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each round, bit for bit.
 func TestElasticMembership(t *testing.T) {
 	m := model(t)
-	data := testkit.Samples(t, t.TempDir(), records)
+	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
-		plan := draw(seed, *faults, rounds, 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })
+		plan := draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })
 		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)
 		checkLedger(t, out.details.Ledger, data, 0)
 		saved := testkit.Saved(t, out.saved, m.Program)
@@ -119,12 +140,12 @@ const lossBound = 1.5
 // than once, and arrives where an undisturbed run arrives.
 func TestAsync(t *testing.T) {
 	m := model(t)
-	data := testkit.Samples(t, t.TempDir(), records)
+	data := testkit.Samples(t, t.TempDir(), records())
 	calm := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, nil)
 	checkLedger(t, calm.details.Ledger, data, 0)
 	want := tail(calm.losses)
 	each(t, func(t *testing.T, seed uint64) {
-		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds, 3, 2, everything))
+		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, everything))
 		losts := int64(*faults) // each fault loses at most one trainer, unless it hits what all of them need
 		checkLedger(t, out.details.Ledger, data, losts*3*batch)
 		if got := tail(out.losses); !(got <= want*lossBound) {

@@ -21,11 +21,15 @@ import (
 
 // What every job under test trains.
 const (
-	records = 3001
-	batch   = 16
-	passes  = 2
-	rounds  = passes * ((records + batch - 1) / batch)
+	batch  = 16
+	passes = 2
 )
+
+// records is how many a job trains in each pass: enough for every disturbance to find it at work, and no multiple of the batch.
+func records() int { return 1501*(*faults) + 1501 }
+
+// rounds is how many a job has.
+func rounds() uint64 { return uint64(passes * ((records() + batch - 1) / batch)) }
 
 // model shuffles, so that a trainer which comes back must find its place in the order, and keeps momentum, so that no update may be lost or doubled.
 func model(t testing.TB) testkit.Model {
@@ -51,6 +55,7 @@ type outcome struct {
 	losses  []float32
 	saved   string
 	details *rpc.JobDetails
+	hits    int // disturbances that happened
 }
 
 // run trains the model under a plan of disturbances.
@@ -76,7 +81,8 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 
 	var seen atomic.Uint64 // steps
 	moved := make(chan struct{}, 1)
-	beside.Go(func() { r.disturb(watching, plan, &seen, moved) })
+	var hits atomic.Int64
+	beside.Go(func() { r.disturb(watching, plan, &seen, moved, &hits) })
 	_, err = j.Follow(ctx, func(step executor.StepResult) error {
 		out.losses = append(out.losses, testkit.Loss(t, step.Fetched[0]))
 		step.Fetched = nil
@@ -91,6 +97,7 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 	if err != nil {
 		t.Fatalf("the job has failed: %v\nunder %v", err, plan)
 	}
+	out.hits = int(hits.Load())
 	if out.details, err = r.client.Show(ctx, &rpc.JobRequest{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +105,7 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 }
 
 // disturb carries out a plan, one disturbance after the other, each when the job has come as far as it says.
-func (r *rig) disturb(ctx context.Context, plan []disturbance, seen *atomic.Uint64, moved <-chan struct{}) {
+func (r *rig) disturb(ctx context.Context, plan []disturbance, seen *atomic.Uint64, moved <-chan struct{}, hits *atomic.Int64) {
 	for _, d := range plan {
 		for seen.Load() < d.after {
 			select {
@@ -111,7 +118,12 @@ func (r *rig) disturb(ctx context.Context, plan []disturbance, seen *atomic.Uint
 			return
 		}
 		r.t.Logf("at step %d: %v", seen.Load(), d)
-		end := r.begin(d)
+		end, err := r.begin(d)
+		if err != nil {
+			r.t.Logf("%v: %v", d, err) // a role that is between two lives cannot be hit
+		} else {
+			hits.Add(1)
+		}
 		pass(ctx, d.lasts)
 		end()
 	}
