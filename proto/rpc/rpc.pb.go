@@ -2667,7 +2667,7 @@ type QueuesResponse struct {
 	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	Members       []uint32               `protobuf:"varint,5,rep,packed,name=members,proto3" json:"members,omitempty"` // ranks
 	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`            // sync: the first round of the generation
-	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`             // forming, running, regrouping, paused, ending
+	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`             // starting (nothing is known yet), forming, running, regrouping, paused, ending
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

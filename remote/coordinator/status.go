@@ -40,7 +40,9 @@ func (s *Server) Queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesR
 // phase names what the membership does now. s.mu is held.
 func (s *Server) phase() string {
 	switch {
-	case !s.ready || s.machine.Generation().Number == 0:
+	case !s.ready:
+		return "starting"
+	case s.machine.Generation().Number == 0:
 		return "forming"
 	case s.ended || s.machine.Ending():
 		return "ending"

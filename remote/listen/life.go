@@ -81,7 +81,8 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	})
 }
 
-// mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation. A pserver is gone when this is
+// mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation, which a coordinator that is
+// starting does not know. A pserver is gone when this is
 // called, and no first generation begins without it.
 func (c *crew) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
@@ -93,7 +94,7 @@ func (c *crew) mayHaveTrained(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	q, err := c.peers.coordinator.Queues(ctx, queuesRequest(c.job.ID, false))
-	return err != nil || q.Generation > 0
+	return err != nil || q.Generation > 0 || q.Phase == "starting"
 }
 
 // drain asks a trainer to end. The policy kills one that does not in time.
