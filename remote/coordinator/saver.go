@@ -21,11 +21,15 @@ func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) 
 		if err := s.isMember(m.Id); err != nil {
 			return err
 		}
-		if saver := s.members.saver; saver != nil && (*saver == rank || s.machine.Saves(*saver)) {
+		saver := s.members.saver
+		if t.saver != nil { // elected by a request before this one
+			saver = t.saver
+		}
+		if saver != nil && (*saver == rank || s.machine.Saves(*saver)) {
 			granted = *saver == rank
 			return nil
 		}
-		granted = true
+		granted, t.saver = true, &rank
 		t.then(func() { s.members.saver = &rank })
 		return t.put(saverKey, &state.Saver{Rank: rank})
 	})

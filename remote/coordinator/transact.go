@@ -40,6 +40,7 @@ type txn struct {
 	changes []cluster.Change
 	keys    map[string]bool
 	notes   []note
+	saver   *uint32  // that it elects, nil for none
 	after   []func() // called with Server.mu held when all is durable
 }
 
