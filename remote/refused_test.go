@@ -32,7 +32,7 @@ var forgeries = map[string]forgery{
 	"the greatest round":          {change: func(id *rpc.Identity) { id.Round = 1<<64 - 1 }, kind: fault.Foreign},
 	"another job":                 {change: func(id *rpc.Identity) { id.Job = "another" }, kind: fault.Foreign},
 	"another program":             {change: func(id *rpc.Identity) { id.ProgramHash = make([]byte, 32) }, kind: fault.Foreign},
-	"an older generation":         {change: func(id *rpc.Identity) { id.Generation-- }, kind: fault.Stale},
+	"an older generation":         {change: func(id *rpc.Identity) { id.Generation-- }, kind: fault.Superseded},
 	"a trainer that is not there": {change: func(id *rpc.Identity) { id.Rank = 2 }, kind: fault.Foreign},
 	"the greatest rank":           {change: func(id *rpc.Identity) { id.Rank = 1<<32 - 1 }, kind: fault.Foreign},
 	"an unknown variable":         {change: func(*rpc.Identity) {}, name: "nothing@GRAD", kind: fault.Foreign},
