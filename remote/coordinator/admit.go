@@ -29,7 +29,7 @@ func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
 		if s.ready && id.Fence > s.lead.Fence {
 			err := s.deposed(fmt.Sprintf("trainer %d has heard of fence %d", id.Rank, id.Fence))
 			s.finish(err)
-			return false, err
+			return false, passing(err)
 		}
 		return s.ready, nil
 	})

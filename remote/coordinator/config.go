@@ -29,6 +29,8 @@ type Config struct {
 	StartDeadline  time.Duration    // for members that are missing
 	RejoinDeadline time.Duration    // for members that live to join the next generation
 	Servers        []rpc.ParameterServerClient
+	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
+	FollowEvery    time.Duration       // between two looks at them; 0: 1s
 	// Live returns the members of the job that live now, with their incarnations.
 	Live func(context.Context) (map[cluster.Member]uint64, error)
 	// Merge makes one list of values of what several trainers fetched in one step.

@@ -38,6 +38,9 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 	if err != nil {
 		return err
 	}
+	if err := s.createFollowing(ctx, lead, queues); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lead, s.ctx, s.queues = lead, ctx, queues

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -60,6 +61,7 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
 	return &Server{
 		cfg: cfg, epoch: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
 		ops: make(chan *op), changed: make(chan struct{}), done: make(chan struct{}),
@@ -81,6 +83,9 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 		s.tasks.Go(s.commits)
 		s.tasks.Go(s.keepTime)
 		s.tasks.Go(s.keepTasks)
+		for name, globs := range s.cfg.Follow {
+			s.tasks.Go(func() { s.follow(name, globs) })
+		}
 	}
 	<-s.done
 	cancel()

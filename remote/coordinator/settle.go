@@ -52,11 +52,7 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 		if err != nil {
 			return err
 		}
-		err = s.transact(ctx, func(t *txn) error {
-			_, err := t.step(name, queue.Regroup{Round: g.Round, Pass: segment.GetPass(), Committed: committed})
-			return err
-		})
-		if err != nil {
+		if err := s.happen(name, queue.Regroup{Round: g.Round, Pass: segment.GetPass(), Committed: committed}); err != nil {
 			return err
 		}
 	}
@@ -89,10 +85,7 @@ func (s *Server) recoverFrom(ctx context.Context, name string, lost queue.Lost) 
 		if lost.Committed, err = s.committed(ctx, lost.Pass, 0); err != nil {
 			return err
 		}
-		err = s.transact(ctx, func(t *txn) error {
-			_, err := t.step(name, lost)
-			return err
-		})
+		err = s.happen(name, lost)
 		if !errors.Is(err, fault.Stale) || s.copyQueues()[name].Pass() == lost.Pass { // stale: a pass has begun since
 			return err
 		}

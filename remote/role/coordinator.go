@@ -76,7 +76,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC, Interactive: spec.Interactive,
 		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: cmp.Or(int(spec.MaxTaskFailures), maxTaskFailures), TaskTimeout: [2]time.Duration{least, max(least, most)},
-		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(), Servers: servers, Live: r.registry.Live,
+		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(), Servers: servers, Live: r.registry.Live, Follow: following(spec),
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
 	}), nil
 }
@@ -147,6 +147,17 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 		}
 	})
 	return &watching, nil
+}
+
+// following lists the datasets that grow while the job runs.
+func following(spec *job.JobSpec) map[string][]string {
+	globs := map[string][]string{}
+	for _, d := range spec.Data {
+		if d.Follow {
+			globs[d.Dataset] = d.Globs
+		}
+	}
+	return globs
 }
 
 // passesOf is how often the data is read: the job's word, else the program's.
