@@ -197,3 +197,7 @@ func (s running) lose(rank uint32) {
 		s.home.t.Fatal(err)
 	}
 }
+
+func failure(kind fault.Kind) *job.Failure {
+	return &job.Failure{Kind: int32(kind), Message: "made up"}
+}

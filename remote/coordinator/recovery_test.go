@@ -1,0 +1,343 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/internal/rig"
+)
+
+func async(trainers int) coordinator.Config {
+	cfg := config(trainers)
+	cfg.Sync = false
+	return cfg
+}
+
+// ask asks for a task of pass 0 as of a generation.
+func (s running) ask(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) (*rpc.GetTaskResponse, error) {
+	return s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: idOf(generation, rank, number), Dataset: "d", Finished: finished})
+}
+
+func (s running) mustAsk(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) *rpc.Task {
+	s.home.t.Helper()
+	r, err := s.ask(generation, rank, number, finished...)
+	if err != nil || r.Task == nil {
+		s.home.t.Fatalf("trainer %d, request %d: %v, %v", rank, number, r, err)
+	}
+	return r.Task
+}
+
+// A dataset is what the first report says, for the next coordinator, too; a report that differs names both.
+func TestReportDataset(t *testing.T) {
+	h := newHome(t, async(1))
+	s := h.start()
+	s.joinAll(0, 0)
+	s.reportDataset(t, 30, 12)
+	s.reportDataset(t, 30, 12)
+	for range 2 {
+		other := filesOf(30, 12)
+		other[1].Fingerprint = 77
+		_, err := s.client.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
+		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"f1" has 12 records in 96 bytes with fingerprint 000000000000004d`) || !strings.Contains(err.Error(), "fingerprint 0000000000000001") {
+			t.Error(err)
+		}
+		s.stop()
+		<-s.ended
+		s = h.start()
+		s.status(func(q *rpc.QueuesResponse) bool { return len(q.Queues) == 1 && q.Queues[0].Records == 42 })
+	}
+}
+
+// B1 row 10: a request whose change cannot be made durable has changed nothing, and the next one is right.
+func TestFailedWriteChangesNothing(t *testing.T) {
+	h := newHome(t, async(1))
+	s := h.start()
+	s.joinAll(0, 0)
+	s.reportDataset(t, 100)
+	first := s.mustAsk(1, 0, 0)
+	before := h.store.copy()
+	h.store.failing(func([]cluster.Change) error { return fault.New(fault.Unavailable, "no store") })
+	for range 3 {
+		if _, err := s.ask(1, 0, 1, first); !errors.Is(err, fault.Unavailable) {
+			t.Fatal(err)
+		}
+	}
+	h.store.failing(nil)
+	if after := h.store.copy(); len(after) != len(before) {
+		t.Errorf("%d entries, %d before", len(after), len(before))
+	}
+	if next := s.mustAsk(1, 0, 1, first); next.Id != first.Id+1 || next.Epoch != 1 {
+		t.Errorf("then task %v", next)
+	}
+	s.status(func(q *rpc.QueuesResponse) bool {
+		return q.Queues[0].Done == 1 && q.Queues[0].Pending == 1 && q.Queues[0].Todo == 8
+	})
+}
+
+// B1 row 11: who has taken too long cannot finish what another has now. Row 15: the next coordinator waits for a task only as long as was left.
+func TestTaskThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHome(t, async(2))
+		h.cfg.TaskTimeout = [2]time.Duration{time.Minute, time.Minute}
+		run := func() (*coordinator.Server, chan error) {
+			s, ended := coordinator.New(h.cfg), make(chan error, 1)
+			go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
+			return s, ended
+		}
+		ask := func(s *coordinator.Server, rank uint32, number uint64, finished ...*rpc.Task) *rpc.Task {
+			r, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(rank, number), Dataset: "d", Finished: finished})
+			if err != nil || r.Task == nil {
+				t.Fatal(r, err)
+			}
+			return r.Task
+		}
+		s, ended := run()
+		for rank := range uint32(2) {
+			h.live.set(rank, incarnation(rank))
+			go func() {
+				_, _ = s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, rank, 0), Incarnation: incarnation(rank)})
+			}()
+		}
+		synctest.Wait()
+		if _, err := s.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
+			t.Fatal(err)
+		}
+		late := ask(s, 0, 0)
+		time.Sleep(40 * time.Second)
+		s.Fail(fault.New(fault.Fenced, "crashed"))
+		<-ended
+		s, ended = run()
+		synctest.Wait()
+		for _, server := range h.servers {
+			server.enter(0, &rpc.RecordRange{From: 2, To: 4})
+		}
+		other := ask(s, 1, 0)
+		if other.Id == late.Id {
+			t.Errorf("task %d is given twice", other.Id)
+		}
+		time.Sleep(20*time.Second + time.Millisecond)
+		synctest.Wait()
+		again := ask(s, 1, 1, other)
+		if again.Id != late.Id || again.Epoch != late.Epoch+1 || len(again.Records) != 2 || again.Records[0].To != 2 || again.Records[1].From != 4 {
+			t.Errorf("%v came back as %v", late, again)
+		}
+		if _, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 1), Dataset: "d", Finished: []*rpc.Task{late}, ReportOnly: true}); err != nil {
+			t.Error(err)
+		}
+		if q, err := s.Queues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job}); err != nil || q.Queues[0].Done != 1 || q.Queues[0].Pending != 1 {
+			t.Errorf("%v, %v", q, err)
+		}
+		s.Fail(nil)
+		<-ended
+	})
+}
+
+// B1 row 12: a coordinator that was paused while another took the lock changes nothing when it goes on, and ends.
+func TestDeposedCoordinator(t *testing.T) {
+	h := newHome(t, async(1))
+	old := h.start()
+	old.joinAll(0, 0)
+	old.reportDataset(t, 100)
+	task := old.mustAsk(1, 0, 0)
+	now := h.start()
+	next := func() *rpc.Task {
+		now.status(func(q *rpc.QueuesResponse) bool { return q.Phase == "running" })
+		return now.mustAsk(1, 0, 1, task)
+	}()
+	if _, err := old.ask(1, 0, 2, next); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("the old one says %v", err)
+	}
+	if err := <-old.ended; !errors.Is(err, fault.Fenced) {
+		t.Error(err)
+	}
+	if third := now.mustAsk(1, 0, 2, next); third.Id != 2 {
+		t.Error(third)
+	}
+	// One that hears of a later one from a trainer ends, too.
+	heard := idOf(1, 0, 3)
+	heard.Fence = now.lead.Fence + 1
+	if _, err := now.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: heard, Dataset: "d"}); !errors.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	if err := <-now.ended; !errors.Is(err, fault.Fenced) {
+		t.Error(err)
+	}
+}
+
+// Coordinators crash again and again while trainers train in async mode; every record is trained once.
+func TestCrashesInTheMiddle(t *testing.T) {
+	const records = 600
+	h := newHome(t, async(3))
+	var mu sync.Mutex
+	s := h.start()
+	current := func() running { mu.Lock(); defer mu.Unlock(); return s }
+	ready := make(chan bool)
+	go func() { s.joinAll(0, 0, 1, 2); s.reportDataset(t, records); close(ready) }()
+	<-ready
+	trained := make([]int, records)
+	var steps int
+	err := rig.Each(4, func(i int) error {
+		if i == 3 {
+			for crash := range 5 {
+				for { // until there was progress
+					mu.Lock()
+					enough := steps > 8*(crash+1)
+					mu.Unlock()
+					if enough {
+						break
+					}
+				}
+				mu.Lock()
+				s.stop()
+				<-s.ended
+				s = h.start()
+				mu.Unlock()
+			}
+			return nil
+		}
+		var finished []*rpc.Task
+		for number := uint64(0); ; {
+			r, err := current().ask(1, uint32(i), number, finished...)
+			switch {
+			case errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Canceled):
+				continue
+			case err != nil:
+				return err
+			case r.EndOfData:
+				return nil
+			}
+			number++
+			finished = nil
+			if r.Task == nil {
+				continue
+			}
+			mu.Lock()
+			for _, part := range r.Task.Records {
+				for record := part.From; record < part.To; record++ {
+					trained[record]++
+				}
+			}
+			steps++
+			mu.Unlock()
+			finished = []*rpc.Task{r.Task}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(trained, func(n int) bool { return n != 1 }); i >= 0 {
+		t.Errorf("record %d was trained %d times", i, trained[i])
+	}
+	for rank := range uint32(3) {
+		if err := s.leave(t.Context(), rank); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The tasks of an async trainer that is lost go to others without what is committed of them, and count as failures only if nothing is; those of one that
+// drains never do.
+func TestTasksOfThoseWhoAreGone(t *testing.T) {
+	for name, gone := range map[string]func(s running){
+		"lost": func(s running) { s.lose(1) },
+		"drained": func(s running) {
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Drained: true})
+		},
+		"failed": func(s running) {
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Failure: failure(fault.Unavailable)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := async(2)
+			cfg.MaxFailures = 0
+			h := newHome(t, cfg)
+			s := h.start()
+			s.joinAll(0, 0, 1)
+			s.reportDataset(t, 30)
+			mine, other := s.mustAsk(1, 0, 0), s.mustAsk(1, 1, 0)
+			h.servers[0].enter(0, &rpc.RecordRange{From: other.Records[0].From, To: other.Records[0].From + 3})
+			gone(s)
+			s.status(func(q *rpc.QueuesResponse) bool { return q.Queues[0].Todo == 2 && q.Generation == 2 })
+			third := s.mustAsk(1, 0, 1, mine)
+			back := s.mustAsk(1, 0, 2, third)
+			if back.Id != other.Id || back.Records[0].From != other.Records[0].From+3 || back.Epoch != 2 {
+				t.Errorf("%v came back as %v", other, back)
+			}
+			if _, err := s.ask(1, 1, 1, other); !errors.Is(err, fault.Stale) {
+				t.Errorf("one that is gone is told %v", err)
+			}
+			r, err := s.join(1, 300, 1)
+			if err != nil || r.Generation != 3 || r.Trainers != 2 {
+				t.Errorf("it comes back as %v, %v", r, err)
+			}
+			if _, err := s.ask(3, 1, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A dataset that grows: files become tasks, also those that come while there is no coordinator, until the end is marked.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, records int) {
+		var file bytes.Buffer
+		w, err := recordio.NewWriter(&file, recordio.Options{})
+		for range records {
+			err = errors.Join(err, w.Write([]byte("record")))
+		}
+		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), file.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := async(1)
+	cfg.Follow, cfg.FollowEvery, cfg.RecordsPerTask = map[string][]string{"d": {filepath.Join(dir, "part-*")}}, time.Millisecond, 2
+	h := newHome(t, cfg)
+	s := h.start()
+	s.joinAll(0, 0)
+	if r, err := s.ask(1, 0, 0); err != nil || !r.Pending {
+		t.Fatal(r, err)
+	}
+	write("part-0", 3)
+	get := func(s running, generation, number uint64, finished ...*rpc.Task) *rpc.GetTaskResponse {
+		r, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: idOf(generation, 0, number), Dataset: "d", Finished: finished, Wait: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := get(s, 1, 1).Task
+	if first.Records[0].To != 2 || len(first.Files) != 1 || filepath.Base(first.Files[0].Path) != "part-0" {
+		t.Error(first)
+	}
+	s.stop()
+	<-s.ended
+	write("part-1", 2)
+	write(dataset.EndMarker, 0)
+	s = h.start()
+	second := get(s, 1, 2, first).Task
+	third := get(s, 1, 3, second).Task
+	if second.Records[0].To != 3 || third.Records[0].From != 3 || third.Records[0].To != 5 || filepath.Base(third.Files[0].Path) != "part-1" {
+		t.Error(second, third)
+	}
+	if r := get(s, 1, 4, third); !r.EndOfData {
+		t.Error(r)
+	}
+}
