@@ -201,3 +201,14 @@ func (s running) lose(rank uint32) {
 func failure(kind fault.Kind) *job.Failure {
 	return &job.Failure{Kind: int32(kind), Message: "made up"}
 }
+
+func serverMember(index int) cluster.Member {
+	return cluster.Member{Role: job.Role_PSERVER, Index: index}
+}
+
+// forget makes the server another process.
+func (s *fakeServer) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed, s.round, s.declared, s.applied = nil, 0, nil, nil
+}
