@@ -85,6 +85,14 @@ func (s *chaos) note(format string, args ...any) {
 	}
 }
 
+// prefix is what becomes durable of changes: all of them, unless they are in several transactions and the coordinator crashes between two.
+func (s *chaos) prefix(changes []queue.Change) []queue.Change {
+	if len(changes) < 2 || !s.chance(30, "crash between commits") {
+		return changes
+	}
+	return changes[:1+s.random.IntN(len(changes)-1)]
+}
+
 // say is for readers of a history only.
 func (s *chaos) say(format string, args ...any) {
 	if s.tell {

@@ -14,7 +14,8 @@ import (
 // decode reads one entry, within limits.
 func decode(key string, value []byte) (proto.Message, error) {
 	if len(value) > maxEntry {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "entry " + fault.Quote(key), Got: fmt.Sprintf("%d bytes", len(value)), Want: fmt.Sprintf("at most %d", maxEntry)}
+		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "entry " + fault.Quote(key), Got: fmt.Sprintf("%d bytes", len(value)),
+			Want: fmt.Sprintf("at most %d", maxEntry)}
 	}
 	var m proto.Message
 	switch prefix, _ := split(key); prefix {

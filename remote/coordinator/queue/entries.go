@@ -35,8 +35,8 @@ func (s *step) put(key string, m proto.Message) {
 func numbered(prefix string, n int64) string { return prefix + strconv.FormatInt(n, 10) }
 
 func (s *step) putHead() {
-	s.put(headKey, &state.Head{Sync: s.policy.Sync, Pass: s.pass, Given: s.given, Done: s.done, Files: int64(s.files), Following: s.following, Closed: s.closed, Ended: s.ended,
-		AverageNs: int64(s.average), Returns: s.returns, Retried: s.retried, Regroup: s.regroup, Segments: s.opened})
+	s.put(headKey, &state.Head{Sync: s.policy.Sync, Pass: s.pass, Given: s.given, Done: s.done, Files: int64(s.files), Following: s.following,
+		Closed: s.closed, Ended: s.ended, AverageNs: int64(s.average), Returns: s.returns, Retried: s.retried, Regroup: s.regroup, Segments: s.opened})
 }
 
 func (s *step) putFile(i int, f *rpc.DataFile, size int64) {
@@ -83,7 +83,10 @@ func (s *step) putSegment(g segment) {
 	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: g.skip.runs()})
 }
 
-func (s *step) deleteSegment(g segment) { s.put(numbered(segmentPrefix, g.number), nil) }
+// forgetLater deletes an entry that counts until the head is written.
+func (s *step) forgetLater(prefix string, n int64) {
+	s.late = append(s.late, Change{Key: numbered(prefix, n)})
+}
 
 // Describe says what a durable entry of a dataset holds, for people.
 func Describe(key string, value []byte) (string, error) {

@@ -77,8 +77,9 @@ type Regroup struct {
 // Effects are what an event leads to.
 type Effects struct {
 	Grant Grant // of Get
-	// Changes are to be made durable, all of one event at once, before anybody hears of it. Those of New and AddFiles may be parted where they are too
-	// many: a prefix of them changes nothing. When there are none nothing has changed; a task that is granted in async mode is always a change.
+	// Changes are to be made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in async
+	// mode is always a change. Where only the first of them become durable, because they are too many for one transaction, Restore makes a queue
+	// of them in which no task is lost, as of before the event or after it.
 	Changes   []Change
 	Notes     []Note // for the log
 	Regroup   bool   // sync: change the generation, then send Regroup

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/rpc"
 )
 
 // Queue is the task queue of one dataset. It is not for concurrent use.
@@ -110,21 +109,6 @@ func (q *Queue) Clone() *Queue {
 	return &c
 }
 
-// Step lets an event happen at now. After an error nothing has changed.
-func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
-	s := &step{Queue: *q, now: q.policy.Epoch.UnixMilli() + now.Milliseconds()}
-	if err := e.apply(s); err != nil {
-		return Effects{}, err
-	}
-	s.settle()
-	if s.head != q.head {
-		s.putHead()
-	}
-	s.effects.Exhausted = s.Exhausted() && !q.Exhausted()
-	*q = s.Queue
-	return s.effects, nil
-}
-
 // Next returns when the next deadline of a task passes, and what is to be said then. ok is false when no task has a deadline.
 func (q *Queue) Next() (at time.Duration, e Timeout, ok bool) {
 	k, id, ok := q.deadlines.first()
@@ -133,58 +117,4 @@ func (q *Queue) Next() (at time.Duration, e Timeout, ok bool) {
 	}
 	p, _ := q.pending.get(key{id})
 	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, Timeout{Pass: q.pass, Task: id, Epoch: p.epoch}, true
-}
-
-// step is a copy of a queue to which an event happens.
-type step struct {
-	Queue
-	now     int64 // milliseconds since 1970
-	effects Effects
-}
-
-func (s *step) note(what string, w *work, rank int) {
-	n := Note{What: what, Pass: s.pass, Task: -1, Rank: rank}
-	if w != nil {
-		n.Task, n.Failures, n.Reason = w.id, w.failures, w.reason
-	}
-	s.effects.Notes = append(s.effects.Notes, n)
-}
-
-func (q *Queue) fault(kind fault.Kind, got, want string) error {
-	return &fault.Fault{Kind: kind, Where: "dataset " + fault.Quote(q.name), Got: got, Want: want}
-}
-
-// known refuses what cannot be a task or a rank.
-func (q *Queue) known(rank int, t *rpc.Task) error {
-	switch {
-	case rank < 0 || rank >= maxRank:
-		return q.fault(fault.Foreign, fmt.Sprintf("trainer %d", rank), fmt.Sprintf("0 to %d", maxRank-1))
-	case t != nil && (t.Id < 0 || t.Id >= q.cut.tasks):
-		return q.fault(fault.NotFound, fmt.Sprintf("task %d", t.Id), fmt.Sprintf("0 to %d", q.cut.tasks-1))
-	}
-	return nil
-}
-
-// settle ends the pass, and the data, when nothing is left, also when the last task was discarded.
-func (s *step) settle() {
-	if s.policy.Sync {
-		s.settleSync()
-	} else {
-		s.settleAsync()
-	}
-}
-
-func (q *Queue) isDiscarded(id int64) bool {
-	_, ok := q.discarded.get(key{id})
-	return ok
-}
-
-// open reports whether more files may come.
-func (q *Queue) open() bool { return q.following && !q.closed }
-
-func (s *step) end() {
-	if !s.ended {
-		s.ended = true
-		s.note("data ended", nil, -1)
-	}
 }

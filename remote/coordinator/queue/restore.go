@@ -39,11 +39,16 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 			return nil, Effects{}, r.in(err)
 		}
 	}
+	r.settle() // where the head of the last event is missing
+	if r.head != r.durable {
+		r.putHead()
+	}
 	return &r.Queue, r.effects, nil
 }
 
 type restore struct {
 	step
+	durable  head
 	numbered map[string][]entry // by prefix, in order
 }
 
@@ -66,9 +71,10 @@ func (r *restore) readHead() error {
 	if h.Pass < 0 || h.Given < 0 || h.Done < 0 || h.Files < 0 || h.AverageNs < 0 || h.Returns < 0 || h.Retried < 0 || h.Segments < 0 {
 		return corrupt(headKey, "a number below 0")
 	}
-	r.head = head{pass: h.Pass, given: h.Given, done: h.Done, following: h.Following, closed: h.Closed, ended: h.Ended, average: time.Duration(h.AverageNs), returns: h.Returns,
-		retried: h.Retried, regroup: h.Regroup, opened: h.Segments}
+	r.head = head{pass: h.Pass, given: h.Given, done: h.Done, following: h.Following, closed: h.Closed, ended: h.Ended,
+		average: time.Duration(h.AverageNs), returns: h.Returns, retried: h.Retried, regroup: h.Regroup, opened: h.Segments}
 	r.files = int(min(h.Files, maxFiles+1))
+	r.durable = r.head
 	return nil
 }
 

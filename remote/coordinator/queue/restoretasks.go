@@ -14,7 +14,8 @@ func (r *restore) readTasks() error {
 		if e.number >= r.cut.tasks {
 			return corrupt(e.key, fmt.Sprintf("a task beyond %d", r.cut.tasks))
 		}
-		if t.Failures > math.MaxInt32 || t.Epoch > math.MaxInt32 || t.Pass < 0 || t.Pass > r.pass || len(t.Reason) > maxReason || t.Returned < 0 || len(t.Runs) > 2*maxRuns {
+		if t.Failures > math.MaxInt32 || t.Epoch > math.MaxInt32 || t.Pass < 0 || t.Pass > r.pass || len(t.Reason) > maxReason ||
+			t.Returned < 0 || len(t.Runs) > 2*maxRuns {
 			return corrupt(e.key, "a number out of range")
 		}
 		whole := r.cut.task(e.number)
@@ -35,8 +36,12 @@ func (r *restore) readTasks() error {
 
 func (r *restore) place(name string, w work, t *state.Task) error {
 	async := t.Place == state.Task_PENDING || t.Place == state.Task_RETURNED
-	if async && (r.policy.Sync || w.id >= r.given || w.epoch == 0) {
+	switch {
+	case async && (r.policy.Sync || w.epoch == 0):
 		return corrupt(name, "a task that was never given")
+	case async && w.id >= r.given: // its trainer has never heard of it, as the head did not follow
+		r.putTask(w.id, nil)
+		return nil
 	}
 	switch t.Place {
 	case state.Task_PENDING:
@@ -45,15 +50,20 @@ func (r *restore) place(name string, w work, t *state.Task) error {
 		}
 		r.revive(&pending{work: w, rank: int(t.Rank), incarnation: t.Incarnation, dispatched: t.DispatchedMs, deadline: t.DeadlineMs, grace: t.Grace})
 	case state.Task_RETURNED:
-		if _, twice := r.returned.get(key{w.returned}); twice || w.returned >= r.returns {
-			return corrupt(name, fmt.Sprintf("return %d of %d", w.returned, r.returns))
+		if _, twice := r.returned.get(key{w.returned}); twice || w.returned == math.MaxInt64 {
+			return corrupt(name, fmt.Sprintf("return %d", w.returned))
 		}
+		r.returns = max(r.returns, w.returned+1)
 		r.returned = r.returned.put(key{w.returned}, &w)
 	case state.Task_DISCARDED:
 		r.discarded = r.discarded.put(key{w.id}, &w)
 	case state.Task_FAILED:
 		if !r.policy.Sync {
 			return corrupt(name, "a failure of sync mode")
+		}
+		if w.pass != r.pass {
+			r.putTask(w.id, nil) // forgotten
+			return nil
 		}
 		r.failed = r.failed.put(key{w.id}, &w)
 	default:
@@ -98,13 +108,18 @@ func (r *restore) readRanks() error {
 	return nil
 }
 
-// readSegments lists the segments of a sync queue, the last of which is of the current pass.
+// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Others were to be forgotten, or no head followed.
 func (r *restore) readSegments() error {
-	for _, e := range r.numbered[segmentPrefix] {
+	entries := r.numbered[segmentPrefix]
+	for i, e := range entries {
+		if e.number >= r.opened || i+2 < len(entries) && entries[i+2].number < r.opened {
+			r.put(e.key, nil)
+			continue
+		}
 		g := e.value.(*state.Segment)
 		skip, ok := spansOfRuns(g.Skip, r.cut.records)
 		n := len(r.segments)
-		if !ok || e.number >= r.opened || g.Pass < 0 || g.Pass > r.pass || n > 1 || n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {
+		if !ok || len(skip) > maxRuns || g.Pass < 0 || g.Pass > r.pass || n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {
 			return corrupt(e.key, fmt.Sprintf("a segment of pass %d from round %d on", g.Pass, g.FirstRound))
 		}
 		r.segments = append(r.segments, segment{number: e.number, pass: g.Pass, firstRound: g.FirstRound, skip: skip})

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -76,7 +77,7 @@ func (d durable) left(id int64) map[int64]bool {
 }
 
 // expect says what an event has to do to the counters and to the account of records when it becomes durable.
-func (s *sim) expect(e queue.Event) func() {
+func (s *sim) expect(e queue.Event) func([]queue.Change) {
 	d, ok := s.durable()
 	if !ok {
 		return nil
@@ -88,7 +89,10 @@ func (s *sim) expect(e queue.Event) func() {
 			}
 		}
 	}
-	return func() {
+	return func(changes []queue.Change) {
+		happened := func(id int64) bool {
+			return slices.ContainsFunc(changes, func(c queue.Change) bool { return c.Key == fmt.Sprintf("task/%d", id) })
+		}
 		switch e := e.(type) {
 		case queue.Fail:
 			s.failures[e.Task.Id]++
@@ -98,7 +102,7 @@ func (s *sim) expect(e queue.Event) func() {
 			again(e.Task)
 		case queue.Lost:
 			for id, t := range d.tasks {
-				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation {
+				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation || !happened(id) {
 					continue
 				}
 				progress := false
@@ -129,6 +133,10 @@ func (s *sim) revived(changes []queue.Change) {
 		if err := proto.Unmarshal(c.Value, t); err != nil {
 			s.fail("%s: %v", c.Key, err)
 		}
+		if !strings.HasPrefix(c.Key, "task/") || c.Value == nil {
+			continue // cleared away
+		}
+		s.note("grace")
 		name := fmt.Sprintf("%s of pass %d, dispatch %d", c.Key, s.pass, t.Epoch)
 		if s.graces[name]++; s.graces[name] > 1 || t.DeadlineMs != s.policy.Epoch.Add(s.now+s.policy.MinTimeout).UnixMilli() {
 			s.fail("%s is given more time the %dth time at %v: %v", name, s.graces[name], s.now, t)

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -29,10 +28,7 @@ func (s *sim) elect() {
 		s.fail("restore: %v\n%s", err, lines(s.store))
 		return
 	}
-	if len(effects.Changes) > 0 {
-		s.note("grace")
-	}
-	if !l.commit(effects.Changes, func() { s.revived(effects.Changes) }) {
+	if !l.commit(effects.Changes, s.revived) {
 		l.die()
 	} else if l.queue = q; q != nil {
 		for _, p := range s.trainer { // what the one before may not have come to
@@ -51,7 +47,7 @@ func (l *leader) die() {
 
 // commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or was deposed and ends, or the store did not
 // answer and nothing has changed.
-func (l *leader) commit(changes []queue.Change, durable func()) bool {
+func (l *leader) commit(changes []queue.Change, durable func([]queue.Change)) bool {
 	switch {
 	case len(changes) == 0:
 		return true
@@ -65,9 +61,14 @@ func (l *leader) commit(changes []queue.Change, durable func()) bool {
 	case l.s.chance(25, "commit failed"):
 		return false
 	}
-	l.s.store.commit(changes)
+	part := l.s.prefix(changes)
+	l.s.store.commit(part)
 	if durable != nil {
-		durable()
+		durable(part)
+	}
+	if len(part) < len(changes) {
+		l.die()
+		return false
 	}
 	l.s.check()
 	if l.s.chance(40, "crash after commit") {
@@ -149,24 +150,9 @@ func (l *leader) create() {
 		l.s.fail("%v", err)
 		return
 	}
-	if l.parts(effects.Changes) {
+	if l.commit(effects.Changes, nil) {
 		l.queue = q
 	}
-}
-
-// parts commits the changes of files as a store does that takes few at once.
-func (l *leader) parts(changes []queue.Change) bool {
-	for part := range slices.Chunk(changes, 1+l.s.random.IntN(3)) {
-		if l.s.chance(30, "crash between commits") {
-			l.die()
-			return false
-		}
-		if !l.commit(part, nil) {
-			l.die()
-			return false
-		}
-	}
-	return true
 }
 
 // follow tells the queue of all files that are there.
@@ -179,10 +165,12 @@ func (l *leader) follow() {
 		effects, err := l.one(copied, e)
 		if err != nil {
 			l.s.fail("%v", err)
-		} else if l.parts(effects.Changes) {
-			l.queue = copied
-			l.s.hear(effects)
 		}
+		if !l.commit(effects.Changes, nil) {
+			return
+		}
+		l.queue = copied
+		l.s.hear(effects)
 	}
 }
 
@@ -283,13 +271,12 @@ func (s *sim) receive() (message, bool) {
 // serve answers requests for tasks that have one commit.
 func (l *leader) serve(requests []message) {
 	copied := l.queue.Clone()
-	changes, answers := map[string][]byte{}, []message{}
+	var changes []queue.Change
+	var answers []message
 	var all []queue.Effects
 	apply := func(e queue.Event) (queue.Effects, error) {
 		effects, err := l.one(copied, e)
-		for _, c := range effects.Changes {
-			changes[c.Key] = c.Value
-		}
+		changes = append(changes, effects.Changes...)
 		all = append(all, effects)
 		return effects, err
 	}
@@ -306,11 +293,7 @@ func (l *leader) serve(requests []message) {
 		effects, err := apply(queue.Get{Rank: p.rank, Incarnation: p.incarnation, Request: m.number, Pass: m.pass})
 		answers = append(answers, message{to: p, number: m.number, fence: l.fence, grant: effects.Grant, err: err})
 	}
-	var merged []queue.Change
-	for _, k := range slices.Sorted(maps.Keys(changes)) {
-		merged = append(merged, queue.Change{Key: k, Value: changes[k]})
-	}
-	if !l.commit(merged, nil) {
+	if !l.commit(changes, nil) {
 		return
 	}
 	l.queue = copied
