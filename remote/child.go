@@ -18,11 +18,11 @@ const orphanTime = time.Second
 // RunChild is the life of a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: the
 // role is told to end, and what the embedded cluster has left on disk is removed. The process must end when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
-	defer func() { launch.ReportFailure(log, err) }()
 	spec, lost, err := launch.ChildSpec(stdin)
 	if err != nil {
 		return err
 	}
+	defer func() { launch.ReportFailure(log, err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)

@@ -127,6 +127,12 @@ func (c *Client) Show(ctx context.Context, id string) (*rpc.JobDetails, error) {
 	return r, c.at(err)
 }
 
+// Entries returns what the coordinator of a job that runs has made durable, by key.
+func (c *Client) Entries(ctx context.Context, id string) (map[string][]byte, error) {
+	r, err := c.service.Show(ctx, &rpc.JobRequest{Job: id, Entries: true})
+	return r.GetQueues().GetEntries(), c.at(err)
+}
+
 // Scale changes how many trainers an elastic job wants.
 func (c *Client) Scale(ctx context.Context, id string, trainers int) (*job.JobStatus, error) {
 	s, err := c.service.Scale(ctx, &rpc.ScaleRequest{Job: id, Trainers: int32(trainers)})

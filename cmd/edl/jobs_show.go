@@ -18,8 +18,9 @@ import (
 // jobsShowFlags are the flags of "edl jobs show".
 type jobsShowFlags struct {
 	findFlags
-	ledger bool
-	output *choice
+	ledger   bool
+	snapshot string
+	output   *choice
 }
 
 func newJobsShow(c *console) *cobra.Command {
@@ -35,6 +36,7 @@ when there is only one.`,
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the durable task queues of a job that runs to this `FILE`, for \"edl show\"")
 	f.output = outputFlag(cmd)
 	return cmd
 }
@@ -47,6 +49,9 @@ func showOneJob(ctx context.Context, c *console, f *jobsShowFlags, args []string
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	if f.snapshot != "" {
+		return takeSnapshot(ctx, c, client, name, f.snapshot)
+	}
 	d, err := client.Show(ctx, name)
 	if err != nil {
 		return err

@@ -57,7 +57,10 @@ the fetched variables depend on is computed, as it is after training.`,
 const onThisMachine = "processes"
 
 func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
-	f.where.remote, f.where.binary, f.where.told = f.where.address != "", c.binary, c.err
+	f.where.remote, f.where.binary = f.where.address != "", c.binary
+	if c.ran == nil {
+		f.where.told = c.err
+	}
 	if f.where.address == onThisMachine {
 		f.where.address = ""
 	}

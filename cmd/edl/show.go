@@ -29,8 +29,8 @@ func newShow(c *console) *cobra.Command {
 	f := &showFlags{}
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Show a program, parameters, records or a job file",
-		Long: `Show what is in a file: a program, saved parameters, training records, or a job file. The kind of the file follows
+		Short: "Show a program, parameters, records, a job file or task queues",
+		Long: `Show what is in a file: a program, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
 from its content; a job file is one whose name ends in .yaml or .yml.`,
 		Example: `  edl show program.pb
   edl show program.pb --svg program.svg
@@ -57,6 +57,7 @@ const (
 	tensorFile
 	recordFile
 	jobFile
+	queueFile
 )
 
 func showFile(ctx context.Context, c *console, f *showFlags, path string) error {
@@ -74,6 +75,8 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 		return showRecords(ctx, c, path, f.as.value)
 	case jobFile:
 		return showJob(c, path, f.as.value)
+	case queueFile:
+		return showQueues(c, path, f.as.value)
 	}
 	return showProgram(ctx, c, f, path)
 }
@@ -102,6 +105,8 @@ func kindOf(path string) (fileKind, error) {
 	switch {
 	case recordio.IsRecordFile(head[:]):
 		return recordFile, nil
+	case binary.LittleEndian.Uint32(head[:]) == queueMagic:
+		return queueFile, nil
 	case binary.LittleEndian.Uint32(head[:]) == 0: // version of a tensor stream; no program begins with it
 		return tensorFile, nil
 	}

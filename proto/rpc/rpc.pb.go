@@ -213,6 +213,7 @@ func (x *SubmitResponse) GetJob() string {
 type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"` // Show: with the coordinator's durable entries
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +253,13 @@ func (x *JobRequest) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *JobRequest) GetEntries() bool {
+	if x != nil {
+		return x.Entries
+	}
+	return false
 }
 
 type ListRequest struct {
@@ -2403,7 +2411,8 @@ func (x *WatchRequest) GetJob() string {
 type QueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Final         bool                   `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"` // answer when every trainer has left: these queues are the last
+	Final         bool                   `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`     // answer when every trainer has left: these queues are the last
+	Entries       bool                   `protobuf:"varint,3,opt,name=entries,proto3" json:"entries,omitempty"` // with the durable entries
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2448,6 +2457,13 @@ func (x *QueuesRequest) GetJob() string {
 func (x *QueuesRequest) GetFinal() bool {
 	if x != nil {
 		return x.Final
+	}
+	return false
+}
+
+func (x *QueuesRequest) GetEntries() bool {
+	if x != nil {
+		return x.Entries
 	}
 	return false
 }
@@ -2669,6 +2685,7 @@ type QueuesResponse struct {
 	Round         uint64                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`            // sync: the first round of the generation
 	Phase         string                 `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`             // starting (nothing is known yet), forming, running, regrouping, paused, ending
 	Fence         uint64                 `protobuf:"varint,8,opt,name=fence,proto3" json:"fence,omitempty"`
+	Entries       map[string][]byte      `protobuf:"bytes,9,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by key below /edl/<job>/task_queues/, when asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2750,6 +2767,13 @@ func (x *QueuesResponse) GetFence() uint64 {
 		return x.Fence
 	}
 	return 0
+}
+
+func (x *QueuesResponse) GetEntries() map[string][]byte {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
 }
 
 // VariableChunk is a piece of a tensor. Only the first chunk carries all but offset and data. The data field is moved without
@@ -3834,10 +3858,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x1e\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"8\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\r\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\bR\aentries\"\r\n" +
 	"\vListRequest\"6\n" +
 	"\fListResponse\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"K\n" +
@@ -3983,10 +4008,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\adrained\x18\x03 \x01(\bR\adrained\"\x0f\n" +
 	"\rLeaveResponse\" \n" +
 	"\fWatchRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"7\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"Q\n" +
 	"\rQueuesRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
-	"\x05final\x18\x02 \x01(\bR\x05final\"\xf3\x02\n" +
+	"\x05final\x18\x02 \x01(\bR\x05final\x12\x18\n" +
+	"\aentries\x18\x03 \x01(\bR\aentries\"\xf3\x02\n" +
 	"\vQueueStatus\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4006,7 +4032,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdf\x01\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x02\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +
@@ -4016,7 +4042,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\amembers\x18\x05 \x03(\rR\amembers\x12\x14\n" +
 	"\x05round\x18\x06 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
-	"\x05fence\x18\b \x01(\x04R\x05fence\"\xcc\x01\n" +
+	"\x05fence\x18\b \x01(\x04R\x05fence\x12>\n" +
+	"\aentries\x18\t \x03(\v2$.edl.rpc.QueuesResponse.EntriesEntryR\aentries\x1a:\n" +
+	"\fEntriesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xcc\x01\n" +
 	"\rVariableChunk\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4148,7 +4178,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*DescribeRequest)(nil),       // 0: edl.rpc.DescribeRequest
 	(*DescribeResponse)(nil),      // 1: edl.rpc.DescribeResponse
@@ -4215,28 +4245,29 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*CompleteResponse)(nil),      // 62: edl.rpc.CompleteResponse
 	(*StatusRequest)(nil),         // 63: edl.rpc.StatusRequest
 	(*StatusResponse)(nil),        // 64: edl.rpc.StatusResponse
-	nil,                           // 65: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 66: edl.job.JobStatus
-	(*job.Wait)(nil),              // 67: edl.job.Wait
-	(*job.JobSpec)(nil),           // 68: edl.job.JobSpec
-	(*job.Value)(nil),             // 69: edl.job.Value
-	(*job.Step)(nil),              // 70: edl.job.Step
-	(*job.RoleStatus)(nil),        // 71: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 72: edl.job.Failure
-	(*job.Event)(nil),             // 73: edl.job.Event
+	nil,                           // 65: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 66: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 67: edl.job.JobStatus
+	(*job.Wait)(nil),              // 68: edl.job.Wait
+	(*job.JobSpec)(nil),           // 69: edl.job.JobSpec
+	(*job.Value)(nil),             // 70: edl.job.Value
+	(*job.Step)(nil),              // 71: edl.job.Step
+	(*job.RoleStatus)(nil),        // 72: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 73: edl.job.Failure
+	(*job.Event)(nil),             // 74: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	66, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	66, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	67, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	66, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	68, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	67, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	67, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	68, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	67, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	69, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	46, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
 	59, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	69, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	70, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	70, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	71, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
 	8,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	71, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	72, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
 	17, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	20, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	25, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -4252,104 +4283,105 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	26, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	17, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
 	17, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	69, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	70, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	25, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	17, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	17, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	69, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	70, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	17, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	72, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	73, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
 	45, // 33: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	25, // 34: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	44, // 35: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	67, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	17, // 37: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	17, // 38: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	25, // 39: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	17, // 40: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	53, // 41: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	53, // 42: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	25, // 43: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	17, // 44: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	54, // 45: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	53, // 46: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	25, // 47: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	58, // 48: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	17, // 49: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	17, // 50: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	65, // 51: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	67, // 52: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	0,  // 53: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	2,  // 54: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	4,  // 55: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	5,  // 56: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	4,  // 57: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	7,  // 58: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	4,  // 59: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	4,  // 60: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	12, // 61: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	4,  // 62: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	4,  // 63: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	10, // 64: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	15, // 65: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	18, // 66: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	23, // 67: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
-	27, // 68: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	29, // 69: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	31, // 70: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	33, // 71: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	36, // 72: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	12, // 73: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	37, // 74: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	40, // 75: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	42, // 76: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	43, // 77: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	47, // 78: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	49, // 79: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	60, // 80: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	51, // 81: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	55, // 82: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	57, // 83: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	61, // 84: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	63, // 85: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	1,  // 86: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	3,  // 87: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	66, // 88: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	6,  // 89: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	73, // 90: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	8,  // 91: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	66, // 92: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	66, // 93: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	12, // 94: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	9,  // 95: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	11, // 96: edl.rpc.Listener.Show:output_type -> edl.rpc.JobDetails
-	66, // 97: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	16, // 98: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	19, // 99: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	24, // 100: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	28, // 101: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	30, // 102: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	32, // 103: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	35, // 104: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	12, // 105: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	12, // 106: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	38, // 107: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	41, // 108: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	73, // 109: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	46, // 110: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
-	48, // 111: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	50, // 112: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	47, // 113: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	52, // 114: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	56, // 115: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	59, // 116: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.LedgerResponse
-	62, // 117: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	64, // 118: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	86, // [86:119] is the sub-list for method output_type
-	53, // [53:86] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	68, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	65, // 37: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	17, // 38: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	17, // 39: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	25, // 40: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	17, // 41: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	53, // 42: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	53, // 43: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	25, // 44: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	17, // 45: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	54, // 46: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	53, // 47: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	25, // 48: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	58, // 49: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	17, // 50: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	17, // 51: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	66, // 52: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	68, // 53: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	0,  // 54: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	2,  // 55: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	4,  // 56: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	5,  // 57: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	4,  // 58: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	7,  // 59: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	4,  // 60: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	4,  // 61: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	12, // 62: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	4,  // 63: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	4,  // 64: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	10, // 65: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	15, // 66: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	18, // 67: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	23, // 68: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
+	27, // 69: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	29, // 70: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	31, // 71: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	33, // 72: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	36, // 73: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	12, // 74: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	37, // 75: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	40, // 76: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	42, // 77: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	43, // 78: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	47, // 79: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	49, // 80: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	60, // 81: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	51, // 82: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	55, // 83: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	57, // 84: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	61, // 85: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	63, // 86: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	1,  // 87: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	3,  // 88: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	67, // 89: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	6,  // 90: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	74, // 91: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	8,  // 92: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	67, // 93: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	67, // 94: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	12, // 95: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	9,  // 96: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	11, // 97: edl.rpc.Listener.Show:output_type -> edl.rpc.JobDetails
+	67, // 98: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	16, // 99: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	19, // 100: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	24, // 101: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	28, // 102: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	30, // 103: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	32, // 104: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	35, // 105: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	12, // 106: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	12, // 107: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	38, // 108: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	41, // 109: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	74, // 110: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
+	46, // 111: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
+	48, // 112: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	50, // 113: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	47, // 114: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	52, // 115: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	56, // 116: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	59, // 117: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.LedgerResponse
+	62, // 118: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	64, // 119: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	87, // [87:120] is the sub-list for method output_type
+	54, // [54:87] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -4363,7 +4395,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   66,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -863,6 +863,59 @@ func (x *Saver) GetRank() uint32 {
 	return 0
 }
 
+// Snapshot is all entries of a job at one time, in a file of their own.
+type Snapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Entries       map[string][]byte      `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Snapshot) Reset() {
+	*x = Snapshot{}
+	mi := &file_proto_state_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Snapshot) ProtoMessage() {}
+
+func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
+func (*Snapshot) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Snapshot) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Snapshot) GetEntries() map[string][]byte {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
@@ -940,7 +993,13 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x04Left\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x1b\n" +
 	"\x05Saver\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\rR\x04rankB#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
+	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x94\x01\n" +
+	"\bSnapshot\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
+	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
+	"\fEntriesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B#Z!github.com/edl-go/edl/proto/stateb\x06proto3"
 
 var (
 	file_proto_state_state_proto_rawDescOnce sync.Once
@@ -955,7 +1014,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -969,19 +1028,22 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Settled)(nil),      // 9: edl.state.Settled
 	(*Left)(nil),         // 10: edl.state.Left
 	(*Saver)(nil),        // 11: edl.state.Saver
-	(*rpc.DataFile)(nil), // 12: edl.rpc.DataFile
+	(*Snapshot)(nil),     // 12: edl.state.Snapshot
+	nil,                  // 13: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 14: edl.rpc.DataFile
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	12, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	14, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	13, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -995,7 +1057,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,9 +21,13 @@ func (s *Server) Queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesR
 			return nil, gaveUp(ctx, "the end of the job")
 		}
 	}
+	entries, err := s.entries(ctx, m.Entries)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &rpc.QueuesResponse{Waits: s.waitsNow(), Phase: s.phase(), Fence: s.lead.Fence}
+	r := &rpc.QueuesResponse{Entries: entries, Waits: s.waitsNow(), Phase: s.phase(), Fence: s.lead.Fence}
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
 		r.Queues = append(r.Queues, s.queues[name].Status())
 	}
@@ -35,6 +39,17 @@ func (s *Server) Queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesR
 		}
 	}
 	return r, nil
+}
+
+// entries reads what is durable, when it is wanted.
+func (s *Server) entries(ctx context.Context, wanted bool) (map[string][]byte, error) {
+	s.mu.Lock()
+	state := s.lead.State
+	s.mu.Unlock()
+	if !wanted || state == nil {
+		return nil, nil
+	}
+	return state.Load(ctx)
 }
 
 // phase names what the membership does now. s.mu is held.

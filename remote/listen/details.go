@@ -21,6 +21,22 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	return d
 }
 
+// ShowEntries is Show with the durable entries of the coordinator, which there are while the job runs.
+func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
+	j.mu.Lock()
+	c := j.crew
+	j.mu.Unlock()
+	if c == nil {
+		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that does not run", Want: "one that does: its queues are not kept"}
+	}
+	d := j.Show(ctx)
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	defer cancel()
+	q, err := c.peers.coordinator.Queues(ctx, &rpc.QueuesRequest{Job: j.ID, Entries: true})
+	d.Queues = q
+	return d, err
+}
+
 // Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID

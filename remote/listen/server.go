@@ -119,6 +119,9 @@ func (s *Server) Show(ctx context.Context, m *rpc.JobRequest) (*rpc.JobDetails, 
 	if err != nil {
 		return nil, err
 	}
+	if m.Entries {
+		return j.ShowEntries(ctx)
+	}
 	return j.Show(ctx), nil
 }
 

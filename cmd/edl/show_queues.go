@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+// queueMagic begins a snapshot of task queues; a state.Snapshot follows.
+const queueMagic = 0x51444c45 // "ELDQ" read as a little-endian number
+
+// maxSnapshot bounds a snapshot in bytes.
+const maxSnapshot = 64 << 20
+
+// takeSnapshot writes what the coordinator of a job has made durable.
+func takeSnapshot(ctx context.Context, c *console, client *remote.Client, name, path string) error {
+	entries, err := client.Entries(ctx, name)
+	if err != nil {
+		return err
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(binary.LittleEndian.AppendUint32(nil, queueMagic), &state.Snapshot{Job: name, Entries: entries})
+	if err != nil {
+		return fault.Wrap(fault.Internal, path, err)
+	}
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		return fileFault(path, err)
+	}
+	_, err = fmt.Fprintf(c.out, "%d entries in %s\n", len(entries), path)
+	return err
+}
+
+// showQueues shows the entries of a snapshot.
+func showQueues(c *console, path, output string) error {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if size > maxSnapshot {
+		return &fault.Fault{Kind: fault.TooLarge, Where: path, Got: humanBytes(size), Want: "at most " + humanBytes(maxSnapshot)}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fileFault(path, err)
+	}
+	snapshot := &state.Snapshot{}
+	if err := proto.Unmarshal(b[min(4, len(b)):], snapshot); err != nil {
+		return fault.Wrap(fault.Corrupt, path, err)
+	}
+	described := map[string]string{}
+	for key, value := range snapshot.Entries {
+		described[key] = describeEntry(key, value)
+	}
+	if output == "json" {
+		return writeJSON(c.out, struct {
+			Job     string            `json:"job"`
+			Entries map[string]string `json:"entries"`
+		}{snapshot.Job, described})
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "job\t%s\n", snapshot.Job)
+	for _, key := range slices.Sorted(maps.Keys(described)) {
+		fmt.Fprintf(t, "%s\t%s\n", key, described[key])
+	}
+	return t.Flush()
+}
+
+// describeEntry says what an entry holds: one of a dataset, else one of the job.
+func describeEntry(key string, value []byte) string {
+	for at := range key {
+		if key[at] != '/' {
+			continue
+		}
+		if text, err := queue.Describe(key[at+1:], value); err == nil {
+			return strings.Join(strings.Fields(text), " ")
+		}
+	}
+	for prefix, m := range map[string]proto.Message{"job/generation": &state.Generation{}, "job/settled": &state.Settled{}, "job/left/": &state.Left{}, "job/saver": &state.Saver{}} {
+		if strings.HasPrefix(key, prefix) && proto.Unmarshal(value, m) == nil {
+			return strings.Join(strings.Fields(fmt.Sprint(m)), " ")
+		}
+	}
+	return fmt.Sprintf("%d bytes", len(value))
+}
