@@ -46,8 +46,17 @@ var behaviours = map[string]func(context.Context) error{
 }
 
 func asChild(behave func(context.Context) error) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	go func() { // as the command does: the first asks for an end in order, a second ends the process
+		<-signals
+		signal.Stop(signals)
+		cancel(fault.New(fault.Drained, "terminated"))
+	}()
 	if address := os.Getenv(lifeEnv); address != "" {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
