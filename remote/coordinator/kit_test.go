@@ -55,6 +55,7 @@ type home struct {
 	store   *store
 	servers []*fakeServer
 	live    *alive
+	wanted  int // trainers; 0: the minimum
 }
 
 func newHome(t *testing.T, cfg coordinator.Config) *home {
@@ -83,6 +84,9 @@ func start(t *testing.T, cfg coordinator.Config) running { return newHome(t, cfg
 // start starts a coordinator, which takes the lock from the one before.
 func (h *home) start() running {
 	s := running{Server: coordinator.New(h.cfg), home: h, ended: make(chan error, 1), lead: h.store.lead()}
+	if h.wanted > 0 {
+		s.Want(h.wanted)
+	}
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, s.Server)
 	s.client = rpc.NewCoordinatorClient(rig.Serve(h.t, service))

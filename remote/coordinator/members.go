@@ -74,6 +74,9 @@ func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResp
 	s.mu.Lock()
 	member, isMember := s.machine.Generation().Member(m.Id.Rank)
 	s.mu.Unlock()
+	if s.endedWell() { // all others have left, and the servers have told that this one was about to
+		return &rpc.LeaveResponse{}, nil
+	}
 	if isMember && m.Id.Generation > 0 && m.Id.Generation < member.Since {
 		return nil, &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: fmt.Sprintf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation), Want: "that of the process which took its place"}
 	}
@@ -91,9 +94,18 @@ func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResp
 			t.then(func() { _ = s.step(generation.Left{Rank: rank}); s.broadcast() })
 			return t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank})
 		})
+		if s.endedWell() {
+			err = nil
+		}
 		return &rpc.LeaveResponse{}, err
 	}
 	return &rpc.LeaveResponse{}, nil
+}
+
+func (s *Server) endedWell() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended && s.err == nil
 }
 
 // failed takes the leave of a trainer with a failure: one that another start cannot mend ends the job.

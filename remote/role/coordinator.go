@@ -54,6 +54,9 @@ func (r *runner) coordinate(ctx context.Context) error {
 	if err == nil {
 		server, err = r.newCoordinator(p, servers)
 	}
+	if err == nil && r.spec.Spec.TrainersMax > r.spec.Spec.Trainers {
+		err = r.wantTrainers(run, server)
+	}
 	if err == nil {
 		err = r.runCoordinator(run, server, l, coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)})
 	}
@@ -99,6 +102,17 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	defer watching.Wait()
 	defer cancel()
 	return server.Run(ctx, lead)
+}
+
+// wantTrainers tells the coordinator of an elastic job how many trainers it is to begin with.
+func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
+	defer cancel()
+	n, err := r.registry.Trainers(ctx)
+	if err == nil {
+		server.Want(n)
+	}
+	return err
 }
 
 // followServers connects to every pserver, wherever it is.

@@ -32,21 +32,21 @@ func (m *Machine) candidates() (members []Member) {
 			members = append(members, old)
 		}
 	}
-	for _, rank := range m.newcomers(len(members)) {
+	for _, rank := range m.newcomers(m.current, len(members)) {
 		members = append(members, Member{rank, number, m.waiting[rank].incarnation})
 	}
 	slices.SortFunc(members, func(a, b Member) int { return int(a.Rank) - int(b.Rank) })
 	return members
 }
 
-// newcomers lists those who wait, were no members, and are wanted beside so many others, in rank order. When trainers have left because all data is
+// newcomers lists those who wait, are no members of g, and are wanted beside so many others, in rank order. When trainers have left because all data is
 // trained nobody else is wanted, unless none of the others lives.
-func (m *Machine) newcomers(others int) (ranks []uint32) {
+func (m *Machine) newcomers(g Generation, others int) (ranks []uint32) {
 	if len(m.left) > 0 && (others > 0 || len(m.expected()) > 0) {
 		return nil
 	}
 	for rank := range m.waiting {
-		if _, ok := m.current.Member(rank); !ok && !m.left[rank] {
+		if _, ok := g.Member(rank); !ok && !m.left[rank] {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -56,13 +56,16 @@ func (m *Machine) newcomers(others int) (ranks []uint32) {
 
 // room is how many of those who wait would be new members, were a change to begin now.
 func (m *Machine) room() int {
+	if m.phase == Persisting {
+		return len(m.newcomers(m.next, len(m.next.Members)))
+	}
 	others := len(m.expected())
 	for rank := range m.gone {
 		if _, back := m.waiting[rank]; back {
 			others++
 		}
 	}
-	return len(m.newcomers(others))
+	return len(m.newcomers(m.current, others))
 }
 
 // enough reports whether a generation of these members may begin.

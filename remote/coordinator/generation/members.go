@@ -26,10 +26,12 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 		return
 	}
 	m.waiting[e.Rank] = waiter{e.Incarnation, e.Last}
-	if coming, ok := m.next.Member(e.Rank); m.phase == Persisting && ok && coming.Incarnation == e.Incarnation {
+	coming, isComing := m.next.Member(e.Rank)
+	isComing = isComing && m.phase == Persisting
+	if isComing && coming.Incarnation == e.Incarnation {
 		return
 	}
-	m.changed(now, isMember && !m.left[e.Rank] || m.phase == Gathering || m.room() > 0, out)
+	m.changed(now, isComing || isMember && !m.left[e.Rank] || m.phase == Gathering || m.room() > 0, out)
 }
 
 // lost takes the word that a process is gone.
