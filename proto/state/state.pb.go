@@ -863,6 +863,51 @@ func (x *Saver) GetRank() uint32 {
 	return 0
 }
 
+// Steps is the entry "job/steps" of an async job: how many steps had been reported when a task was last given, so that the next coordinator counts on.
+type Steps struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steps) Reset() {
+	*x = Steps{}
+	mi := &file_proto_state_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steps) ProtoMessage() {}
+
+func (x *Steps) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steps.ProtoReflect.Descriptor instead.
+func (*Steps) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Steps) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
 // Snapshot is all entries of a job at one time, in a file of their own.
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -874,7 +919,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_proto_state_state_proto_msgTypes[11]
+	mi := &file_proto_state_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +931,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[11]
+	mi := &file_proto_state_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +944,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{11}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Snapshot) GetJob() string {
@@ -993,7 +1038,9 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x04Left\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x1b\n" +
 	"\x05Saver\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x94\x01\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x1d\n" +
+	"\x05Steps\x12\x14\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\"\x94\x01\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
@@ -1014,7 +1061,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1028,17 +1075,18 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Settled)(nil),      // 9: edl.state.Settled
 	(*Left)(nil),         // 10: edl.state.Left
 	(*Saver)(nil),        // 11: edl.state.Saver
-	(*Snapshot)(nil),     // 12: edl.state.Snapshot
-	nil,                  // 13: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 14: edl.rpc.DataFile
+	(*Steps)(nil),        // 12: edl.state.Steps
+	(*Snapshot)(nil),     // 13: edl.state.Snapshot
+	nil,                  // 14: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 15: edl.rpc.DataFile
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	14, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	15, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	13, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	14, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
 	6,  // [6:6] is the sub-list for method output_type
 	6,  // [6:6] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
@@ -1057,7 +1105,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

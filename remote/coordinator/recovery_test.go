@@ -323,6 +323,9 @@ func TestFollow(t *testing.T) {
 		}
 		return r
 	}
+	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 2, GlobalRows: 2}); err != nil {
+		t.Fatal(err)
+	}
 	first := get(s, 1, 1).Task
 	if first.Records[0].To != 2 || len(first.Files) != 1 || filepath.Base(first.Files[0].Path) != "part-0" {
 		t.Error(first)
@@ -332,6 +335,9 @@ func TestFollow(t *testing.T) {
 	write("part-1", 2)
 	write(dataset.EndMarker, 0)
 	s = h.start()
+	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 1), Rows: 2, GlobalRows: 2}); err != nil {
+		t.Fatal(err)
+	}
 	second := get(s, 1, 2, first).Task
 	third := get(s, 1, 3, second).Task
 	if second.Records[0].To != 3 || third.Records[0].From != 3 || third.Records[0].To != 5 || filepath.Base(third.Files[0].Path) != "part-1" {
@@ -339,5 +345,11 @@ func TestFollow(t *testing.T) {
 	}
 	if r := get(s, 1, 4, third); !r.EndOfData {
 		t.Error(r)
+	}
+	if err := s.leave(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if steps, _, err := s.watch(t.Context()); err != nil || len(steps) != 1 || steps[0].Step != 1 {
+		t.Errorf("steps %v, %v; the first was the predecessor's", steps, err)
 	}
 }

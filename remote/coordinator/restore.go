@@ -21,7 +21,7 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 	if err != nil {
 		return err
 	}
-	durable, saver, err := restoreJob(entries)
+	durable, extra, err := restoreJob(entries)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lead, s.ctx, s.queues = lead, ctx, queues
-	s.members.saver = saver
+	s.members.saver, s.steps.steps = extra.saver, extra.steps
 	s.machine = generation.New(s.cfg.generationPolicy(), durable)
 	s.ready = true
 	if s.members.wanted > 0 {
@@ -116,8 +116,14 @@ func (s *Server) readAgain() error {
 	return nil
 }
 
+// beside is what is durable of the job beside its members.
+type beside struct {
+	saver *uint32
+	steps uint64
+}
+
 // restoreJob reads the entries of the job itself.
-func restoreJob(entries map[string][]byte) (out generation.State, saver *uint32, err error) {
+func restoreJob(entries map[string][]byte) (out generation.State, extra beside, err error) {
 	read := func(key string, m proto.Message) bool {
 		b, ok := entries[key]
 		if ok && err == nil {
@@ -144,9 +150,13 @@ func restoreJob(entries map[string][]byte) (out generation.State, saver *uint32,
 	}
 	var saves state.Saver
 	if read(saverKey, &saves) {
-		saver = &saves.Rank
+		extra.saver = &saves.Rank
 	}
-	return out, saver, err
+	var steps state.Steps
+	if read(stepsKey, &steps) {
+		extra.steps = steps.Steps
+	}
+	return out, extra, err
 }
 
 // entryOf is the durable form of a generation.

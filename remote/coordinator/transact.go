@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
@@ -20,6 +21,7 @@ const (
 	settledKey    = "job/settled"
 	leftKey       = "job/left/"
 	saverKey      = "job/saver"
+	stepsKey      = "job/steps"
 )
 
 // maxGroup is the number of entries beyond which no further request is taken into a transaction. An event of a queue changes few.
@@ -113,6 +115,7 @@ func (s *Server) commit(first *op) {
 	}
 	var err error
 	if len(t.changes) > 0 {
+		t.count()
 		err = s.lead.State.Commit(s.ctx, t.changes)
 	}
 	s.mu.Lock()
@@ -208,6 +211,17 @@ func (t *txn) put(key string, m proto.Message) error {
 	}
 	t.changes = append(t.changes, cluster.Change{Key: key, Value: b})
 	return nil
+}
+
+// count keeps the number of steps of an async job beside what changes anyway. Those of a sync job are numbered by its rounds.
+func (t *txn) count() {
+	s := t.server
+	s.mu.Lock()
+	steps := s.steps.steps
+	s.mu.Unlock()
+	if !s.cfg.Sync && steps > 0 {
+		_ = t.put(stepsKey, &state.Steps{Steps: steps}) // it always encodes
+	}
 }
 
 // then calls f with Server.mu held when the transaction is durable.
