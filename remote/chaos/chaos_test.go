@@ -21,7 +21,7 @@ func each(t *testing.T, test func(t *testing.T, seed uint64)) {
 	}
 }
 
-func everything(kind, string) bool { return true }
+func anyButScale(k kind, _ string) bool { return !k.scales }
 
 // undisturbed trains the model as the reference executor does, with a number of trainers for each round.
 func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, trainers func(round uint64) int) (scope *executor.Scope, loss float32) {
@@ -50,7 +50,7 @@ func TestFixedMembership(t *testing.T) {
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 3 })
 	want := testkit.Persistables(scope, m.Program)
 	each(t, func(t *testing.T, seed uint64) {
-		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds(), 3, 2, everything))
+		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
 		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
 			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
 		}
@@ -118,7 +118,7 @@ func TestElasticMembership(t *testing.T) {
 	m := model(t)
 	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
-		plan := draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })
+		plan := append([]disturbance{{what: "scale to", whom: "4"}}, draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })...)
 		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)
 		checkLedger(t, out.details.Ledger, data, 0)
 		saved := testkit.Saved(t, out.saved, m.Program)
@@ -145,7 +145,7 @@ func TestAsync(t *testing.T) {
 	checkLedger(t, calm.details.Ledger, data, 0)
 	want := tail(calm.losses)
 	each(t, func(t *testing.T, seed uint64) {
-		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, everything))
+		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
 		losts := int64(*faults) // each fault loses at most one trainer, unless it hits what all of them need
 		checkLedger(t, out.details.Ledger, data, losts*3*batch)
 		if got := tail(out.losses); !(got <= want*lossBound) {

@@ -3,8 +3,12 @@ package chaos_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // A disturbance is one fault: what is done to whom, how long after a step, and how long until it is undone.
@@ -29,6 +33,7 @@ type kind struct {
 	coordinator bool
 	trainers    bool
 	pservers    bool
+	scales      bool // to numbers of trainers
 	least, most time.Duration
 }
 
@@ -36,6 +41,7 @@ type kind struct {
 const lease = 2 * time.Second
 
 var kinds = []kind{
+	{what: "scale to", scales: true},
 	{what: "kill", coordinator: true, trainers: true},
 	{what: "stop", coordinator: true, trainers: true, pservers: true, least: 50 * time.Millisecond, most: lease / 3},
 	{what: "stop", coordinator: true, trainers: true, least: lease + time.Second, most: lease + 2*time.Second},
@@ -66,6 +72,9 @@ func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(ki
 				whom = append(whom, fmt.Sprintf("pserver-%d", i))
 			}
 		}
+		for n := 2; n <= trainers && k.scales; n++ {
+			whom = append(whom, strconv.Itoa(n))
+		}
 		d := disturbance{what: k.what, whom: whom[random.IntN(len(whom))], delay: time.Duration(random.Int64N(int64(20 * time.Millisecond)))}
 		if k.most > 0 {
 			d.lasts = k.least + time.Duration(random.Int64N(int64(k.most-k.least)))
@@ -82,6 +91,12 @@ func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(ki
 func (r *rig) begin(d disturbance) (end func(), err error) {
 	end = func() {}
 	switch d.what {
+	case "scale to":
+		n, _ := strconv.Atoi(d.whom)
+		err = wire.Retry(bounded(r.t), func(uint32) error { // a job that has just been submitted does not run yet
+			_, err := r.client.Scale(bounded(r.t), &rpc.ScaleRequest{Job: r.job, Trainers: int32(n)})
+			return wire.FromStatus("listener", err)
+		})
 	case "kill":
 		err = r.signal(d.whom, syscall.SIGKILL)
 	case "stop":

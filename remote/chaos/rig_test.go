@@ -29,6 +29,7 @@ type rig struct {
 	client   rpc.ListenerClient
 	etcd     []string
 	store    *clientv3.Client
+	job      string // the last that was submitted
 
 	mu      sync.Mutex
 	handles map[string]launch.Handle // the last of each role, such as "trainer-1"

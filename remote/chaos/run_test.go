@@ -73,6 +73,7 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.job = j.ID
 	watching, unwatch := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
