@@ -105,7 +105,7 @@ func BenchmarkKill(b *testing.B) {
 				s.mu.Lock()
 				starts := s.starts[name]
 				s.mu.Unlock()
-				pass(b.Context(), time.Duration(rand.Int64N(int64(50*time.Millisecond))))
+				pass(b.Context(), time.Second+time.Duration(rand.Int64N(int64(50*time.Millisecond)))) // or the pause before the next start grows
 				killed := time.Now()
 				if err := s.signal(name, syscall.SIGKILL); err != nil {
 					b.Fatal(err)

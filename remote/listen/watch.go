@@ -50,6 +50,7 @@ func (j *Job) take(e *job.Event, number int) {
 	j.status.State = job.State_RUNNING
 	j.status.Pass, j.status.Steps = step.Pass, j.status.Steps+1
 	j.status.Records += step.Rows
+	j.crew.machine.Progress()
 	j.mu.Unlock()
 	if first {
 		j.setState(job.State_RUNNING, nil)

@@ -36,10 +36,13 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		r.enter(Done, now)
 	case r.Role == job.Role_PSERVER && trained:
 		return m.restartHistory(now, r, err)
-	case r.restarts >= m.policy.MaxRestarts:
+	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
 		return m.end(exhausted(member.String(), r.restarts, err))
 	default:
 		if ran >= GoodRun {
+			r.pause, r.restarts = 0, 0
+		}
+		if ran >= FairRun && m.steps > r.steps {
 			r.pause = 0
 		}
 		r.restarts++

@@ -20,6 +20,7 @@ type Machine struct {
 	began     time.Duration // of this history
 	cause     error         // of the end of the last history
 	ended     bool
+	steps     uint64 // of the job, as far as they were told
 }
 
 // New returns the machine of a job that wants a number of trainers at first.
@@ -81,6 +82,9 @@ func (m *Machine) wantTrainers(now time.Duration) (effects []Effect) {
 	return effects
 }
 
+// Progress says that the job has made a step.
+func (m *Machine) Progress() { m.steps++ }
+
 // LeaseLost says that the lease of a role that runs is gone.
 func (m *Machine) LeaseLost(now time.Duration, member cluster.Member) {
 	if r := m.role(member); r.live() && !r.Lost && !m.ended {
@@ -104,6 +108,7 @@ func (m *Machine) Tick(now time.Duration) (effects []Effect) {
 		case r.State == Down && r.Due <= now:
 			effects = append(effects, Effect{Do: Start, Member: r.Member, Start: r.Starts})
 			r.enter(Running, now)
+			r.steps = m.steps
 			r.Starts++
 		case r.live() && r.Due != 0 && r.Due <= now && !r.killed:
 			r.killed = true

@@ -35,6 +35,7 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 //	exit NAME KIND [trained]               a role ends; KIND "well" is no error
 //	lost NAME                              the lease of a role is gone
 //	want N                                 another number of trainers
+//	step                                   the job makes one
 //	tick                                   nothing but time
 //	roles                                  what is known of them
 func TestScripts(t *testing.T) {
@@ -76,6 +77,8 @@ func TestScripts(t *testing.T) {
 					t.Fatal(err)
 				}
 				return told(m.Wanted(now, n))
+			case "step":
+				m.Progress()
 			case "tick":
 				return told(m.Tick(now))
 			case "next":

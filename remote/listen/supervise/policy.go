@@ -14,7 +14,8 @@ import (
 const (
 	FirstPause = 50 * time.Millisecond // between an end and the next start; it doubles
 	LongPause  = 5 * time.Second       // that it grows to
-	GoodRun    = time.Minute           // after which the pauses begin anew
+	GoodRun    = time.Minute           // after which restarts count, and pauses begin, anew
+	FairRun    = time.Second           // after which pauses begin anew if the job has gone on meanwhile
 	LostGrace  = time.Second           // for a role to end by itself when its lease is lost
 )
 

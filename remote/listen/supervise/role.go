@@ -36,6 +36,7 @@ type Role struct {
 	restarts int           // in this history, by failures of its own
 	pause    time.Duration // before the last start
 	killed   bool
+	steps    uint64 // of the job when it was started
 }
 
 // live reports whether the role has a process.
