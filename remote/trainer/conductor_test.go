@@ -33,6 +33,7 @@ type conductor struct {
 	began    []machine.Generation
 	ended    uint64 // generations up to this one have ended
 	waiting  map[uint32]*rpc.JoinRequest
+	told     map[uint32]uint64 // the last generation that each rank was told of
 	data     *rpc.Dataset
 	queue    *queue.Queue
 	failed   []*rpc.TaskFailedRequest
@@ -47,7 +48,7 @@ const fence = 5
 
 func newConductor(p queue.Policy, servers ...rpc.ParameterServerClient) *conductor {
 	p.Epoch = time.Now()
-	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, left: map[uint32]*rpc.LeaveRequest{}}
+	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
 // change changes the state under the lock and tells those who wait.
@@ -138,7 +139,17 @@ func (c *conductor) regroup(ctx context.Context, ranks ...uint32) error {
 		c.current = next
 		c.began = append(c.began, next)
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, func() (bool, error) { // as the coordinator does: who has not been told of a generation cannot know what became of the last one
+		for _, rank := range ranks {
+			if c.told[rank] != next.Number {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
 }
 
 // cut begins a segment after a task has failed.
@@ -188,6 +199,9 @@ func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResp
 			return false, nil
 		}
 		c.answered(m)
+		c.told[m.Id.Rank] = c.current.Number
+		close(c.changed)
+		c.changed = make(chan struct{})
 		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round, Fence: fence}
 		if c.policy.Sync {
 			r.Segment = &rpc.Segment{}
