@@ -76,6 +76,9 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if q := s.status(func(*rpc.QueuesResponse) bool { return true }).Queues[0]; q.Done != 0 || q.Pending != 1 || q.Todo != 9 {
+		t.Errorf("after failed writes the queue is %v", q)
+	}
 	h.store.failing(nil)
 	if after := h.store.copy(); len(after) != len(before) {
 		t.Errorf("%d entries, %d before", len(after), len(before))
