@@ -25,7 +25,7 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	if j.crew != nil {
 		told := slices.Clone(j.known.queues.GetWaits())
 		for _, index := range sortedKeys(j.known.servers) {
-			told = append(told, j.known.servers[index].Waits...)
+			told = append(told, lasting(j.known.servers[index].Waits)...)
 		}
 		waits = slices.Concat(j.crew.waits(), j.silences(), rootFirst(told))
 		for i, w := range waits {
@@ -35,6 +35,14 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	}
 	j.mu.Unlock()
 	return &rpc.WhyResponse{Status: j.Status(), Waits: waits}
+}
+
+// heartbeat is how long a round of a job that goes on may wait for a trainer without being worth a word.
+const heartbeat = 500 * time.Millisecond
+
+// lasting leaves out the waits that every round has.
+func lasting(waits []*job.Wait) []*job.Wait {
+	return slices.DeleteFunc(slices.Clone(waits), func(w *job.Wait) bool { return time.Since(w.Since.AsTime()) < heartbeat })
 }
 
 // refresh asks the servers of a job that runs.
