@@ -116,7 +116,7 @@ func same(t *testing.T, name string, want, got map[string][]byte) {
 // firstRecords copies the first records of the training set to files of their own and returns their pattern.
 func firstRecords(t *testing.T, p *program.Program, out string) string {
 	t.Helper()
-	source, err := executor.OpenFiles(t.Context(), p, bind(out, "train"), 1, dataset.Part{})
+	source, err := executor.OpenFiles(t.Context(), p, bind(out, "train"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
