@@ -116,7 +116,7 @@ func (s *Server) commit(first *op) {
 	var err error
 	if len(t.changes) > 0 {
 		t.count()
-		err = s.lead.State.Commit(s.ctx, t.changes)
+		err = s.lead.State.Commit(s.ctx, distinct(t.changes))
 	}
 	s.mu.Lock()
 	if err == nil {
@@ -222,6 +222,23 @@ func (t *txn) count() {
 	if !s.cfg.Sync && steps > 0 {
 		_ = t.put(stepsKey, &state.Steps{Steps: steps}) // it always encodes
 	}
+}
+
+// distinct leaves the last change of each key where all of them fit into one transaction then, which is atomic. Most requests of a group change the same
+// head. Where they do not fit the order of all changes counts: what is durable of them must be a beginning.
+func distinct(changes []cluster.Change) []cluster.Change {
+	last, bytes := make([]cluster.Change, 0, len(changes)), 0
+	seen := make(map[string]bool, len(changes))
+	for _, c := range slices.Backward(changes) {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			last, bytes = append(last, c), bytes+len(c.Key)+len(c.Value)
+		}
+	}
+	if len(last) > cluster.MaxChanges || bytes > cluster.MaxBytes/2 { // the other half is for what stands before keys
+		return changes
+	}
+	return last
 }
 
 // then calls f with Server.mu held when the transaction is durable.

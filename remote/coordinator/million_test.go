@@ -1,0 +1,194 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator"
+)
+
+// A large job keeps its queues in etcd. Its coordinators follow each other.
+type large struct {
+	t        *testing.T
+	cfg      coordinator.Config
+	registry cluster.Registry
+	commits  weighed
+}
+
+// weighed is a cluster.State that weighs what is committed.
+type weighed struct {
+	cluster.State
+	changes, bytes int // of the largest commit
+}
+
+func (w *weighed) Commit(ctx context.Context, changes []cluster.Change) error {
+	bytes := 0
+	for _, c := range changes {
+		bytes += len(c.Key) + len(c.Value)
+	}
+	w.changes, w.bytes = max(w.changes, len(changes)), max(w.bytes, bytes)
+	return w.State.Commit(ctx, changes)
+}
+
+// coordinate runs a coordinator until do has returned, and returns what is durable then.
+func (l *large) coordinate(do func(*coordinator.Server)) (entries map[string][]byte) {
+	l.t.Helper()
+	member, err := l.registry.LeadCoordinator(l.t.Context(), "here")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.commits = weighed{State: l.registry.State(member)}
+	s, ended := coordinator.New(l.cfg), make(chan error, 1)
+	ctx, cancel := context.WithCancel(l.t.Context())
+	defer func() { cancel(); <-ended }()
+	go func() { ended <- s.Run(ctx, coordinator.Lead{Fence: member.Fence(), State: &l.commits}) }()
+	do(s)
+	if entries, err = l.commits.Load(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := member.Leave(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+	return entries
+}
+
+// join begins the generation after last, with trainer 0.
+func (l *large) join(s *coordinator.Server, last uint64) uint64 {
+	l.t.Helper()
+	r, err := s.Join(l.t.Context(), &rpc.JoinRequest{Id: idOf(last, 0, 0), Incarnation: 1})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r.Generation
+}
+
+func (l *large) ask(s *coordinator.Server, m *rpc.GetTaskRequest) *rpc.Task {
+	l.t.Helper()
+	m.Dataset = "d"
+	r, err := s.GetTask(l.t.Context(), m)
+	if err != nil || r.Task == nil && !m.ReportOnly {
+		l.t.Fatal(r, err)
+	}
+	return r.Task
+}
+
+// weight is what a job has in etcd: entries, their bytes, and the largest one; and the largest commit of a request.
+type weight struct{ entries, bytes, largest, changes, changed int }
+
+func weightOf(entries map[string][]byte, commits weighed) weight {
+	w := weight{entries: len(entries), changes: commits.changes, changed: commits.bytes}
+	for key, value := range entries {
+		w.bytes += len(key) + len(value)
+		w.largest = max(w.largest, len(value))
+	}
+	return w
+}
+
+// B1 row 14: a million tasks weigh in etcd what a thousand do, and neither they nor a request come near the limits of its requests. The next coordinator goes on where the
+// one before was, up to the last task.
+func TestMillionTasks(t *testing.T) {
+	server, err := cluster.Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for _, sync := range []bool{false, true} {
+		weights := map[int64]weight{}
+		for _, tasks := range []int64{1e3, 1e6} {
+			registry, err := cluster.Open(t.Context(), cluster.Config{Endpoints: server.Endpoints(), Prefix: cluster.Prefix(fmt.Sprint("tasks-", sync, "-", tasks)), Lease: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &large{t: t, cfg: config(1), registry: registry}
+			l.cfg.Sync, l.cfg.RecordsPerTask, l.cfg.Servers = sync, 1, []rpc.ParameterServerClient{&fakeServer{}}
+			l.cfg.Live = func(context.Context) (map[cluster.Member]uint64, error) {
+				return map[cluster.Member]uint64{trainerOf(0): 1}, nil
+			}
+			if sync {
+				weights[tasks] = l.trainSync(tasks)
+			} else {
+				weights[tasks] = l.trainAsync(tasks)
+			}
+			if err := registry.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		few, many := weights[1e3], weights[1e6]
+		t.Logf("sync %v: %+v with 1e3 tasks, %+v with 1e6", sync, few, many)
+		if many.entries != few.entries || many.changes != few.changes || many.largest > few.largest+16 || many.bytes > few.bytes+1024 || many.changed > few.changed+256 {
+			t.Errorf("sync %v: %+v with 1e3 tasks, %+v with 1e6", sync, few, many)
+		}
+		if many.changes > cluster.MaxChanges || many.largest > 1024 || many.changed > 4096 {
+			t.Errorf("sync %v: %+v", sync, many)
+		}
+	}
+}
+
+// report reports ten files of so many records.
+func (l *large) report(s *coordinator.Server, records int64) {
+	l.t.Helper()
+	n := records / 10
+	if _, err := s.ReportDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// trainAsync trains 500 tasks, half of them with another coordinator.
+func (l *large) trainAsync(tasks int64) weight {
+	var last *rpc.Task
+	train := func(s *coordinator.Server, generation uint64, from, to int64) {
+		for i := from; i < to; i++ {
+			m := &rpc.GetTaskRequest{Id: idOf(generation, 0, uint64(i))}
+			if last != nil {
+				m.Finished = []*rpc.Task{last}
+			}
+			if last = l.ask(s, m); last.Id != i {
+				l.t.Fatalf("task %d, want %d", last.Id, i)
+			}
+		}
+	}
+	l.coordinate(func(s *coordinator.Server) {
+		generation := l.join(s, 0)
+		l.report(s, tasks)
+		train(s, generation, 0, 250)
+	})
+	entries := l.coordinate(func(s *coordinator.Server) {
+		train(s, 1, 250, 500)
+		q, err := s.Queues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		if err != nil || q.Queues[0].Done != 499 || q.Queues[0].Pending != 1 || q.Queues[0].Todo != tasks-500 {
+			l.t.Errorf("%v, %v", q, err)
+		}
+	})
+	return weightOf(entries, l.commits)
+}
+
+// trainSync trains the first tasks with one coordinator and the last ones with another.
+func (l *large) trainSync(tasks int64) weight {
+	train := func(s *coordinator.Server, generation uint64, from, to int64) {
+		for i := from; i < to; i++ {
+			task := l.ask(s, &rpc.GetTaskRequest{Id: idOf(generation, 0, 0), Position: i})
+			if task.Id != i {
+				l.t.Fatalf("task %d, want %d", task.Id, i)
+			}
+			l.ask(s, &rpc.GetTaskRequest{Id: idOf(generation, 0, 0), Finished: []*rpc.Task{task}, ReportOnly: true})
+		}
+	}
+	l.coordinate(func(s *coordinator.Server) {
+		generation := l.join(s, 0)
+		l.report(s, tasks)
+		train(s, generation, 0, 100)
+	})
+	entries := l.coordinate(func(s *coordinator.Server) {
+		train(s, l.join(s, 1), tasks-100, tasks)
+		q, err := s.Queues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		if err != nil || q.Queues[0].Done != tasks || q.Queues[0].Pending+q.Queues[0].Todo != 0 {
+			l.t.Errorf("%v, %v", q, err)
+		}
+	})
+	return weightOf(entries, l.commits)
+}
