@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "run this history of a simulation only, and tell it")
-	histories = flag.Int("histories", 12000, "how many histories the simulation of async queues runs; that of sync queues runs a third as many")
+	histories = flag.Int("histories", 12000, "how many histories the simulation of async queues runs; that of sync queues runs a third as many, and -short an eighth")
 )
 
 // simulate runs many histories, each of which is its seed, and checks that the kinds of event that matter have been seen.
@@ -25,6 +25,9 @@ func simulate(t *testing.T, n int, run func(seed uint64, tell bool) (seen map[st
 			t.Fatal(err)
 		}
 		return
+	}
+	if testing.Short() {
+		n /= 8
 	}
 	const workers = 4
 	var group sync.WaitGroup
