@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/wire"
 )
 
 // jobsShowFlags are the flags of "edl jobs show".
@@ -120,12 +120,8 @@ func roleName(r *job.RoleStatus) string {
 func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ROLE\tSTATE\tSTARTS\tPID\tNODE\tLAST FAILURE OR WAIT")
+	fmt.Fprintln(t, "ROLE\tSTATE\tSTARTS\tPID\tNODE\tLAST END, OR WAIT")
 	for _, r := range d.Status.Roles {
-		text := r.Waiting
-		if err := wire.FaultOf(r.Failure); err != nil {
-			text = err.Error()
-		}
 		pid := "-"
 		if r.Pid != 0 {
 			pid = fmt.Sprint(r.Pid)
@@ -134,9 +130,47 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 		if node == "" {
 			node = "here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, oneLine(fmt.Errorf("%s", text)))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, lastOf(r))
 	}
 	return t.Flush()
+}
+
+// lastOf tells in a few words how a role ended last, else what it waits for. JSON has it all.
+func lastOf(r *job.RoleStatus) string {
+	f := r.Failure
+	if f == nil {
+		return r.Waiting
+	}
+	kind := fault.Kind(f.Kind)
+	text := f.Got
+	switch {
+	case kind == fault.Drained:
+		return "drained"
+	case text == "":
+		text = f.Message
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	switch {
+	case text == "":
+		text = kind.String()
+	case f.Message == "" || kind != fault.Internal:
+		text = kind.String() + ": " + text
+	}
+	if runes := []rune(text); len(runes) > maxLast {
+		text = string(runes[:maxLast-1]) + "…"
+	}
+	return text
+}
+
+// maxLast bounds what the table says of the last end of a role, in characters.
+const maxLast = 72
+
+// rangeName writes the numbers of records: the first and the last.
+func rangeName(r *rpc.RecordRange) string {
+	if r.To == r.From+1 {
+		return fmt.Sprint(r.From)
+	}
+	return fmt.Sprintf("%d-%d", r.From, r.To-1)
 }
 
 func writeQueues(w io.Writer, d *rpc.JobDetails) error {
@@ -169,7 +203,7 @@ func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
 			some = true
 			var ranges []string
 			for _, r := range task.Records {
-				ranges = append(ranges, fmt.Sprintf("%d-%d", r.From, r.To-1))
+				ranges = append(ranges, rangeName(r))
 			}
 			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(fmt.Errorf("%s", task.Reason)))
 		}

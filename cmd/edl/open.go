@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
@@ -76,7 +78,28 @@ func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run exec
 	if e.told != nil {
 		fmt.Fprintf(e.told, "job %s on the listener at %s\n", j.ID, e.Client().Address())
 	}
-	return j.Follow(ctx, each)
+	s, err := j.Follow(ctx, each)
+	if err == nil && e.told != nil {
+		e.tellDiscarded(ctx, j.ID)
+	}
+	return s, err
+}
+
+// tellDiscarded says which records were left out. Where it cannot be asked any more, "edl jobs show" still tells.
+func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	d, err := e.Client().Show(ctx, id)
+	if err != nil {
+		return
+	}
+	for _, q := range d.Queues.GetQueues() {
+		if len(q.DiscardedTasks) == 0 {
+			continue
+		}
+		first := q.DiscardedTasks[0]
+		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset), q.Discarded, oneLine(errors.New(first.Reason)))
+	}
 }
 
 func (e clusterExecutor) Close() error {

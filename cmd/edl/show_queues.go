@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -23,6 +25,9 @@ const queueMagic = 0x51444c45 // "ELDQ" read as a little-endian number
 
 // maxSnapshot bounds a snapshot in bytes.
 const maxSnapshot = 64 << 20
+
+// maxEntries bounds the entries of a snapshot: a dataset has one for each of its files.
+const maxEntries = 1 << 20
 
 // takeSnapshot writes what the coordinator of a job has made durable.
 func takeSnapshot(ctx context.Context, c *console, client *remote.Client, name, path string) error {
@@ -55,26 +60,59 @@ func showQueues(c *console, path, output string) error {
 	if err != nil {
 		return fileFault(path, err)
 	}
-	snapshot := &state.Snapshot{}
-	if err := proto.Unmarshal(b[min(4, len(b)):], snapshot); err != nil {
-		return fault.Wrap(fault.Corrupt, path, err)
+	snapshot, err := decodeSnapshot(path, b[min(4, len(b)):])
+	if err != nil {
+		return err
 	}
 	described := map[string]string{}
 	for key, value := range snapshot.Entries {
-		described[key] = describeEntry(key, value)
+		described[printable(key)] = describeEntry(key, value)
 	}
 	if output == "json" {
 		return writeJSON(c.out, struct {
 			Job     string            `json:"job"`
 			Entries map[string]string `json:"entries"`
-		}{snapshot.Job, described})
+		}{printable(snapshot.Job), described})
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "job\t%s\n", snapshot.Job)
+	fmt.Fprintf(t, "job\t%s\n", printable(snapshot.Job))
 	for _, key := range slices.Sorted(maps.Keys(described)) {
 		fmt.Fprintf(t, "%s\t%s\n", key, described[key])
 	}
 	return t.Flush()
+}
+
+// decodeSnapshot refuses what would cost much more memory than it has bytes, and what is cut.
+func decodeSnapshot(path string, b []byte) (*state.Snapshot, error) {
+	entries := 0
+	for rest := b; len(rest) > 0; {
+		_, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return nil, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: fmt.Sprintf("a snapshot of task queues that is cut or damaged at byte %d", 4+len(b)-len(rest))}
+		}
+		if entries++; entries > maxEntries {
+			return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("a snapshot of more than %d entries", maxEntries)}
+		}
+		rest = rest[n:]
+	}
+	snapshot := &state.Snapshot{}
+	if err := proto.Unmarshal(b, snapshot); err != nil {
+		return nil, fault.Wrap(fault.Corrupt, path, err)
+	}
+	if snapshot.Job == "" {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: "a snapshot of task queues without the name of its job"}
+	}
+	return snapshot, nil
+}
+
+// printable returns s as it is, or quoted where a terminal would obey it.
+func printable(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return fault.Quote(s)
+		}
+	}
+	return s
 }
 
 // describeEntry says what an entry holds: one of a dataset, else one of the job.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,8 +78,8 @@ func answerWhy(r *rpc.WhyResponse, now time.Time) string {
 
 func answerWait(w *job.Wait, now time.Time) string {
 	text := fmt.Sprintf("%s waits for %s", w.Who, w.What)
-	if len(w.By) > 0 {
-		text += " (" + strings.Join(w.By, ", ") + ")"
+	if by := slices.DeleteFunc(slices.Clone(w.By), func(name string) bool { return strings.Contains(w.What, name) }); len(by) > 0 {
+		text += " (" + strings.Join(by, ", ") + ")"
 	}
 	if w.Since != nil {
 		text += fmt.Sprintf(", for %v", now.Sub(w.Since.AsTime()).Round(100*time.Millisecond))
@@ -86,7 +88,11 @@ func answerWait(w *job.Wait, now time.Time) string {
 		text += fmt.Sprintf(", at most %v more", max(0, w.Until.AsTime().Sub(now)).Round(100*time.Millisecond))
 	}
 	if w.LastError != "" {
-		text += "\n  last error: " + oneLine(fmt.Errorf("%s", w.LastError))
+		label := "last error: "
+		if strings.Contains(w.LastError, "heard of") { // a sign of life
+			label = ""
+		}
+		text += "\n  " + label + oneLine(errors.New(w.LastError))
 	}
 	return text + "\n"
 }

@@ -16,6 +16,7 @@ import (
 type waiting struct {
 	who, what string
 	by        func() []string // called with Server.mu held; nil: nobody in particular
+	idle      string          // what is waited for while by names nobody; empty: what
 	since     time.Time
 }
 
@@ -82,7 +83,11 @@ func (s *Server) waitsNow() (out []*job.Wait) {
 		if w.by == nil {
 			continue
 		}
-		out = append(out, &job.Wait{Who: w.who, What: w.what, By: w.by(), Since: timestamppb.New(w.since)})
+		said := &job.Wait{Who: w.who, What: w.what, By: w.by(), Since: timestamppb.New(w.since)}
+		if len(said.By) == 0 && w.idle != "" {
+			said.What = w.idle
+		}
+		out = append(out, said)
 	}
 	return out
 }

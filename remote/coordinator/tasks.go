@@ -71,6 +71,9 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 		}
 		return names
 	}}
+	if q := s.copyQueues()[m.Dataset]; q != nil && q.Following() {
+		w.idle = "new files of dataset " + fault.Quote(m.Dataset)
+	}
 	for finished := m.Finished; ; finished = nil {
 		s.mu.Lock()
 		changed := s.changed

@@ -8,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 )
 
 // source is the files of a dataset: one glob, a list of them, or either under files, with follow beside it.
@@ -53,7 +54,25 @@ type trainers struct{ least, most int32 }
 // UnmarshalYAML takes the text, whatever YAML makes of two numbers with a colon between them.
 func (t *trainers) UnmarshalYAML(n *yaml.Node) (err error) {
 	t.least, t.most, err = ParseTrainers(n.Value)
-	return err
+	return atLine(n, err)
+}
+
+// mode is sync or async.
+type mode job.Mode
+
+// UnmarshalYAML reads the name of a mode.
+func (m *mode) UnmarshalYAML(n *yaml.Node) error {
+	parsed, err := ParseMode(n.Value)
+	*m = mode(parsed)
+	return atLine(n, err)
+}
+
+// atLine is a mistake in a field, which the decoder collects with the others.
+func atLine(n *yaml.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", n.Line, err)}}
 }
 
 // ParseTrainers reads N or N:MAX; without MAX, most is 0.

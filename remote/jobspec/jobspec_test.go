@@ -98,3 +98,16 @@ func TestMistakes(t *testing.T) {
 		t.Errorf("an elastic job that is fed: %v", err)
 	}
 }
+
+// All mistakes of a file are told at once, each with its line.
+func TestMistakesNameTheirLines(t *testing.T) {
+	_, err := load(t, "trainers: two\ntariners: 3\nmode: fast\nround_deadline: soon\n")
+	if !errors.Is(err, fault.InvalidArgument) {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"line 1: ", "line 2: field tariners", "line 3: ", "sync or async", "line 4: "} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q is not in: %v", says, err)
+		}
+	}
+}

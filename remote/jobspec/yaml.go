@@ -28,7 +28,7 @@ type file struct {
 	Trainers        trainers          `yaml:"trainers"`
 	TrainersMax     int32             `yaml:"trainers_max"`
 	PServers        int32             `yaml:"pservers"`
-	Mode            string            `yaml:"mode"`
+	Mode            mode              `yaml:"mode"`
 	Passes          int32             `yaml:"passes"`
 	Save            string            `yaml:"save"`
 	Params          string            `yaml:"params"`
@@ -95,10 +95,6 @@ func plain(err error) error {
 }
 
 func (y *file) spec() (*job.JobSpec, error) {
-	mode, err := ParseMode(y.Mode)
-	if err != nil {
-		return nil, err
-	}
 	most := y.TrainersMax
 	if y.Trainers.most != 0 {
 		if most != 0 && most != y.Trainers.most {
@@ -106,7 +102,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		}
 		most = y.Trainers.most
 	}
-	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: mode, Passes: y.Passes,
+	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures}

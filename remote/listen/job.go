@@ -116,7 +116,7 @@ func (j *Job) end(err error) {
 	j.mu.Lock()
 	if err != nil {
 		state = job.State_FAILED
-		if j.stopped {
+		if j.stopped || j.manager.ctx.Err() != nil {
 			state = job.State_STOPPED
 		}
 	}

@@ -33,7 +33,7 @@ type Config struct {
 type Manager struct {
 	cfg    Config
 	ctx    context.Context // of all jobs
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -49,13 +49,13 @@ func NewManager(cfg Config) *Manager {
 	if cfg.MaxJobs == 0 {
 		cfg.MaxJobs = 100
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
 }
 
 // Close stops every job and waits until its roles have ended.
 func (m *Manager) Close() error {
-	m.cancel()
+	m.cancel(fault.New(fault.Canceled, "stopped with its listener"))
 	m.group.Wait()
 	return nil
 }

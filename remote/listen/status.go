@@ -47,14 +47,21 @@ func (j *Job) paused() string {
 	if _, cause := j.crew.machine.Restarting(); cause != nil {
 		return fmt.Sprintf("the job begins again, because parameters are lost: %v", cause)
 	}
-	coordinator := cluster.Member{Role: job.Role_COORDINATOR}
-	for _, r := range j.crew.machine.Roles() {
+	roles := j.crew.machine.Roles()
+	for _, r := range roles {
+		if r.Role != job.Role_TRAINER && r.Lost {
+			return fmt.Sprintf("%v has lost its lease", r.Member)
+		}
+	}
+	for _, r := range roles {
 		if r.Role != job.Role_TRAINER && r.State == supervise.Down {
 			return fmt.Sprintf("%v has ended and is started again: %v", r.Member, r.Last)
 		}
 	}
-	if s, silent := j.known.silent[coordinator]; silent {
-		return fmt.Sprintf("the coordinator does not answer since %s", s.since.Format(time.TimeOnly))
+	for _, r := range roles {
+		if s, silent := j.known.silent[r.Member]; silent && r.State == supervise.Running {
+			return fmt.Sprintf("%v does not answer since %s", r.Member, s.since.Format(time.TimeOnly))
+		}
 	}
 	q := j.known.queues
 	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -25,6 +26,9 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	if j.crew != nil {
 		told := slices.Clone(j.known.queues.GetWaits())
 		for _, index := range sortedKeys(j.known.servers) {
+			if _, silent := j.known.silent[cluster.Member{Role: job.Role_PSERVER, Index: index}]; silent {
+				continue // what it said last is not what it waits for now
+			}
 			told = append(told, lasting(j.known.servers[index].Waits)...)
 		}
 		waits = slices.Concat(j.crew.waits(), j.silences(), rootFirst(told))
@@ -71,7 +75,9 @@ func (c *crew) waits() (waits []*job.Wait) {
 	if cause != nil {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost", Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
-	for _, r := range c.machine.Roles() {
+	roles := c.machine.Roles()
+	slices.SortStableFunc(roles, func(a, b supervise.Role) int { return boolOrder(a.Lost, b.Lost) }) // others end because one is lost
+	for _, r := range roles {
 		name := r.Member.String()
 		switch {
 		case r.State == supervise.Down && cause == nil:
@@ -85,6 +91,17 @@ func (c *crew) waits() (waits []*job.Wait) {
 		}
 	}
 	return waits
+}
+
+// boolOrder puts what is true first.
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // silences returns which servers do not answer. j.mu is held.
