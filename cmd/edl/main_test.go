@@ -50,6 +50,12 @@ func TestScripts(t *testing.T) {
 			"oneline": oneline,
 			"address": address,
 			"waitjob": waitJob,
+			"until":   until,
+			"pid":     pid,
+			"signal":  sendSignal,
+			"gone":    gone,
+			"table":   table,
+			"damage":  damage,
 		},
 	})
 }

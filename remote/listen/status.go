@@ -67,8 +67,11 @@ func (j *Job) paused() string {
 	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {
 		return ""
 	}
-	if len(q.Waits) == 0 {
+	switch {
+	case len(q.Waits) == 0:
 		return q.Phase
+	case q.Phase == "paused":
+		return sentence(q.Waits[0])
 	}
 	return q.Phase + ": " + sentence(q.Waits[0])
 }

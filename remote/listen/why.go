@@ -166,7 +166,7 @@ func rootFirst(waits []*job.Wait) []*job.Wait {
 func sentence(w *job.Wait) string {
 	text := w.Who + " waits for " + w.What
 	if len(w.By) > 0 {
-		text += " by " + strings.Join(w.By, ", ")
+		text += " (" + strings.Join(w.By, ", ") + ")"
 	}
 	if w.LastError != "" {
 		text += fmt.Sprintf(" (last error: %s)", w.LastError)
