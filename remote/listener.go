@@ -187,6 +187,8 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 			return err
 		}
 		config.Etcd = l.etcd.Endpoints()
+	} else if err = tryEtcd(ctx, o); err != nil {
+		return err
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access, Log: o.log})
@@ -195,6 +197,15 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		config.Launcher = goroutines(config.Registry)
 	}
 	return nil
+}
+
+// tryEtcd finds out at once what jobs would find out later: that the user's etcd does not answer, or does not let us in.
+func tryEtcd(ctx context.Context, o *listening) error {
+	registry, err := cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
+	if err != nil {
+		return err
+	}
+	return registry.Close()
 }
 
 // shareMemory makes roles goroutines of this process.
