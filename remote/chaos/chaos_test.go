@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 )
 
@@ -20,6 +20,9 @@ func each(t *testing.T, test func(t *testing.T, seed uint64)) {
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) { test(t, s) })
 	}
 }
+
+// momentum remembers, so that no update may be lost or doubled.
+func momentum() *optimizer.Optimizer { return optimizer.Momentum(0.01, 0.9) }
 
 func anyButScale(k kind, _ string) bool { return !k.scales }
 
@@ -45,7 +48,7 @@ func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, traine
 // A job of a fixed number of trainers pauses for whoever is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained every
 // record once in every pass.
 func TestFixedMembership(t *testing.T) {
-	m := model(t)
+	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 3 })
 	want := testkit.Persistables(scope, m.Program)
@@ -95,7 +98,7 @@ func histories(t *testing.T, steps []executor.StepResult) [][]int {
 
 // A pserver takes its part of the parameters along, and the job begins its history again. What it leaves behind is what a job leaves behind whose servers live.
 func TestLostServer(t *testing.T) {
-	m := model(t)
+	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
 	want := testkit.Persistables(scope, m.Program)
@@ -115,7 +118,7 @@ func TestLostServer(t *testing.T) {
 
 // An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each round, bit for bit.
 func TestElasticMembership(t *testing.T) {
-	m := model(t)
+	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
 		plan := append([]disturbance{{what: "scale to", whom: "4"}}, draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })...)
@@ -133,36 +136,42 @@ func TestElasticMembership(t *testing.T) {
 	})
 }
 
-// lossBound is how far the mean loss of the last steps of an async run may be above that of an undisturbed one.
-const lossBound = 1.5
+// lossBound is how far the loss of what an async run saves may be above that of an undisturbed one.
+const lossBound = 1.25
 
 // An async job hands the records of a lost trainer to others. It trains no record less than once, at most one batch for each loss and one task for each timeout more
-// than once, and arrives where an undisturbed run arrives.
+// than once, and arrives where an undisturbed run arrives. The rate is small and nothing is remembered: else where an async run arrives is a matter of chance by itself.
 func TestAsync(t *testing.T) {
-	m := model(t)
+	m := model(t, optimizer.SGD(0.02))
 	data := testkit.Samples(t, t.TempDir(), records())
 	calm := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, nil)
 	checkLedger(t, calm.details.Ledger, data, 0)
-	want := tail(calm.losses)
+	want := lossOf(t, m, data, calm.saved)
 	each(t, func(t *testing.T, seed uint64) {
 		out := newRig(t).run(m, spec(3, 3, job.Mode_ASYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
 		losts := int64(*faults) // each fault loses at most one trainer, unless it hits what all of them need
 		checkLedger(t, out.details.Ledger, data, losts*3*batch)
-		if got := tail(out.losses); !(got <= want*lossBound) {
+		got := lossOf(t, m, data, out.saved)
+		t.Logf("the loss ends at %v, undisturbed at %v", got, want)
+		if !(got <= want*lossBound) {
 			t.Errorf("the loss ends at %v, undisturbed at %v", got, want)
 		}
 	})
 }
 
-// tail is the mean of the last tenth.
-func tail(losses []float32) float64 {
-	last := losses[len(losses)-len(losses)/10:]
-	sum := 0.0
-	for _, l := range last {
-		sum += float64(l)
+// lossOf is the mean loss over all records of the parameters that a job has saved.
+func lossOf(t *testing.T, m testkit.Model, data map[string][]string, saved string) float64 {
+	t.Helper()
+	e := executor.New()
+	defer e.Close()
+	sum, rows := 0.0, int64(0)
+	_, err := e.Train(bounded(t), m.Program.CloneForTest(), executor.TrainOptions{Data: data, Passes: 1, Params: saved, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
+		sum += float64(testkit.Loss(t, r.Fetched[0])) * float64(r.Rows)
+		rows += r.Rows
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(last) == 0 {
-		return math.NaN()
-	}
-	return sum / float64(len(last))
+	return sum / float64(rows)
 }

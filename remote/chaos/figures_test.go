@@ -32,7 +32,7 @@ func newEndless(b *testing.B, trainers int32, passes int) *endless {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := model(b)
+	m := model(b, momentum())
 	j, err := e.Submit(ctx, m.Program, executor.TrainOptions{Data: testkit.Samples(b, b.TempDir(), records()), Passes: passes, Fetch: []string{m.Loss}})
 	if err != nil {
 		b.Fatal(err)
