@@ -237,6 +237,22 @@ func TestDeathsAreMended(t *testing.T) {
 	}
 }
 
+// The end of a process is known before its lease ends: a member that is killed in the middle of a round is out of the membership, and back, within it.
+func TestDeathsAreKnownBeforeTheLeaseEnds(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"trainer while sending", "coordinator"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := shortLived()
+			spec.Lease = durationpb.New(time.Hour) // far beyond the patience of the test
+			s := submit(t, spec)
+			deaths[name](s)
+			s.mustEqualUndisturbed()
+			s.gone()
+		})
+	}
+}
+
 // A job that allows no restarts ends at once, and names who was lost.
 func TestDeathsWithoutRestarts(t *testing.T) {
 	t.Parallel()
