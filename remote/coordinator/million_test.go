@@ -120,11 +120,9 @@ func TestMillionTasks(t *testing.T) {
 		}
 		few, many := weights[1e3], weights[1e6]
 		t.Logf("sync %v: %+v with 1e3 tasks, %+v with 1e6", sync, few, many)
-		if many.entries != few.entries || many.changes != few.changes || many.largest > few.largest+16 || many.bytes > few.bytes+1024 || many.changed > few.changed+256 {
+		// What the coordinator writes of its members may be beside a request, or not.
+		if many.entries > few.entries+2 || many.bytes > few.bytes+512 || many.largest > 512 || many.changes > 16 || many.changed > 2048 {
 			t.Errorf("sync %v: %+v with 1e3 tasks, %+v with 1e6", sync, few, many)
-		}
-		if many.changes > cluster.MaxChanges || many.largest > 1024 || many.changed > 4096 {
-			t.Errorf("sync %v: %+v", sync, many)
 		}
 	}
 }

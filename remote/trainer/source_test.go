@@ -175,29 +175,77 @@ func TestTasksAreReadOnce(t *testing.T) {
 	}
 }
 
-// Trap 15: a task is reported finished when its records have been trained, not when they have been read.
+// Trap 15: a task is reported finished when its records have been trained, not when they have been read: by a batch that begins in one task and ends in the next, by
+// reading ahead, or into a shuffle buffer.
 func TestTasksAreFinishedWhenTrained(t *testing.T) {
-	for _, sync := range []bool{true, false} {
-		j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), 60), queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
-		began := make(chan error, 1)
-		go func() { began <- j.regroup(bounded(t), 0) }()
-		given := int64(0)
-		if _, err := j.readAs(bounded(t), 0, atTheBeginning, func() {
-			// The batch that was given just now is not trained before the next one is asked for.
-			if q := j.status(); 10*q.Done > given {
-				t.Errorf("sync %v: %d tasks of 10 records are finished with %d records trained", sync, q.Done, given)
-			}
-			given += 5
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if q := j.status(); q.Done != 6 {
-			t.Errorf("sync %v: at the end %v", sync, q)
-		}
-		if err := <-began; err != nil {
-			t.Error(err)
+	const records = 60
+	for name, m := range map[string]testkit.Model{"in order": testkit.Reading(t, 4, optimizer.SGD(0.1)), "ahead and shuffled": shuffling(t, 4, 7)} {
+		for _, sync := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, sync=%v", name, sync), func(t *testing.T) {
+				j := newReadingJob(t, m, testkit.Samples(t, t.TempDir(), records), queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
+				s := j.alone(t)
+				defer s.Close()
+				var err error
+				var trained, given []dataset.Range // a batch is trained when the next one is asked for
+				for err == nil {
+					trained = append(trained, given...)
+					var batch *executor.Batch
+					if batch, err = s.Next(bounded(t)); err == nil {
+						given = slices.Clone(batch.Records)
+					}
+					done := j.status().Done // the first tasks, as there is one trainer
+					if i := slices.Index(counts(records, trained)[:10*done], 0); i >= 0 {
+						t.Fatalf("%d tasks of 10 records are finished, and record %d has not been trained", done, i)
+					}
+				}
+				if q := j.status(); !errors.Is(err, io.EOF) || q.Done != records/10 {
+					t.Errorf("at the end %v, %v", q, err)
+				}
+			})
 		}
 	}
+}
+
+// The same for a trainer that is drained: what has been trained of a shuffle buffer tells nothing of the task before.
+func TestTasksAreHandedInWhenTrained(t *testing.T) {
+	const records = 60
+	m, data := shuffling(t, 4, 25), testkit.Samples(t, t.TempDir(), records)
+	for _, sync := range []bool{true, false} {
+		for batches := 1; batches < records/4; batches++ {
+			j := newReadingJob(t, m, data, queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
+			s := j.alone(t)
+			var trained []dataset.Range
+			for range batches {
+				batch, err := s.Next(bounded(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				trained = append(trained, batch.Records...)
+			}
+			if err := s.HandIn(bounded(t)); err != nil {
+				t.Fatal(err)
+			}
+			if done := j.status().Done; slices.Contains(counts(records, trained)[:10*done], 0) {
+				t.Errorf("sync %v: %d tasks of 10 records are finished after %d batches, with %v", sync, done, batches, trained)
+			}
+		}
+	}
+}
+
+// alone opens the batches of the only trainer.
+func (j *readingJob) alone(t *testing.T) source {
+	t.Helper()
+	began := make(chan error, 1)
+	go func() { began <- j.regroup(bounded(t), 0) }()
+	l, err := j.join(bounded(t), 0)
+	if err := errors.Join(err, <-began); err != nil {
+		t.Fatal(err)
+	}
+	s, err := j.source(bounded(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // breakChunk changes a byte in the second chunk of a dataset, which holds records 10 to 19.
