@@ -1,4 +1,7 @@
 package listen
 
-// RootFirst is for tests.
-var RootFirst = rootFirst
+// RootFirst and LostFirst are for tests.
+var (
+	RootFirst = rootFirst
+	LostFirst = lostFirst
+)

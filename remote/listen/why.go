@@ -75,9 +75,7 @@ func (c *crew) waits() (waits []*job.Wait) {
 	if cause != nil {
 		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost", Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
-	roles := c.machine.Roles()
-	slices.SortStableFunc(roles, func(a, b supervise.Role) int { return boolOrder(a.Lost, b.Lost) }) // others end because one is lost
-	for _, r := range roles {
+	for _, r := range lostFirst(c.machine.Roles()) {
 		name := r.Member.String()
 		switch {
 		case r.State == supervise.Down && cause == nil:
@@ -93,15 +91,11 @@ func (c *crew) waits() (waits []*job.Wait) {
 	return waits
 }
 
-// boolOrder puts what is true first.
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
+// lostFirst puts the roles that have lost their leases before the others, which may have ended because of them.
+func lostFirst(roles []supervise.Role) []supervise.Role {
+	isLost := func(r supervise.Role) bool { return r.Lost }
+	lost := slices.DeleteFunc(slices.Clone(roles), func(r supervise.Role) bool { return !isLost(r) })
+	return append(lost, slices.DeleteFunc(roles, isLost)...)
 }
 
 // silences returns which servers do not answer. j.mu is held.

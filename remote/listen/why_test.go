@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -41,6 +43,32 @@ func TestRootFirst(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
 		}
+	}
+}
+
+// A server that has lost its lease is told of before the coordinator that has ended because of it.
+func TestLostFirst(t *testing.T) {
+	role := func(index int, lost bool) supervise.Role {
+		return supervise.Role{Member: cluster.Member{Role: job.Role_PSERVER, Index: index}, Lost: lost}
+	}
+	var got []int
+	for _, r := range listen.LostFirst([]supervise.Role{role(0, false), role(1, true), role(2, false), role(3, true)}) {
+		got = append(got, r.Index)
+	}
+	if want := []int{1, 3, 0, 2}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A job that ends with its listener was stopped; it has not failed.
+func TestJobsStopWithTheirManager(t *testing.T) {
+	h := newHouse(t, listen.Config{}, func(string) run { return idle })
+	j := h.begin(t, reading(t))
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := j.Status(); s.State != job.State_STOPPED || !strings.Contains(wire.FaultOf(s.Failure).Error(), "stopped with its listener") {
+		t.Errorf("%v", s)
 	}
 }
 
