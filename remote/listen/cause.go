@@ -1,11 +1,13 @@
 package listen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // cause finds out why the job has failed, nil when it has not. When a role has ended because it missed another, that one's end tells more: it is
@@ -41,6 +43,24 @@ func consequence(err error) bool {
 		return true
 	}
 	return false
+}
+
+// orFailure returns why the job has failed, when err, of a call to a coordinator that is gone, may be only the consequence. A coordinator that is not gone after all,
+// or whose job ends well, leaves err as it is.
+func (j *Job) orFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.spec.Lease.AsDuration()+stopGrace+registryTime)
+	defer cancel()
+	select {
+	case <-j.done:
+		if cause := wire.FaultOf(j.Status().Failure); cause != nil {
+			return cause
+		}
+	case <-ctx.Done():
+	}
+	return err
 }
 
 // orReported returns what the coordinator was told, if anything: it knows who was missed.

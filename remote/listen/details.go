@@ -37,7 +37,8 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	return d, err
 }
 
-// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator.
+// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator. A job whose roles have not
+// been started yet begins with that number.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.spec.TrainersMax == j.spec.Trainers {
@@ -48,12 +49,28 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers", trainers), Want: fmt.Sprintf("%d to %d", j.spec.Trainers, j.spec.TrainersMax)}
 	}
 	j.mu.Lock()
-	c := j.crew
+	c, starting := j.crew, !j.hasBegun()
+	if starting {
+		j.wanted, j.status.Trainers = trainers, trainers
+	}
 	j.mu.Unlock()
-	if c == nil {
+	switch {
+	case starting:
+		return nil
+	case c == nil:
 		return &fault.Fault{Kind: fault.Unavailable, Where: where, Got: "a job that does not run"}
 	}
 	return c.registry.SetTrainers(ctx, int(trainers))
+}
+
+// hasBegun reports whether the job has had a crew, or will have none. j.mu is held.
+func (j *Job) hasBegun() bool {
+	select {
+	case <-j.manned:
+		return true
+	default:
+		return j.Ended()
+	}
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -38,6 +38,7 @@ type Job struct {
 	stop     context.CancelCauseFunc
 	stopped  bool  // by a user
 	crew     *crew // while the job runs
+	wanted   int32 // trainers, before there is a crew
 	known    known
 	next     uint64 // step that comes next
 	teller   int    // async: start of the coordinator whose steps are told
@@ -49,7 +50,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
 	j := &Job{ID: id, manager: m, spec: s, plan: *p, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
-		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(),
+		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(), wanted: spec.Trainers,
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads,
 			Trainers: spec.Trainers}}
 	j.plan.program = nil

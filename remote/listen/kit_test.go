@@ -46,9 +46,16 @@ type run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error
 // newHouse starts a manager. instead, which may be nil, is asked what a role does; nil lets it be the real one.
 func newHouse(t testing.TB, config listen.Config, instead func(name string) run) *house {
 	t.Helper()
-	store := cluster.NewMemory()
-	h := &house{store: store}
-	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
+	return newHouseIn(t, &house{store: cluster.NewMemory()}, config, instead)
+}
+
+// newHouseIn is newHouse for a house that has its store.
+func newHouseIn(t testing.TB, h *house, config listen.Config, instead func(name string) run) *house {
+	t.Helper()
+	store := h.store
+	if config.Registry == nil {
+		config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
+	}
 	config.Launcher = launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
 		h.started.Add(1)
 		if instead != nil {

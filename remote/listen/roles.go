@@ -34,9 +34,12 @@ func (j *Job) runRoles(ctx context.Context) error {
 		return err
 	}
 	defer peers.close()
-	c := newCrew(j, registry, peers)
-	j.setCrew(c)
-	defer j.setCrew(nil)
+	c, err := j.man(ctx, registry, peers)
+	if err != nil {
+		unwatch()
+		return err
+	}
+	defer j.unman()
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
 	drained := make(chan struct{}, 1) // has a value while the coordinator has nothing more to tell
@@ -78,15 +81,35 @@ func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
 	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
 		return err
 	}
-	return registry.SetTrainers(ctx, int(j.spec.Trainers))
+	return nil
 }
 
-func (j *Job) setCrew(c *crew) {
+// man gives the job its crew, when the registry knows the number of trainers that is wanted by then.
+func (j *Job) man(ctx context.Context, registry cluster.Registry, peers *peers) (*crew, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+	defer cancel()
+	for known := int32(0); ; {
+		j.mu.Lock()
+		wanted := j.wanted
+		if wanted == known {
+			defer j.mu.Unlock()
+			j.crew = newCrew(j, registry, peers, int(wanted))
+			close(j.manned)
+			return j.crew, nil
+		}
+		j.mu.Unlock()
+		if err := registry.SetTrainers(ctx, int(wanted)); err != nil {
+			return nil, err
+		}
+		known = wanted
+	}
+}
+
+// unman takes the crew away when its roles have ended.
+func (j *Job) unman() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.crew = c; c != nil {
-		close(j.manned)
-	}
+	j.crew = nil
 }
 
 // within waits for a value or the end of a channel, but no longer than d.

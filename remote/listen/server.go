@@ -169,7 +169,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 	}
 	feed, err := client.Feed(stream.Context())
 	if err != nil {
-		return wire.FromStatus("coordinator", err)
+		return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
 	}
 	// A send fails when the coordinator has ended the call; Recv then says why.
 	if err := wire.SendPieces(run, func(piece []byte) error { return feed.Send(&rpc.StepChunk{Piece: piece}) }); err == nil {
@@ -187,17 +187,6 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 			return err
 		}
 	}
-}
-
-// orFailure returns why the job has failed, when err is only the consequence.
-func (j *Job) orFailure(ctx context.Context, err error) error {
-	if !errors.Is(err, fault.Unavailable) {
-		return err
-	}
-	if cause := j.Wait(ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // StartRole runs a role that another listener sends.

@@ -92,14 +92,15 @@ func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
 	}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.crew == nil || j.Ended() {
-		if err := wire.FaultOf(j.status.Failure); err != nil {
-			return nil, err
-		}
-		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that has ended"}
+	c := j.crew
+	j.mu.Unlock()
+	if c != nil {
+		return c.peers.coordinator, nil
 	}
-	return j.crew.peers.coordinator, nil
+	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
+		return nil, err
+	}
+	return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that has ended"}
 }
 
 // identity is that of the job's messages.
@@ -114,7 +115,7 @@ func (j *Job) Finish(ctx context.Context) error {
 		return err
 	}
 	if _, err := client.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: j.identity()}); err != nil {
-		return err
+		return j.orFailure(ctx, wire.FromStatus("coordinator", err))
 	}
 	return j.Wait(ctx)
 }

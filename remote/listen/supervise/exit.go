@@ -53,16 +53,18 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 	return m.endIfFinished()
 }
 
-// release ends the trainers that the coordinator has not waited for: one that was lost and started again when the others had trained everything would look for a
+// release ends the roles that the coordinator has not waited for: one that was lost and started again when the others had trained everything would look for a
 // coordinator that will not come back. Those that are about to end have the time to.
 func (m *Machine) release(now time.Duration) {
 	for _, r := range m.roles {
 		switch {
-		case r.Role != job.Role_TRAINER:
 		case r.State == Down:
 			r.enter(Done, now)
 		case r.live() && r.Due == 0:
-			r.Due = now + LostGrace
+			r.Due = now + ReleaseGrace
+			if r.Role == job.Role_TRAINER {
+				r.Due = now + LostGrace
+			}
 		}
 	}
 }

@@ -17,6 +17,8 @@ const (
 	GoodRun    = time.Minute           // after which restarts count, and pauses begin, anew
 	FairRun    = time.Second           // after which pauses begin anew if the job has gone on meanwhile
 	LostGrace  = time.Second           // for a role to end by itself when its lease is lost
+	// ReleaseGrace is for a pserver to end by itself when the coordinator has ended well; a trainer has LostGrace.
+	ReleaseGrace = 10 * time.Second
 )
 
 // A Policy is what a job allows.

@@ -1,0 +1,122 @@
+package listen_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A gate is a registry of which one call waits.
+type gate struct {
+	cluster.Registry
+	forget, close func()
+}
+
+func (g gate) Forget(ctx context.Context) error {
+	g.forget()
+	return g.Registry.Forget(ctx)
+}
+
+func (g gate) Close() error {
+	g.close()
+	return g.Registry.Close()
+}
+
+// gated lets the manager's handles pass through gates.
+func gated(h *house, forget, close func()) listen.Config {
+	return listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		r, err := h.store.Open(spec.Prefix)
+		return gate{r, forget, close}, err
+	}}
+}
+
+// A step that is fed while a failed job is cleared away is told why the job has failed.
+func TestStepOfAJobThatEnds(t *testing.T) {
+	m := testkit.Fed(t, optimizer.SGD(0.05))
+	broken := func(name string) run {
+		if name != "coordinator" {
+			return idle
+		}
+		return func(context.Context, *job.RoleSpec, io.Writer) error { return fault.New(fault.NotFinite, "broken") }
+	}
+	for _, where := range []string{"forget", "close"} {
+		t.Run(where, func(t *testing.T) {
+			reached, open := make(chan struct{}, 10), make(chan struct{})
+			pass, stop := func() {}, func() { reached <- struct{}{}; <-open }
+			calls := 0
+			second := func() {
+				if calls++; calls == 2 { // the first is before the job begins
+					stop()
+				}
+			}
+			h := &house{store: cluster.NewMemory()}
+			config := gated(h, second, pass)
+			if where == "close" {
+				config = gated(h, pass, stop)
+			}
+			h = newHouseIn(t, h, config, broken)
+			client := serve(t, h.Manager)
+			j := h.begin(t, fed(t))
+			<-reached
+			stream, err := client.RunStep(bounded(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := &rpc.StepRun{Job: j.ID, Feed: nil, Fetch: []string{m.Loss}}
+			if err := wire.SendPieces(step, func(b []byte) error { return stream.Send(&rpc.StepChunk{Piece: b}) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			told := make(chan error, 1)
+			go func() { _, err := stream.Recv(); told <- wire.FromStatus("", err) }()
+			if _, err := client.List(bounded(t), &rpc.ListRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			close(open)
+			if err := <-told; !errors.Is(err, fault.NotFinite) {
+				t.Errorf("the step is told %v", err)
+			}
+		})
+	}
+}
+
+// A number of trainers that is wanted before the roles are started is the one that the job begins with.
+func TestScaleBeforeTheStart(t *testing.T) {
+	reached, open := make(chan struct{}, 10), make(chan struct{})
+	h := &house{store: cluster.NewMemory()}
+	h = newHouseIn(t, h, gated(h, func() { reached <- struct{}{}; <-open }, func() {}), all(idle))
+	spec := reading(t)
+	spec.TrainersMax = 4
+	j := h.begin(t, spec)
+	<-reached
+	for _, n := range []int32{4, 3} {
+		if err := j.Scale(bounded(t), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(open)
+	eventually(t, func() bool { return h.started.Load() == 1+2+3 })
+	if n := j.Status().Trainers; n != 3 {
+		t.Errorf("%d trainers are wanted", n)
+	}
+	registry, err := h.store.Open(cluster.Prefix(j.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	if n, err := registry.Trainers(bounded(t)); n != 3 || err != nil {
+		t.Errorf("the registry knows of %d trainers, %v", n, err)
+	}
+}
