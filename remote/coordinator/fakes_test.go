@@ -102,9 +102,16 @@ type fakeServer struct {
 	declared []*rpc.Declared
 	applied  []*rpc.Declared
 	ledger   map[int32][]*rpc.RecordRange
+
+	completed []uint32
+	dismissed int  // how often it has heard of the end
+	gone      bool // nobody answers
 }
 
 func (s *fakeServer) hear(id *rpc.Identity) error {
+	if s.gone {
+		return fault.New(fault.Unavailable, "a server that has ended")
+	}
 	if id.Fence < s.fence {
 		return &fault.Fault{Kind: fault.Fenced, Where: "pserver", Got: "a coordinator of the past"}
 	}
@@ -119,7 +126,7 @@ func (s *fakeServer) Freeze(_ context.Context, m *rpc.FreezeRequest, _ ...grpc.C
 		return nil, err
 	}
 	s.freezes++
-	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared), Applied: slices.Clone(s.applied)}, nil
+	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared), Applied: slices.Clone(s.applied), Completed: s.completed}, nil
 }
 
 func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.CallOption) (*rpc.ResumeResponse, error) {
@@ -127,6 +134,10 @@ func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.C
 	defer s.mu.Unlock()
 	if err := s.hear(m.Id); err != nil {
 		return nil, err
+	}
+	if len(m.Members) == 0 {
+		s.dismissed++
+		return &rpc.ResumeResponse{}, nil
 	}
 	if m.Round == s.round+1 {
 		s.applied = m.Commit

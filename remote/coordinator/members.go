@@ -32,7 +32,7 @@ func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinRespons
 	}
 	var r *rpc.JoinResponse
 	err := s.await(ctx, waiting{who: trainerName(rank), what: "the other trainers"}, func() (bool, error) {
-		if s.ended && s.err == nil {
+		if s.ended && s.err == nil || s.machine.Left(rank) {
 			r = &rpc.JoinResponse{Fence: s.lead.Fence, DataEnded: true}
 			return true, nil
 		}
@@ -102,6 +102,13 @@ func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResp
 	return &rpc.LeaveResponse{}, nil
 }
 
+// over reports whether nothing can happen to the job any more, but that the servers hear of its end.
+func (s *Server) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended || s.machine.Now() == generation.Ended
+}
+
 func (s *Server) endedWell() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +146,7 @@ func mendable(kind fault.Kind) bool {
 // Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
 func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 	err := s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) { return s.ready || s.ended, nil })
-	if err != nil {
+	if err != nil || s.over() {
 		return nil // the job has ended, or the caller has
 	}
 	switch m.Role {
@@ -157,10 +164,6 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 
 func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 	s.mu.Lock()
-	if s.ended {
-		s.mu.Unlock()
-		return nil
-	}
 	known := s.machine.Incarnations(uint32(m.Index))
 	s.mu.Unlock()
 	live, err := s.cfg.Live(ctx)
@@ -170,7 +173,7 @@ func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, incarnation := range known {
-		if live[m] == incarnation {
+		if live[m] == incarnation || s.machine.Now() == generation.Ended {
 			continue
 		}
 		if s.cfg.Interactive {

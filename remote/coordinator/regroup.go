@@ -26,7 +26,7 @@ func (s *Server) step(e generation.Event) error {
 		s.finish(out.Fail)
 		return nil
 	case out.End:
-		s.finish(nil)
+		s.spawn(s.end)
 		return nil
 	}
 	if out.Freeze > 0 || out.Persist != nil && !s.cfg.Sync {
@@ -116,7 +116,12 @@ func (s *Server) resume(ctx context.Context, n *generation.Next, i int, server r
 
 func (s *Server) persist(ctx context.Context, n *generation.Next) {
 	s.effect(ctx, n.Change, "etcd", func(uint32) (generation.Event, error) {
-		err := s.transact(ctx, func(t *txn) error { return t.put(generationKey, entryOf(n.Generation)) })
+		err := s.transact(ctx, func(t *txn) error {
+			if err := s.putLeft(t); err != nil {
+				return err
+			}
+			return t.put(generationKey, entryOf(n.Generation))
+		})
 		return generation.Persisted{Change: n.Change}, err
 	})
 }

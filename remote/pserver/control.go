@@ -2,6 +2,7 @@ package pserver
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -52,7 +53,11 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 		}
 		e.Commit = append(e.Commit, d)
 	}
-	if err := s.resume(e); err != nil {
+	begin := s.resume
+	if len(e.Members) == 0 {
+		begin = s.dismiss
+	}
+	if err := begin(e); err != nil {
 		return nil, err
 	}
 	s.cfg.Log.Info("generation begins", "generation", e.Generation, "round", e.Round, "members", len(e.Members))
@@ -61,7 +66,7 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 
 func (s *Server) resume(e Event) error {
 	s.mu.Lock()
-	if s.finished && len(e.Members) > 0 && e.Generation != s.machine.Generation() {
+	if s.finished && s.rounds != nil && e.Generation != s.machine.Generation() {
 		s.mu.Unlock()
 		return s.refusal(&fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the begin of generation " + itoa(e.Generation), Want: "nothing more: every trainer has completed"})
 	}
@@ -82,6 +87,44 @@ func (s *Server) resume(e Event) error {
 		return s.refusal(d.Err)
 	}
 	return err
+}
+
+// dismiss takes the word of a coordinator that every trainer has left. Nothing is under way then: a trainer that has completed at any server has had all of its
+// barriers acknowledged by all of them.
+func (s *Server) dismiss(e Event) error {
+	s.mu.Lock()
+	d := Decision{Verdict: Take}
+	switch {
+	case e.Fence < s.machine.Fence():
+		d = refuse(fault.Fenced, "the dismissal by the coordinator with fence %d", "the last one", e.Fence)
+	case e.Generation < s.machine.Generation():
+		d = refuse(fault.Stale, "the end of the job in generation %d", fmt.Sprintf("generation %d or later", s.machine.Generation()), e.Generation)
+	case s.finished:
+	case s.rounds != nil && len(s.rounds.Missing()) > 0:
+		d = refuse(fault.Internal, "the end of the job after generation %d", "one that every trainer has completed in, or that was ended", e.Generation)
+	case s.rounds == nil || s.rounds.idle():
+		if d = s.machine.Step(e); d.Verdict == Take {
+			s.abandonParts()
+			s.obey(d)
+		}
+	}
+	if d.Verdict != Refuse {
+		s.letGo()
+	}
+	s.mu.Unlock()
+	if d.Verdict == Refuse {
+		return s.refusal(d.Err)
+	}
+	return nil
+}
+
+// letGo closes released. s.mu is held.
+func (s *Server) letGo() {
+	if !s.free {
+		s.free = true
+		close(s.released)
+		s.broadcast()
+	}
 }
 
 func declaredMessages(list []Declared) []*rpc.Declared {

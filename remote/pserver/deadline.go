@@ -31,6 +31,7 @@ const (
 	waitsForGeneration               // a coordinator has to begin one
 	waitsForPartialSums              // of other servers, in a round that is being applied
 	waitsForTrainers                 // to declare the round that others have begun
+	waitsForRelease                  // everything is done; a coordinator has to know
 )
 
 // reason finds out what the server waits for. A round that nobody has begun may be as far away as it likes, and while no generation is under way
@@ -38,7 +39,10 @@ const (
 func (s *Server) reason() deadlineReason {
 	r := deadlineReason{}
 	switch {
-	case s.machine == nil, s.finished, s.err != nil:
+	case s.machine == nil, s.free && s.finished, s.err != nil:
+		return r
+	case s.finished:
+		r.kind = waitsForRelease
 		return r
 	case s.machine.idle():
 		r.kind, r.freezes = waitsForGeneration, s.freezes
@@ -82,11 +86,17 @@ func (s *Server) watch() {
 		w.what = "partial sums of round " + itoa(reason.round)
 	case waitsForTrainers:
 		w.what = "round " + itoa(reason.round)
+	case waitsForRelease:
+		w.what, w.limit = "the end of the job", s.cfg.StartDeadline
 	}
 	s.own.timer = time.AfterFunc(w.limit, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.own.reason == reason { // else it was replaced while it fired
+		switch {
+		case s.own.reason != reason: // it was replaced while it fired
+		case reason.kind == waitsForRelease:
+			s.letGo()
+		default:
 			s.fail(s.late(reason.kind, s.own.wait))
 		}
 	})
@@ -95,7 +105,7 @@ func (s *Server) watch() {
 // absent names those that the server waits for. s.mu is held.
 func (s *Server) absent(kind deadlineKind) (ranks []int, by []string) {
 	switch kind {
-	case waitsForGeneration:
+	case waitsForGeneration, waitsForRelease:
 		by = []string{"coordinator"}
 	case waitsForTrainers:
 		ranks = s.rounds.Missing()

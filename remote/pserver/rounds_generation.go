@@ -86,6 +86,9 @@ func (r *Rounds) resume(e Event) Decision {
 		return refuse(fault.Internal, "the begin of generation %d", fmt.Sprintf("the end of generation %d before it", r.generation), e.Generation)
 	}
 	have := r.after()
+	if len(e.Members) == 0 {
+		e.Round = have // nobody trains, whatever follows
+	}
 	switch {
 	case e.Round == have:
 	case e.Round == have+1 && !r.applying && len(e.Commit) > 0:

@@ -47,6 +47,8 @@ type Server struct {
 	applied  uint64  // updates applied in async mode
 	finished bool
 	done     chan struct{} // closed when finished
+	free     bool          // released is closed
+	released chan struct{} // closed when a coordinator knows that it is finished, or there is none
 	seen     []time.Time   // last message by rank
 	refused  map[string]uint64
 	waits    map[int]wait // of calls
@@ -74,7 +76,7 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), seen: make([]time.Time, cfg.MaxTrainers),
+		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), released: make(chan struct{}), seen: make([]time.Time, cfg.MaxTrainers),
 		refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1), published: map[string]publication{}, partials: map[int]int{},
 	}
 }
@@ -89,6 +91,10 @@ func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunn
 	defer s.mu.Unlock()
 	return s.err
 }
+
+// Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said that
+// the job has no members, or none has for the start deadline.
+func (s *Server) Released() <-chan struct{} { return s.released }
 
 func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
 	service, err := comm.ServiceOf(op)

@@ -57,8 +57,14 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	if err != nil {
 		server.Fail(err) // a call that still waits for the program learns why there is none
+		err = fenced(run, err)
+	} else {
+		select {
+		case <-server.Released():
+		case <-run.Done(): // it has done all that it had to do
+		}
 	}
-	err = fenced(run, errors.Join(err, local.Close()))
+	err = errors.Join(err, local.Close())
 	end() // first, because whoever follows the address hangs up when it is gone, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, member))
 }

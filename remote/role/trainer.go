@@ -46,6 +46,9 @@ func (r *runner) train(ctx context.Context) error {
 		err = cause // nothing has been begun
 	}
 	err = fenced(run, err)
+	if errors.Is(err, trainer.ErrUnheard) {
+		return nil
+	}
 	return errors.Join(err, r.leave(work, member))
 }
 

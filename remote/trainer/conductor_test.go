@@ -40,6 +40,7 @@ type conductor struct {
 	reports  []*rpc.TrainerStep
 	saver    *uint32
 	left     map[uint32]*rpc.LeaveRequest
+	deaf     bool                    // it hears nobody leave
 	over     bool                    // all members have left: nobody else is wanted
 	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
 }
@@ -336,6 +337,9 @@ func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport,
 }
 
 func (c *conductor) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	if c.deaf {
+		return nil, fault.New(fault.Unavailable, "gone")
+	}
 	c.change(func() {
 		c.left[m.Id.Rank] = m
 		c.over = c.over || len(c.left) == len(c.current.Members)

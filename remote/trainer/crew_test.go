@@ -32,6 +32,7 @@ type crew struct {
 	conductor *conductor
 	client    rpc.CoordinatorClient
 	servers   []rpc.ParameterServerClient
+	patience  time.Duration                                            // of trainers with a coordinator that is gone
 	call      func(rank uint32, server int, when string, round uint64) // is told of every call to a server, before and after; may be nil
 
 	mu          sync.Mutex
@@ -54,7 +55,7 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
 	}
 	spec.RoundDeadline = durationpb.New(time.Hour)
-	c := &crew{t: t, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{}, drain: map[uint32]chan struct{}{}}
+	c := &crew{t: t, patience: time.Hour, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{}, drain: map[uint32]chan struct{}{}}
 	peers := make([]*rig.Server, spec.Pservers)
 	for i := range peers {
 		cfg := rig.Config(int(spec.Trainers))
@@ -103,7 +104,7 @@ func (c *crew) run(ctx context.Context, rank uint32) error {
 		c.kill[rank] = cancel
 		c.drain[rank] = make(chan struct{})
 		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Incarnation: c.incarnation, Sync: c.spec.Mode == job.Mode_SYNC,
-			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: time.Hour, Coordinator: c.client, Drain: c.drain[rank]}
+			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: c.patience, Coordinator: c.client, Drain: c.drain[rank]}
 		c.mu.Unlock()
 		for i, s := range c.servers {
 			cfg.Servers = append(cfg.Servers, &watched{s, func(when string, round uint64) {

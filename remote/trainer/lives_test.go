@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
@@ -30,6 +31,20 @@ func TestAsyncStepsAreInTheLedger(t *testing.T) {
 	l.checkReports(t, c, true)
 	if q := c.conductor.queue.Status(); q.Done != 7 || q.Pending+q.Todo > 0 {
 		t.Errorf("at the end: %v", q)
+	}
+}
+
+// A trainer that has done its work, and finds nobody to tell it to, ends soon, and says which end that is.
+func TestLeaveThatNobodyHears(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
+	spec := &job.JobSpec{Trainers: 1, Pservers: 1, Save: t.TempDir()}
+	c := newCrew(t, m, testkit.Samples(t, t.TempDir(), 12), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
+	c.conductor.deaf, c.patience = true, 10*time.Millisecond
+	if err := c.train(bounded(t), 1); !errors.Is(err, ErrUnheard) {
+		t.Errorf("%v", err)
+	}
+	if saved := testkit.Saved(t, spec.Save, m.Program); len(saved) == 0 {
+		t.Error("the model is not saved")
 	}
 }
 

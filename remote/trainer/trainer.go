@@ -47,10 +47,14 @@ type Trainer struct {
 	reader   *executor.Reader     // of the dataset, nil before it is opened
 }
 
-// leaveTime bounds the last message of a trainer that has failed.
+// leaveTime bounds the last message of a trainer that has failed, and for how long one that has not looks for a coordinator that is gone.
 const leaveTime = 5 * time.Second
 
-// Run trains until the data ends, or until the trainer is drained: then it returns fault.Drained. It tells the coordinator when it leaves, with the reason when
+// ErrUnheard is how a trainer ends that has done all its work, of which the servers know, and has not found a coordinator to tell it to. Its membership must not
+// end in order: the coordinator that misses it asks the servers.
+var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
+
+// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained. It tells the coordinator when it leaves, with the reason when
 // something went wrong. When ctx ends because the trainer's lease is lost (fault.Fenced), it says nothing any more.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
@@ -108,7 +112,7 @@ func (t *Trainer) id(round uint64, attempt uint32) *rpc.Identity {
 }
 
 // leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess; one that
-// is gone is waited for only by a trainer that has done all its work.
+// is gone is waited for, but not long, by a trainer that has done all its work.
 func (t *Trainer) leave(ctx context.Context, err error) error {
 	err = t.outcome(ctx, err)
 	drained := errors.Is(err, fault.Drained)
@@ -134,7 +138,13 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 		_ = say(ctx, 0)
 		return err
 	}
-	return t.ask.call(ctx, question{"coordinator", "leave"}, say)
+	ask := t.ask
+	ask.patience = min(ask.patience, leaveTime)
+	if err = ask.call(ctx, question{"coordinator", "leave"}, say); errors.Is(err, fault.Unavailable) {
+		t.cfg.Log.Warn("nobody has heard that this trainer leaves", "reason", err.Error())
+		return ErrUnheard
+	}
+	return err
 }
 
 // outcome says why a trainer has ended, where err is only what followed from it: a lost lease, a drain, or, in async mode, having been given up.

@@ -6,5 +6,6 @@
 // servers resume with it; what those who are gone had under way is settled; then the trainers that wait are answered. What happens while a change is
 // under way is folded into it as long as its members are not fixed, and into the next one afterwards.
 //
-// In async mode nobody is frozen or has to join again, because members do not share rounds.
+// In async mode nobody stops or has to join again, because members do not share rounds. The servers are asked only when a member is gone: it may have
+// completed its work before. So may a member of a sync job; and where all have, the job has ended well, although nobody has said so.
 package generation

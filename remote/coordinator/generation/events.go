@@ -77,15 +77,17 @@ func (Failed) event()     {}
 
 // Effects are what the coordinator has to do after an event. Those with a change number are to be given up when another change begins.
 type Effects struct {
-	Refuse     error  // the trainer that joined may not
-	Superseded bool   // whoever of the last generation waits for the coordinator is to join the next
-	Freeze     uint64 // number of a change: freeze every server with the generation that ends, which is Machine.Generation
-	Persist    *Next  // make the generation durable under the lock
-	Resume     *Next  // tell every server
-	Settle     *Next  // return what those hold who are no members, and those who joined after State.Settled; make that durable with Settled
-	Begun      bool   // Answer now knows the generation
-	End        bool   // every member has left
-	Fail       error  // the job cannot go on
+	Refuse     error // the trainer that joined may not
+	Superseded bool  // whoever of the last generation waits for the coordinator is to join the next
+	// Freeze is the number of a change: freeze every server with the generation that ends, which is Machine.Generation. In async mode that only asks who has
+	// completed, where a member is gone.
+	Freeze  uint64
+	Persist *Next // make the generation durable under the lock
+	Resume  *Next // tell every server
+	Settle  *Next // return what those hold who are no members, and those who joined after State.Settled; make that durable with Settled
+	Begun   bool  // Answer now knows the generation
+	End     bool  // every member has left: make that durable, and tell the servers
+	Fail    error // the job cannot go on
 }
 
 // Next is a generation that a change is about to begin.

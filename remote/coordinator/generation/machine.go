@@ -156,13 +156,13 @@ func (m *Machine) begin(now time.Time, out *Effects) {
 	m.again, m.refreeze, m.began = false, false, now
 	m.frozen = make([]*rpc.FreezeResponse, m.policy.Servers)
 	m.round, m.commit = m.current.Round, nil
-	if !m.policy.Sync {
+	if !m.policy.Sync && !m.lacksOld() {
 		m.enter(now, Gathering)
 		m.gather(now, out)
 		return
 	}
 	m.enter(now, Freezing)
-	out.Freeze, out.Superseded = m.change, true
+	out.Freeze, out.Superseded = m.change, m.policy.Sync
 }
 
 // changed begins a change where there is reason to, or notes that there is while the members of the next generation are already fixed.
@@ -183,14 +183,17 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 	if len(m.absentServers()) > 0 {
 		return
 	}
-	var err error
-	if m.round, m.commit, err = Decide(m.current, m.frozen); err != nil {
-		m.fail(err, out)
-		return
+	if m.policy.Sync {
+		var err error
+		if m.round, m.commit, err = Decide(m.current, m.frozen); err != nil {
+			m.fail(err, out)
+			return
+		}
 	}
-	for _, member := range m.current.Members { // one that has completed on all servers was about to leave
-		if !slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return !slices.Contains(a.Completed, member.Rank) }) {
+	for _, member := range m.current.Members { // one that has completed anywhere has done all its work, the saving of the model too, and was about to leave
+		if slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return slices.Contains(a.Completed, member.Rank) }) {
 			m.left[member.Rank] = true
+			delete(m.waiting, member.Rank)
 		}
 	}
 	if m.ended() {

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -18,8 +19,7 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 	case e.Incarnation < known:
 		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation), fmt.Sprintf("that of revision %d, which took its place", known))
 		return
-	case isMember && m.left[e.Rank] && e.Incarnation == member.Incarnation:
-		out.Refuse = refused(e.Rank, fault.Stale, "a trainer that has left", "a new process")
+	case m.left[e.Rank]:
 		return
 	case isMember && !m.gone[e.Rank] && e.Incarnation == member.Incarnation && m.policy.newer(m.current, member, e.Last) && m.phase >= Resuming:
 		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // for the answer, which it has not had
@@ -91,6 +91,17 @@ func (m *Machine) ended() bool {
 func (m *Machine) end(out *Effects) {
 	m.phase = Ended
 	*out = Effects{End: true}
+}
+
+// Left reports whether a trainer has left with nothing more to train. Another process of its rank has nothing to do either.
+func (m *Machine) Left(rank uint32) bool { return m.left[rank] }
+
+// lacksOld reports whether the process of a member is gone.
+func (m *Machine) lacksOld() bool {
+	return slices.ContainsFunc(m.current.Members, func(old Member) bool {
+		w, waits := m.waiting[old.Rank]
+		return !m.left[old.Rank] && (m.gone[old.Rank] || waits && w.incarnation != old.Incarnation)
+	})
 }
 
 // expected lists the members that live: in sync mode they have to join the next generation.
