@@ -6,15 +6,21 @@ import "github.com/edl-go/edl/tensor"
 // input gradients of an image do not depend on the batch. workspace holds Conv2DWorkspace elements. x and dx hold
 // images input images, out and dout as many output images.
 
-// Conv2D computes the convolution (cross-correlation, as in Fluid's conv2d) of images images with filter.
-func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, workspace []T) {
+// Conv2D computes the convolution (cross-correlation, as in Fluid's conv2d) of images images with filter. bias has a number for each output
+// channel, which is added, and activation is then applied, as in Epilogue; nil stands for none.
+func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, bias []T, activation func(out, x []T), workspace []T) {
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
 	matrix, rest := newPatchMatrix(s, workspace)
 	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
 	for g := range images * s.Groups {
-		weights := filter[g%s.Groups*filters*patch:]
+		group := g % s.Groups
+		weights := filter[group*filters*patch:]
 		to := out[g*filters*pixels:][:filters*pixels]
-		Gemm(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:], inGroup), pixels, 0, to, pixels, rest)
+		e := Epilogue[T]{ByRow: true, Activation: activation}
+		if bias != nil {
+			e.Bias = bias[group*filters:][:filters]
+		}
+		GemmEpilogue(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:], inGroup), pixels, 0, to, pixels, e, rest)
 	}
 }
 

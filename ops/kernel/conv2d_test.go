@@ -70,7 +70,7 @@ func testConvolution[T tensor.Float](t *rapid.T, g *guards) {
 	})
 	workspace := guarded(g, 3, noise[T](3, Conv2DWorkspace(&s))) // whatever it holds
 	out, dx, dfilter := guarded(g, 4, noise[T](4, len(dout))), guarded(g, 5, noise[T](5, len(x))), guarded(g, 6, noise[T](6, len(filter)))
-	Conv2D(&s, images, out, x, filter, workspace)
+	Conv2D(&s, images, out, x, filter, nil, nil, workspace)
 	Conv2DInputGrad(&s, images, dx, filter, dout, workspace)
 	Conv2DFilterGrad(&s, wholeFilter(&s), images, dfilter, x, dout, workspace)
 	nearAll(t, "out", out, wantOut)
@@ -80,7 +80,7 @@ func testConvolution[T tensor.Float](t *rapid.T, g *guards) {
 	}
 	if images > 0 {
 		alone, dalone := make([]T, outImage), make([]T, inImage)
-		Conv2D(&s, 1, alone, x[(images-1)*inImage:], filter, workspace)
+		Conv2D(&s, 1, alone, x[(images-1)*inImage:], filter, nil, nil, workspace)
 		sameBits(t, alone, out[(images-1)*outImage:])
 		Conv2DInputGrad(&s, 1, dalone, filter, dout[(images-1)*outImage:], workspace)
 		sameBits(t, dalone, dx[(images-1)*inImage:])
@@ -118,7 +118,7 @@ func TestConvolutionAllocatesNothing(t *testing.T) {
 	x, filter, out := make([]float32, 20*144), make([]float32, 50*500), make([]float32, 50*64)
 	workspace := make([]float32, Conv2DWorkspace(&s))
 	noAllocation(t, func() {
-		Conv2D(&s, 1, out, x, filter, workspace)
+		Conv2D(&s, 1, out, x, filter, nil, nil, workspace)
 		Conv2DInputGrad(&s, 1, x, filter, out, workspace)
 	})
 }
@@ -129,7 +129,7 @@ func BenchmarkConvolution(b *testing.B) {
 	x, filter := noise[float32](1, images*20*144), noise[float32](2, 50*500)
 	out, workspace := make([]float32, images*50*64), make([]float32, Conv2DWorkspace(&s))
 	for name, f := range map[string]func(){
-		"forward":    func() { Conv2D(&s, images, out, x, filter, workspace) },
+		"forward":    func() { Conv2D(&s, images, out, x, filter, nil, nil, workspace) },
 		"inputGrad":  func() { Conv2DInputGrad(&s, images, x, filter, out, workspace) },
 		"filterGrad": func() { Conv2DFilterGrad(&s, wholeFilter(&s), images, filter, x, out, workspace) },
 	} {

@@ -20,21 +20,19 @@ func GemmWorkspace(m, n, k int) int {
 // not depend on m, n or its place in C: computing any rows or columns alone gives the same bits as computing all. With
 // vector instructions every product is fused with its sum, and all of them give the same bits.
 func Gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, workspace []T) {
-	if m == 0 || n == 0 {
-		return
-	}
-	if k == 0 || alpha == 0 {
-		scaleMatrix(m, n, beta, c, ldc)
-		return
-	}
+	GemmEpilogue(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, Epilogue[T]{}, workspace)
+}
+
+// gemm is GemmEpilogue where there is something to multiply.
+func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if level := simd.Current(); level != simd.None {
 		panel := vectorColumns * min(k, vectorDepth)
 		g := gemmCall[T]{level: level, transA: transA, transB: transB, m: m, n: n, k: k, alpha: alpha, beta: beta,
-			a: a, b: b, c: c, lda: lda, ldb: ldb, ldc: ldc, packedB: workspace[:panel], packedA: workspace[panel:]}
+			a: a, b: b, c: c, lda: lda, ldb: ldb, ldc: ldc, epilogue: e, packedB: workspace[:panel], packedA: workspace[panel:]}
 		g.run()
 		return
 	}
-	gemmPortable(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace)
+	gemmPortable(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, e, workspace)
 }
 
 // scaleMatrix multiplies an m x n matrix by beta; 0 sets it to zero whatever it holds.

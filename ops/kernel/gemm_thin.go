@@ -44,6 +44,7 @@ func (g *gemmCall[T]) runThin() {
 		}
 		i += rows
 	}
+	g.epilogue.finish(g.c, g.ldc, 0, g.m, 0, g.n)
 }
 
 // columnsOfA returns t.Depth rows of the transpose of op(A) from p, count elements each, and sets their distance.

@@ -16,6 +16,7 @@ type gemmCall[T tensor.Float] struct {
 	alpha, beta      T
 	a, b, c          []T
 	lda, ldb, ldc    int
+	epilogue         Epilogue[T]
 	packedA, packedB []T
 }
 
@@ -69,7 +70,7 @@ func (g *gemmCall[T]) rowsOfBlock() int {
 	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), vectorRows)
 }
 
-// block adds the products of depth k from p to count rows of C from first.
+// block adds the products of depth k from p to count rows of C from first, and finishes what becomes complete by that.
 func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	size, beta := sizeOf[T](), g.beta
 	if p > 0 {
@@ -80,6 +81,7 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	most := simd.TileRows(g.level)
 	strips := (count + most - 1) / most
 	packB := g.packsB(count)
+	last, finished := p+depth == g.k && !g.epilogue.isEmpty(), 0
 	for j := 0; j < g.n; {
 		columns := simd.TileColumns[T](g.level, g.n-j)
 		b := g.placeOfB(&t, p, depth, j, columns, packB)
@@ -93,6 +95,10 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 			at += t.Rows
 		}
 		j += columns
+		if last && (j == g.n || (j-finished)*count*size >= finishBytes) {
+			g.epilogue.finish(g.c, g.ldc, first, count, finished, j-finished)
+			finished = j
+		}
 	}
 }
 

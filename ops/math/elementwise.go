@@ -14,7 +14,7 @@ import (
 
 func init() {
 	pair.Register(elementwise("elementwise_add", "X + Y", bind.Numbers("X",
-		bindElementwise(kernel.Add[float32]), bindElementwise(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
+		bindAdd(kernel.Add[float32]), bindAdd(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
 		elementwiseGradient("dX = dOut, dY = dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.AddGrad[float32], kernel.AddGradChannels[float32]), bindElementwiseGrad(true, kernel.AddGrad[float64], kernel.AddGradChannels[float64])))
 	pair.Register(elementwise("elementwise_sub", "X - Y", bind.Numbers("X",
@@ -86,15 +86,29 @@ func elementwiseGradient(doc string, inputs, outputs []string, f32, f64 bind.Bin
 
 func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
-		x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
-		pre, n, post := layout(b, x.Dims(), y.Dims())
-		r := rangesOf(pre, n, post)
-		return b.Loops(ops.Loop{N: r.n, Whole: r.whole(), Run: func(_, from, till int) error {
-			a, c, e := r.extents(from, till, pre, n, post)
-			f(bind.Cut[T](to, from, till, r.n), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till), a, c, e)
-			return nil
-		}})
+		return b.Loops(elementwiseLoop(b, f))
 	}
+}
+
+// bindAdd is bindElementwise for an addition, which may be that of a bias.
+func bindAdd[T tensor.Float](f func(out, x, y []T, pre, n, post int)) bind.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		l := elementwiseLoop(b, f)
+		l.Epilogue = &ops.Epilogue{Of: "X", Out: b.Out("Out"), Bias: b.In("Y")}
+		l.Epilogue.Pre, l.Epilogue.N, l.Epilogue.Post = layout(b, b.In("X").Dims(), b.In("Y").Dims())
+		return b.Loops(l)
+	}
+}
+
+func elementwiseLoop[T kernel.Number](b *ops.Binding, f func(out, x, y []T, pre, n, post int)) ops.Loop {
+	x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
+	pre, n, post := layout(b, x.Dims(), y.Dims())
+	r := rangesOf(pre, n, post)
+	return ops.Loop{N: r.n, Whole: r.whole(), Run: func(_, from, till int) error {
+		a, c, e := r.extents(from, till, pre, n, post)
+		f(bind.Cut[T](to, from, till, r.n), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till), a, c, e)
+		return nil
+	}}
 }
 
 // bindElementwiseGrad binds a gradient; copies says that dX = dOut. channels, which may be nil, computes a range of dY.

@@ -112,7 +112,7 @@ func matmulShapeOf(b *ops.Binding) matmulShape {
 func bindMatmul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, to, p := b.In("X"), b.In("Y"), b.Out("Out"), matmulShapeOf(b)
 	if p.batch == 1 {
-		one := product[T]{transX: p.transposeX, transY: p.transposeY, m: p.m, n: p.n, k: p.k, alpha: T(p.alpha), x: x, y: y, out: to,
+		one := product[T]{transX: p.transposeX, transY: p.transposeY, m: p.m, n: p.n, k: p.k, alpha: T(p.alpha), x: x, y: y, Finishing: ops.Finishing[T]{Out: to},
 			xLD: p.xLD, yLD: p.yLD, xSlot: "X", ySlot: "Y", outSlot: "Out"}
 		return b.Loops(one.loop(b))
 	}
@@ -195,10 +195,10 @@ func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
 	if p.transposeY {
 		dy = product[T]{transX: true, transY: p.transposeX, m: p.n, n: p.k, k: p.m, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("X"), yLD: p.xLD, ySlot: "X"}
 	}
-	dx.outSlot, dx.out, dy.outSlot, dy.out = "X@GRAD", b.Out("X@GRAD"), "Y@GRAD", b.Out("Y@GRAD")
+	dx.outSlot, dx.Out, dy.outSlot, dy.Out = "X@GRAD", b.Out("X@GRAD"), "Y@GRAD", b.Out("Y@GRAD")
 	var loops []ops.Loop
 	for _, d := range []product[T]{dy, dx} {
-		if d.out != nil {
+		if d.Out != nil {
 			d.alpha = T(p.alpha)
 			loops = append(loops, d.loop(b))
 		}

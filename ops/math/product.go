@@ -11,10 +11,11 @@ type product[T tensor.Float] struct {
 	transX, transY bool
 	m, n, k        int
 	alpha          T
-	x, y, out      *tensor.Tensor
-	xLD, yLD       int
-	xSlot, ySlot   string // inputs, for ops.Loop
-	outSlot        string
+	x, y           *tensor.Tensor
+	ops.Finishing[T]
+	xLD, yLD     int
+	xSlot, ySlot string // inputs, for ops.Loop
+	outSlot      string
 }
 
 const (
@@ -30,11 +31,12 @@ const (
 func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 	each := kernel.GemmWorkspace(p.m, p.n, p.k)
 	workspace := b.Scratch(p.x.DType(), b.Parts()*each)
+	take := p.TakeOver(p.m, p.n, 1)
 	reads, writes := []string{p.xSlot, p.ySlot}, []string{p.outSlot}
 	if b.Parts() > 1 && p.m < p.n && p.m < leastRows*leastRows {
 		groups := max(1, p.m/leastRows)
 		panels := (p.n + panel - 1) / panel
-		return ops.Loop{N: panels * groups, Reads: reads, Whole: reads, Writes: writes, Apart: true, Run: func(part, from, to int) error {
+		return ops.Loop{N: panels * groups, Reads: reads, Whole: reads, Writes: writes, Apart: true, TakeOver: take, Run: func(part, from, to int) error {
 			for from < to {
 				first, group := from/groups, from%groups
 				count := (to - from) / groups // of whole panels
@@ -54,7 +56,7 @@ func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 	if p.transX {
 		whole = reads
 	}
-	return ops.Loop{N: p.m, Least: leastRows, Reads: reads, Whole: whole, Writes: writes, Run: func(part, from, to int) error {
+	return ops.Loop{N: p.m, Least: leastRows, Reads: reads, Whole: whole, Writes: writes, TakeOver: take, Run: func(part, from, to int) error {
 		p.run(part, each, workspace, from, to, 0, p.n)
 		return nil
 	}}
@@ -69,6 +71,10 @@ func (p *product[T]) run(part, each int, workspace *tensor.Tensor, firstRow, end
 	if p.transY {
 		column = firstColumn * p.yLD
 	}
-	kernel.Gemm(p.transX, p.transY, endRow-firstRow, endColumn-firstColumn, p.k, p.alpha, tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
-		0, tensor.Data[T](p.out)[firstRow*p.n+firstColumn:], p.n, ops.Part(tensor.Data[T](workspace), part, each))
+	e := kernel.Epilogue[T]{Activation: p.Function}
+	if p.Bias != nil {
+		e.Bias = tensor.Data[T](p.Bias)[firstColumn:endColumn]
+	}
+	kernel.GemmEpilogue(p.transX, p.transY, endRow-firstRow, endColumn-firstColumn, p.k, p.alpha, tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
+		0, tensor.Data[T](p.Out)[firstRow*p.n+firstColumn:], p.n, e, ops.Part(tensor.Data[T](workspace), part, each))
 }

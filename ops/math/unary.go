@@ -97,9 +97,10 @@ func registerUnary(u unary) {
 func bindUnary[T tensor.Float](f func(out, x []T)) bind.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In("X"), b.Out("Out")
-		return bind.Each(b, x.Len(), func(from, till int) {
+		return b.Loops(ops.Loop{N: x.Len(), Epilogue: &ops.Epilogue{Of: "X", Out: to, Function: f}, Run: func(_, from, till int) error {
 			f(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till])
-		})
+			return nil
+		}})
 	}
 }
 

@@ -44,16 +44,15 @@ func registerConvolution(name, doc string) {
 }
 
 func bindConv2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, filter, bias, to := b.In("Input"), b.In("Filter"), b.In("Bias"), b.Out("Output")
-	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), to.Dims())
+	x, filter := b.In("Input"), b.In("Filter")
+	f := &ops.Finishing[T]{Out: b.Out("Output"), Bias: b.In("Bias")}
+	shape, images := convolutionShape(b, x.Dims(), filter.Dims(), f.Out.Dims())
 	each := kernel.Conv2DWorkspace(&shape)
 	workspace := b.Scratch(x.DType(), b.Parts()*each)
-	return b.Loops(ops.Loop{N: images, Whole: []string{"Filter", "Bias"}, Run: func(part, from, till int) error {
-		y := bind.Cut[T](to, from, till, images)
-		kernel.Conv2D(&shape, till-from, y, bind.Cut[T](x, from, till, images), tensor.Data[T](filter), ops.Part(tensor.Data[T](workspace), part, each))
-		if bias != nil {
-			kernel.Add(y, y, tensor.Data[T](bias), till-from, shape.OutChannels, shape.OutHeight*shape.OutWidth)
-		}
+	take := f.TakeOver(images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
+	return b.Loops(ops.Loop{N: images, Whole: []string{"Filter", "Bias"}, TakeOver: take, Run: func(part, from, till int) error {
+		kernel.Conv2D(&shape, till-from, bind.Cut[T](f.Out, from, till, images), bind.Cut[T](x, from, till, images), tensor.Data[T](filter),
+			bind.Data[T](f.Bias), f.Function, ops.Part(tensor.Data[T](workspace), part, each))
 		return nil
 	}})
 }

@@ -66,7 +66,7 @@ func (s *step) name() string {
 	}
 	var types []string
 	for _, p := range s.pieces {
-		types = append(types, p.op.Type)
+		types = append(append(types, p.op.Type), p.also...)
 	}
 	return strings.Join(slices.Compact(types), "+")
 }

@@ -7,6 +7,7 @@
 //	bind.go      each op is bound to its tensors, and falls into pieces: a kernel that runs as a whole, or loops that can be cut
 //	unread.go    pieces that nobody needs are left out
 //	views.go     copies share the elements of what they copy
+//	epilogues.go products add biases and apply functions themselves
 //	rows.go      loops that hand rows on to each other become one step
 //	updates.go   so do the updates of small parameters
 //	lifetime.go  every temporary gets the interval of steps that touch it; dying inputs are written over in place

@@ -10,6 +10,8 @@ const (
 	FuseUnread Fusion = "unread"
 	// FuseViews lets copies such as reshape2 share the elements of what they copy.
 	FuseViews Fusion = "views"
+	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
+	FuseEpilogues Fusion = "epilogues"
 	// FuseRows runs loops that hand rows on to each other range by range: mul or conv2d with the addition of its bias, its activation, its pooling;
 	// softmax with its loss; gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
@@ -18,7 +20,7 @@ const (
 )
 
 // Fusions lists all of them.
-var Fusions = []Fusion{FuseUnread, FuseViews, FuseRows, FuseUpdates}
+var Fusions = []Fusion{FuseUnread, FuseViews, FuseEpilogues, FuseRows, FuseUpdates}
 
 // fuse turns the pieces into steps.
 func (c *compiler) fuse() error {
@@ -27,6 +29,9 @@ func (c *compiler) fuse() error {
 	}
 	if !c.without(FuseViews) {
 		c.shareViews()
+	}
+	if !c.without(FuseEpilogues) {
+		c.takeEpilogues()
 	}
 	update := len(c.pieces)
 	for i, p := range c.pieces {

@@ -19,6 +19,7 @@ type piece struct {
 	whole   []*variable // of reads, those of which an iteration of the loop may read everything
 	scratch []*variable
 	cost    ops.Cost
+	also    []string // types of the ops that it has taken over
 }
 
 func (p *piece) isLoop() bool { return p.kernel == nil }
