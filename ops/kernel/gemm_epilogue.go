@@ -10,13 +10,11 @@ type Epilogue[T tensor.Float] struct {
 	Activation func(out, x []T) // nil for none; a function of each element alone, such as Relu, with out as x
 }
 
-// finishBytes is how much of C a product completes before the epilogue runs over it: little enough to be in the second-level cache still.
-const finishBytes = 128 << 10
-
 // finishRun is how many adjacent elements an epilogue takes at a time, which stay in the first-level cache between the bias and the function.
 const finishRun = 2048
 
-// GemmEpilogue is Gemm with an epilogue, which runs over blocks of C as soon as they are complete.
+// GemmEpilogue is Gemm with an epilogue, which runs over a block of rows of C as soon as it is complete. It waits for whole rows,
+// because over a few dozen adjacent elements at a time loops cost more than a nearer cache saves.
 func GemmEpilogue[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if m == 0 || n == 0 {
 		return

@@ -81,7 +81,6 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	most := simd.TileRows(g.level)
 	strips := (count + most - 1) / most
 	packB := g.packsB(count)
-	last, finished := p+depth == g.k && !g.epilogue.isEmpty(), 0
 	for j := 0; j < g.n; {
 		columns := simd.TileColumns[T](g.level, g.n-j)
 		b := g.placeOfB(&t, p, depth, j, columns, packB)
@@ -95,10 +94,9 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 			at += t.Rows
 		}
 		j += columns
-		if last && (j == g.n || (j-finished)*count*size >= finishBytes) {
-			g.epilogue.finish(g.c, g.ldc, first, count, finished, j-finished)
-			finished = j
-		}
+	}
+	if p+depth == g.k {
+		g.epilogue.finish(g.c, g.ldc, first, count, 0, g.n)
 	}
 }
 

@@ -12,7 +12,7 @@ const (
 	FuseViews Fusion = "views"
 	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
 	FuseEpilogues Fusion = "epilogues"
-	// FuseRows runs loops that hand rows on to each other range by range: mul or conv2d with the addition of its bias, its activation, its pooling;
+	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation whose operand is read elsewhere, too;
 	// softmax with its loss; gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
 	// FuseUpdates runs the updates of small parameters in one step.
