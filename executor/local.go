@@ -20,7 +20,6 @@ type Local struct {
 	scope       *Scope
 	workers     int
 	env         ops.Env
-	next        func() ops.Step
 	stage       program.Stage
 	checkFinite bool
 	without     []Fusion
@@ -128,9 +127,6 @@ func shapesOf(feed Feed) (map[string]ops.Meta, error) {
 
 // nextStep says which step comes next.
 func (l *Local) nextStep(compiled *plan.Plan, feed Feed) ops.Step {
-	if l.next != nil {
-		return l.next()
-	}
 	s := ops.Step{Round: l.round}
 	for _, t := range feed {
 		if dims := t.Dims(); len(dims) > 0 {

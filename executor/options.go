@@ -34,10 +34,6 @@ func WithServer(s ops.Server) Option { return func(l *Local) { l.env.Server = s 
 // WithStorage gives save and load ops their files; see NewStorage.
 func WithStorage(s ops.Storage) Option { return func(l *Local) { l.env.Storage = s } }
 
-// WithStep makes next say which step each Run and each Prepared.Run is. By default an executor counts its steps that change parameters
-// or speak to pservers, from 0.
-func WithStep(next func() ops.Step) Option { return func(l *Local) { l.next = next } }
-
 // WithStage says by which rules programs are verified before they run; the default is program.StageLocal.
 func WithStage(s program.Stage) Option { return func(l *Local) { l.stage = s } }
 

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -34,8 +35,8 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 		return nil, err
 	}
 	if r.data.NumRecords() == 0 {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(r.pipeline.Dataset),
-			Got: "no records in " + strings.Join(globs, ", "), Want: "at least one"}
+		return nil, errors.Join(&fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(r.pipeline.Dataset),
+			Got: "no records in " + strings.Join(globs, ", "), Want: "at least one"}, r.Close())
 	}
 	return r, nil
 }

@@ -20,8 +20,8 @@ func (c *crew) cause(err error) error {
 	defer timer.Stop()
 	for {
 		for _, f := range c.failures {
-			if errors.Is(f, fault.LostMember) {
-				return c.during(f)
+			if errors.Is(f.err, fault.LostMember) {
+				return c.during(f.err)
 			}
 		}
 		if len(c.lives) == 0 {

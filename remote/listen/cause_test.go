@@ -90,3 +90,34 @@ func TestCauseOfFailure(t *testing.T) {
 		})
 	}
 }
+
+// A loss that another start has mended does not explain a failure that comes after it.
+func TestMendedLossIsNoCause(t *testing.T) {
+	t.Parallel()
+	again := make(chan struct{})
+	j := newHouse(t, listen.Config{}, func(name string) run {
+		switch name {
+		case "trainer-1":
+			return func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+				if spec.Start == 0 {
+					return fault.New(fault.LostMember, "killed long ago")
+				}
+				close(again)
+				return idle(ctx, spec, log)
+			}
+		case "coordinator":
+			return func(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
+				select {
+				case <-again:
+					return fault.New(fault.DeadlineExceeded, "trainer 0 is missing")
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return idle
+	}).begin(t, reading(t))
+	if f := endsWith(t, j); f.Kind != fault.DeadlineExceeded || !strings.Contains(f.Error(), "trainer 0 is missing") {
+		t.Errorf("%v", f)
+	}
+}

@@ -23,9 +23,15 @@ type crew struct {
 	over     chan struct{} // closed when no event matters any more
 	group    sync.WaitGroup
 	lives    map[cluster.Member]*life // that have not ended; of run
-	failures []error                  // of roles, in order; of run
+	failures []failure                // of roles that were not started again, in order; of run
 
 	machine *supervise.Machine // guarded by job.mu
+}
+
+// A failure is how a role has ended.
+type failure struct {
+	of  cluster.Member
+	err error
 }
 
 func newCrew(j *Job, registry cluster.Registry, peers *peers, trainers int) *crew {

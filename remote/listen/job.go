@@ -17,8 +17,11 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// maxJobStep is how many steps a late watcher can still read.
-const maxJobStep = 1 << 16
+// What a late watcher can still read of the steps of a job.
+const (
+	maxEvents     = 1 << 16
+	maxEventBytes = 256 << 20
+)
 
 // Job is one job that a Manager runs.
 type Job struct {
@@ -49,11 +52,12 @@ type Job struct {
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
-	j := &Job{ID: id, manager: m, spec: s, plan: *p, events: history.New[*job.Event](maxJobStep), logs: history.New[*rpc.LogLine](maxLogLines),
+	j := &Job{ID: id, manager: m, spec: s, plan: *p,
+		events: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: history.New[*rpc.LogLine](maxLogLines),
 		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(), wanted: spec.Trainers,
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads,
 			Trainers: spec.Trainers}}
-	j.plan.program = nil
+	j.plan.user = nil
 	return j
 }
 
@@ -123,6 +127,7 @@ func (j *Job) end(err error) {
 	}
 	j.status.Seconds = time.Since(j.started).Seconds()
 	j.mu.Unlock()
+	j.plan.release() // a job that has ended is remembered without its programs
 	j.setState(state, err)
 	j.events.End()
 	j.logs.End()

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -43,6 +44,7 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &life{cancel: cancel, ready: make(chan struct{})}
 	c.lives[m] = l
+	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
 	c.job.roleStarts(m)
 	if before > 0 {
 		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", role.Name(spec), "starts", before+1)
@@ -75,15 +77,14 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	c.happen(func(now time.Duration) []supervise.Effect {
 		delete(c.lives, m)
 		if err != nil {
-			c.failures = append(c.failures, err)
+			c.failures = append(c.failures, failure{m, err})
 		}
 		return c.machine.Exited(now, m, err, trained)
 	})
 }
 
 // mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation, which a coordinator that is
-// starting does not know. A pserver is gone when this is
-// called, and no first generation begins without it.
+// starting does not know. A pserver is gone when this is called, and no first generation begins without it.
 func (c *crew) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
 	_, again := c.machine.Restarting()

@@ -85,7 +85,7 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + id, Got: "a name that a running job has", Want: "another name"}
 	}
 	j := newJob(m, id, spec, plan)
-	if err := j.unpackParams(plan.program); err != nil {
+	if err := j.unpackParams(plan.user); err != nil {
 		return nil, err
 	}
 	m.forget()

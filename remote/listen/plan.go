@@ -22,7 +22,7 @@ type plan struct {
 	save     []byte
 	pservers [][]byte
 	loads    []*job.ServerLoad
-	program  *program.Program // the user's, until the job has started
+	user     *program.Program // the user's program, until the job has started
 }
 
 // newPlan decodes, verifies and transpiles the program of a spec.
@@ -42,7 +42,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{program: p}
+	plan := &plan{user: p}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}
@@ -90,7 +90,8 @@ func mode(m job.Mode) transpiler.Mode {
 	return transpiler.Sync
 }
 
-func (p *plan) release() { p.program = nil }
+// release drops the programs.
+func (p *plan) release() { p.user, p.trainer, p.save, p.pservers = nil, nil, nil, nil }
 
 // unpackParams turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
 // of their own programs only, and a combined file does not name its own. The directory ends with the job.

@@ -28,12 +28,13 @@ func (j *Job) runRoles(ctx context.Context) error {
 		return err
 	}
 	watching, unwatch := context.WithCancel(ctx)
-	peers, err := followPeers(watching, registry, int(j.spec.Pservers))
+	connections := cluster.NewPeers(watching, registry)
+	defer connections.Close()
+	peers, err := newPeers(connections, int(j.spec.Pservers))
 	if err != nil {
 		unwatch()
 		return err
 	}
-	defer peers.close()
 	c, err := j.man(ctx, registry, peers)
 	if err != nil {
 		unwatch()

@@ -42,7 +42,7 @@ func (j *Job) take(e *job.Event, number int) {
 		return
 	}
 	step := e.GetStep()
-	if !j.isNew(step, number) {
+	if step == nil || !j.isNew(step, number) {
 		j.mu.Unlock()
 		return
 	}

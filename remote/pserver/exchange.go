@@ -82,7 +82,7 @@ func (s *Server) identity() wire.Identity {
 }
 
 func (s *Server) fetchPublished(ctx context.Context, peer int, name string, round uint64, into *tensor.Tensor) error {
-	client, err := s.cfg.Peer(ctx, peer)
+	client, err := s.cfg.Peer(peer)
 	if err != nil {
 		return err
 	}

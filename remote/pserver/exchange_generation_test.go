@@ -85,7 +85,7 @@ func TestExchangeDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rig.Config(1)
 		cfg.Servers, cfg.StartDeadline, cfg.RoundDeadline = 2, 10*time.Minute, time.Minute
-		cfg.Peer = func(context.Context, int) (rpc.ParameterServerClient, error) { return silent{}, nil }
+		cfg.Peer = func(int) (rpc.ParameterServerClient, error) { return silent{}, nil }
 		s := timedServer{Server: pserver.New(cfg), ended: make(chan error, 1), start: time.Now()}
 		p := rig.SGD(0, true, 1, 1)
 		p.Service.Global = 8

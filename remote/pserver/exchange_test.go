@@ -25,7 +25,7 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 	for i := range servers {
 		cfg := rig.Config(1)
 		cfg.Servers, cfg.Index = n, i
-		cfg.Peer = func(_ context.Context, index int) (rpc.ParameterServerClient, error) {
+		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) {
 			return servers[index].Client, nil
 		}
 		change(&cfg)
@@ -99,9 +99,9 @@ func TestExchange(t *testing.T) {
 		asked := make(chan struct{}, 100)
 		servers := exchanging(t, n, func(cfg *pserver.Config) {
 			peer := cfg.Peer
-			cfg.Peer = func(ctx context.Context, index int) (rpc.ParameterServerClient, error) {
+			cfg.Peer = func(index int) (rpc.ParameterServerClient, error) {
 				asked <- struct{}{}
-				return peer(ctx, index)
+				return peer(index)
 			}
 		}, func(server int, round uint64) {
 			if n > 1 && server == int(round)%n { // this one publishes only after the others have asked for everything

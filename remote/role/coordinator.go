@@ -8,11 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -20,7 +16,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 )
 
 // grace is how long a server lets calls in flight finish when its role has ended.
@@ -48,8 +43,9 @@ func (r *runner) coordinate(ctx context.Context) error {
 	}
 	run, cancel := whileMember(ctx, member)
 	defer cancel()
-	servers, hangUp, err := r.followServers(run)
-	defer hangUp()
+	peers := cluster.NewPeers(run, r.registry)
+	defer peers.Close()
+	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
 	if err == nil {
 		server, err = r.newCoordinator(p, servers)
@@ -115,28 +111,6 @@ func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) e
 	return err
 }
 
-// followServers connects to every pserver, wherever it is.
-func (r *runner) followServers(ctx context.Context) (servers []rpc.ParameterServerClient, hangUp func(), err error) {
-	var conns []*grpc.ClientConn
-	hangUp = func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
-	for i := range int(r.spec.Spec.Pservers) {
-		addresses, err := r.registry.Follow(ctx, cluster.Member{Role: job.Role_PSERVER, Index: i})
-		if err != nil {
-			return nil, hangUp, err
-		}
-		conn, err := wire.DialFollow(ctx, addresses)
-		if err != nil {
-			return nil, hangUp, err
-		}
-		conns, servers = append(conns, conn), append(servers, rpc.NewParameterServerClient(conn))
-	}
-	return servers, hangUp, nil
-}
-
 // watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
 func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
 	lost, err := r.registry.Lost(ctx)
@@ -185,47 +159,4 @@ func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
 	}
 	pipeline, err := reader.PipelineOf(p.Global(), read)
 	return pipeline.Passes, err
-}
-
-// lossMerge finds in the send ops of a trainer program how contributions merge: as the loss does.
-func lossMerge(p *program.Program) (ops.Merge, error) {
-	for _, op := range p.Global().Ops {
-		if op.Type == "send" && len(op.RoleVars()) > 0 {
-			merge, _ := op.Int("merge")
-			return ops.Merge(merge), nil
-		}
-	}
-	return ops.MergeMean, nil
-}
-
-// mergeReports makes one list of values of what the trainers fetched in one step.
-func mergeReports(p *program.Program, loss ops.Merge, reports []*rpc.TrainerStep) ([]*job.Value, error) {
-	out := make([]*job.Value, len(reports[0].Fetched))
-	for i, value := range reports[0].Fetched {
-		if len(reports) == 1 {
-			out[i] = value
-			continue
-		}
-		declared, ok := p.Global().Find(value.Name)
-		if !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Variable: value.Name, Got: "a fetched variable that the program does not declare"}
-		}
-		parts := make([]executor.Part, len(reports))
-		for rank, report := range reports {
-			if i >= len(report.Fetched) || report.Fetched[i].Name != value.Name {
-				return nil, &fault.Fault{Kind: fault.Internal, Variable: value.Name, Got: "trainers that fetch different variables"}
-			}
-			t, _, err := tensor.DecodeStream(report.Fetched[i].Stream, tensor.Limits{})
-			if err != nil {
-				return nil, err
-			}
-			parts[rank] = executor.Part{Value: t, Rows: report.Rows}
-		}
-		merged, err := executor.MergeFetch(declared, loss, parts)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = &job.Value{Name: value.Name, Stream: tensor.AppendStream(nil, merged)}
-	}
-	return out, nil
 }

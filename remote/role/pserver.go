@@ -6,11 +6,8 @@ import (
 	"runtime"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/pserver"
@@ -23,12 +20,12 @@ func (r *runner) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	peers := &peers{registry: r.registry}
-	defer peers.close()
+	peers := cluster.NewPeers(context.WithoutCancel(ctx), r.registry)
+	defer peers.Close()
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		StartDeadline: spec.StartDeadline.AsDuration() + 2*patience, RoundDeadline: spec.RoundDeadline.AsDuration(),
-		Workers: min(runtime.GOMAXPROCS(0), max(1, int(spec.Workers))), Peer: peers.client, Log: r.log,
+		Workers: min(runtime.GOMAXPROCS(0), max(1, int(spec.Workers))), Peer: peers.Server, Log: r.log,
 	})
 	l, err := r.listen(ctx)
 	if err != nil {
@@ -79,47 +76,4 @@ func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	return m.Leave(ctx)
-}
-
-// peers keeps a connection to every pserver that was asked for, wherever it moves.
-type peers struct {
-	registry cluster.Registry
-	mu       sync.Mutex
-	conns    map[int]*grpc.ClientConn
-	unfollow []context.CancelFunc
-}
-
-// client does not wait: a call to a server that is not there does.
-func (p *peers) client(_ context.Context, index int) (rpc.ParameterServerClient, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if conn := p.conns[index]; conn != nil {
-		return rpc.NewParameterServerClient(conn), nil
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.unfollow = append(p.unfollow, cancel)
-	addresses, err := p.registry.Follow(ctx, cluster.Member{Role: job.Role_PSERVER, Index: index})
-	if err != nil {
-		return nil, err
-	}
-	conn, err := wire.DialFollow(ctx, addresses)
-	if err != nil {
-		return nil, err
-	}
-	if p.conns == nil {
-		p.conns = map[int]*grpc.ClientConn{}
-	}
-	p.conns[index] = conn
-	return rpc.NewParameterServerClient(conn), nil
-}
-
-func (p *peers) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		c.Close()
-	}
-	for _, cancel := range p.unfollow {
-		cancel()
-	}
 }

@@ -40,6 +40,9 @@ type runner struct {
 func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
 	defer func() { err = inRole(name, err) }()
+	if spec.Spec == nil {
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: "a role without the JobSpec of its job", Want: "one that a listener has made"}
+	}
 	if have := ops.Fingerprint(); spec.Registry != have {
 		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have, Hint: "run the same version of edl everywhere"}
 	}

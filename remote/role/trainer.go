@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -13,7 +11,6 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/trainer"
-	"github.com/edl-go/edl/remote/wire"
 )
 
 func (r *runner) train(ctx context.Context) error {
@@ -34,8 +31,9 @@ func (r *runner) train(ctx context.Context) error {
 	defer stop()
 	run, cancel := whileMember(work, member)
 	defer cancel()
-	servers, coordinator, hangUp, err := r.connect(ctx, run)
-	defer hangUp()
+	peers := cluster.NewPeers(run, r.registry)
+	defer peers.Close()
+	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Program: p, Save: save, Spec: spec, Constants: r.constants(p),
@@ -61,43 +59,23 @@ func (r *runner) constants(p *program.Program) func(*executor.Scope) error {
 }
 
 // connect waits until all others are there, and connects to them for as long as run lasts, wherever they move. ctx ends the waiting.
-func (r *runner) connect(ctx, run context.Context) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, hangUp func(), err error) {
-	var conns []*grpc.ClientConn
-	hangUp = func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}
+func (r *runner) connect(ctx, run context.Context, peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
 	defer context.AfterFunc(run, cancel)() // the lease may be lost while it waits
 	if _, err = r.registry.Coordinator(start); err != nil {
-		return nil, nil, hangUp, err
+		return nil, nil, err
 	}
 	desired, err := r.registry.Desired(start)
 	if err != nil {
-		return nil, nil, hangUp, err
+		return nil, nil, err
 	}
 	if _, err = r.registry.Servers(start, desired); err != nil {
-		return nil, nil, hangUp, err
+		return nil, nil, err
 	}
-	to := func(m cluster.Member) *grpc.ClientConn {
-		if err != nil {
-			return nil
-		}
-		var addresses <-chan string
-		if addresses, err = r.registry.Follow(run, m); err != nil {
-			return nil
-		}
-		var conn *grpc.ClientConn
-		if conn, err = wire.DialFollow(run, addresses); err == nil {
-			conns = append(conns, conn)
-		}
-		return conn
+	if coordinator, err = peers.Coordinator(); err != nil {
+		return nil, nil, err
 	}
-	coordinator = rpc.NewCoordinatorClient(to(cluster.Member{Role: job.Role_COORDINATOR}))
-	for i := range desired {
-		servers = append(servers, rpc.NewParameterServerClient(to(cluster.Member{Role: job.Role_PSERVER, Index: i})))
-	}
-	return servers, coordinator, hangUp, err
+	servers, err = peers.Servers(desired)
+	return servers, coordinator, err
 }

@@ -28,13 +28,9 @@ type question struct {
 // call makes attempts until one succeeds or fails with anything but fault.Unavailable. An attempt has no deadline: it may wait for what others do. It
 // must be made with grpc.WaitForReady(false).
 func (a asking) call(ctx context.Context, q question, attempt func(ctx context.Context, number uint32) error) error {
-	w := a.wait(q)
-	defer w.end()
-	err := wire.RetryWithin(ctx, a.patience, func(number uint32) error {
-		err := wire.FromStatus(q.of, attempt(ctx, number))
-		w.heard(err)
-		return a.last(err)
-	})
+	one, end := a.attempts(ctx, q, attempt)
+	defer end()
+	err := wire.RetryWithin(ctx, a.patience, one)
 	if errors.Is(err, fault.Unavailable) {
 		return &fault.Fault{Kind: fault.Unavailable, Where: q.of, Got: fmt.Sprintf("no answer to the call for %s within %v", q.what, a.patience), Err: err}
 	}
@@ -45,13 +41,19 @@ func (a asking) call(ctx context.Context, q question, attempt func(ctx context.C
 func (a asking) within(ctx context.Context, limit time.Duration, q question, attempt func(ctx context.Context, number uint32) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	one, end := a.attempts(ctx, q, attempt)
+	defer end()
+	return wire.Retry(ctx, one)
+}
+
+// attempts returns what makes one attempt, as a wait that lasts until end.
+func (a asking) attempts(ctx context.Context, q question, attempt func(ctx context.Context, number uint32) error) (one func(number uint32) error, end func()) {
 	w := a.wait(q)
-	defer w.end()
-	return wire.Retry(ctx, func(number uint32) error {
+	return func(number uint32) error {
 		err := wire.FromStatus(q.of, attempt(ctx, number))
 		w.heard(err)
 		return a.last(err)
-	})
+	}, w.end
 }
 
 // last makes an attempt the last one when the trainer is to end.

@@ -60,7 +60,7 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 	for i := range peers {
 		cfg := rig.Config(int(spec.Trainers))
 		cfg.Index, cfg.Servers = i, len(peers)
-		cfg.Peer = func(_ context.Context, index int) (rpc.ParameterServerClient, error) { return peers[index].Client, nil }
+		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) { return peers[index].Client, nil }
 		peers[i] = rig.New(t, cfg)
 		c.servers = append(c.servers, peers[i].Client)
 	}

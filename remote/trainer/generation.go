@@ -6,9 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 )
@@ -79,93 +77,6 @@ func (l *life) sharing() uint32 {
 		return l.of.Trainers
 	}
 	return 1
-}
-
-// trainData trains the records that the coordinator assigns.
-func (l *life) trainData(ctx context.Context) error {
-	reading, cancel := l.ask.untilDrain(ctx)
-	defer cancel()
-	from, err := l.open(reading)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	steps := &steps{life: l, from: from, reading: reading}
-	fetch := l.cfg.Spec.Fetch
-	_, err = l.local.TrainFrom(ctx, l.cfg.Program, steps, executor.TrainOptions{Fetch: fetch}, func(r executor.StepResult) error {
-		b := steps.batch
-		return l.reporter.report(&rpc.TrainerStep{Id: l.id(b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
-			Fetched: encode(fetch, r.Fetched), Records: l.comm.trained(), Trainers: l.sharing()})
-	})
-	if steps.drained {
-		return errors.Join(&fault.Fault{Kind: fault.Drained}, from.HandIn(ctx), l.reporter.flush())
-	}
-	return err
-}
-
-// open returns the batches of the generation. The dataset is opened and reported once in the life of a process.
-func (l *life) open(ctx context.Context) (source, error) {
-	data, follow := map[string][]string{}, false
-	for _, d := range l.cfg.Spec.Data {
-		data[d.Dataset] = d.Globs
-		follow = follow || d.Follow
-	}
-	t := &tasks{coordinator: l.cfg.Coordinator, ask: l.ask, rank: l.cfg.Rank, of: l.of}
-	if l.reader == nil {
-		var err error
-		var reader *executor.Reader
-		if follow { // which files it has is for the coordinator to say
-			reader, err = executor.NewReader(l.cfg.Program, data, &dataset.Dataset{})
-		} else {
-			reader, err = executor.OpenReader(ctx, l.cfg.Program, data)
-		}
-		if err != nil {
-			return nil, err
-		}
-		var opened *dataset.Dataset
-		if t.dataset, opened = reader.Dataset(); !follow {
-			if err := t.report(ctx, opened); err != nil {
-				return nil, err
-			}
-		}
-		l.reader = reader
-	}
-	var opened *dataset.Dataset
-	t.dataset, opened = l.reader.Dataset()
-	f := &files{data: opened}
-	if l.cfg.Sync {
-		return newOrdered(t, l.reader, f)
-	}
-	return &dispatched{tasks: t, reader: l.reader, files: f, settle: l.comm.Settle}, nil
-}
-
-// steps hands the batches of a source on, until the trainer drains or the generation has ended, and tells the wire which step begins.
-type steps struct {
-	*life
-	from    source
-	reading context.Context // ends also when the trainer drains
-	batch   *executor.Batch
-	drained bool // between two steps
-}
-
-// Next implements executor.BatchSource.
-func (s *steps) Next(context.Context) (*executor.Batch, error) {
-	if !s.ask.draining() {
-		if now := s.members.now(); now.Generation != s.of.Generation { // the last step was ended in a later one
-			return nil, &fault.Fault{Kind: fault.Superseded, Got: "a new generation"}
-		}
-		batch, err := s.from.Next(s.reading)
-		if err == nil {
-			s.batch = batch
-			s.comm.Begin(batch.Step, batch.Pass, batch.Records)
-			return batch, nil
-		}
-		if !s.ask.draining() {
-			return nil, err
-		}
-	}
-	s.drained = true
-	return nil, fault.Drained
 }
 
 // finish saves the model if this trainer is the one to do so, and takes leave of the servers.

@@ -2,8 +2,10 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
@@ -83,13 +85,24 @@ func (f *files) open(ctx context.Context, file *rpc.DataFile) (*dataset.Dataset,
 	}
 	data := &dataset.Dataset{}
 	if err := data.Add(ctx, file.Path, dataset.FileInfo{Records: file.Records, Bytes: file.Bytes, Fingerprint: file.Fingerprint}); err != nil {
+		_ = data.Close()
 		return nil, err
 	}
 	if len(f.named) == maxNamed {
-		f.named = f.named[1:]
+		_ = f.named[0].data.Close() // nobody reads it: one iteration runs at a time, and it has come to this file
+		f.named = slices.Delete(f.named, 0, 1)
 	}
 	f.named = append(f.named, namedFile{file, data})
 	return data, nil
+}
+
+// close closes the files that tasks have named. No iteration runs.
+func (f *files) close() (err error) {
+	for _, have := range f.named {
+		err = errors.Join(err, have.data.Close())
+	}
+	f.named = nil
+	return err
 }
 
 // sampleCheck parses records, whoever decodes them, so that all trainers find the same ones damaged.

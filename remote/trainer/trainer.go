@@ -44,7 +44,7 @@ type Trainer struct {
 	members  *membership
 	reporter *reporter
 	storage  *executor.DirStorage // of the saved model, nil when none is saved
-	reader   *executor.Reader     // of the dataset, nil before it is opened
+	data     data
 }
 
 // leaveTime bounds the last message of a trainer that has failed, and for how long one that has not looks for a coordinator that is gone.
@@ -74,6 +74,9 @@ func Run(ctx context.Context, cfg Config) error {
 	t.reporter = newReporter(ctx, t)
 	err := t.generations(ctx)
 	t.reporter.close()
+	if wrong := t.data.close(); wrong != nil {
+		cfg.Log.Warn("a dataset does not close", "error", wrong)
+	}
 	if errors.Is(err, errEnded) {
 		return nil
 	}
