@@ -17,6 +17,14 @@ func (s *Server) checkJob(id string) error {
 	return nil
 }
 
+// checkFed refuses what only the user of an interactive job may ask.
+func (s *Server) checkFed() error {
+	if !s.cfg.Interactive {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "coordinator", Got: "a feed for a job that reads its own data", Want: "an interactive job"}
+	}
+	return nil
+}
+
 // admit checks who speaks, and waits until this coordinator may answer. One that hears of a later coordinator ends.
 func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
 	if err := s.cfg.Identity.Check(id); err != nil {

@@ -86,6 +86,9 @@ func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingSer
 
 // Feed runs one fed step over all trainers.
 func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
+	if err := s.checkFed(); err != nil {
+		return err
+	}
 	run := &rpc.StepRun{}
 	err := wire.ReceivePieces(run, maxStep, func() ([]byte, error) {
 		piece, err := stream.Recv()

@@ -33,7 +33,7 @@ func (l liar) fill(m protoreflect.Message, depth int) {
 	if id, ok := m.Interface().(*rpc.Identity); ok && l.IntN(8) > 0 {
 		rank, round := uint32(pick(l, numbers)), uint64(pick(l, numbers))
 		proto.Merge(id, l.identity.Of(rank, round, 0))
-		if l.IntN(3) == 0 {
+		if l.IntN(30) == 0 { // rarely: who is heard of with the highest fence is obeyed ever after
 			id.Generation, id.Fence = uint64(pick(l, numbers)), uint64(pick(l, numbers))
 		}
 		return
