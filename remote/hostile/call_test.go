@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,12 @@ func lie(t *testing.T, seed uint64, identity wire.Identity, service *grpc.Servic
 		})
 	}
 	group.Wait()
+}
+
+// without returns a service without some of its methods.
+func without(service grpc.ServiceDesc, methods ...string) *grpc.ServiceDesc {
+	service.Methods = slices.DeleteFunc(slices.Clone(service.Methods), func(m grpc.MethodDesc) bool { return slices.Contains(methods, m.MethodName) })
+	return &service
 }
 
 // guard fails the test when do panics.

@@ -22,7 +22,7 @@ type liar struct {
 }
 
 var (
-	numbers = []int64{0, 0, 1, 1, 2, 3, 7, 40, -1, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
+	numbers = []int64{0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 7, 40, -1, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
 	floats  = []float64{0, 1, -1, math.NaN(), math.Inf(1), math.MaxFloat64}
 )
 
