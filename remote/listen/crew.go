@@ -68,7 +68,7 @@ func (c *crew) run(ctx context.Context) error {
 			effects = c.step(event)
 		case n, more := <-wanted:
 			if !more {
-				wanted = nil
+				wanted, effects = nil, nil // none are left to carry out again
 				continue
 			}
 			effects = c.step(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })

@@ -267,3 +267,26 @@ func TestStepsOutliveTheCoordinator(t *testing.T) {
 		t.Errorf("known afterwards: %v", d)
 	}
 }
+
+// deaf is a registry that tells no number of trainers, as one does whose job is being stopped.
+type deaf struct{ cluster.Registry }
+
+func (deaf) WatchTrainers(context.Context) (<-chan int, error) {
+	none := make(chan int)
+	close(none)
+	return none, nil
+}
+
+// The end of the watch is no decision: what was decided before is not done twice.
+func TestEndOfTheWatchStartsNothing(t *testing.T) {
+	t.Parallel()
+	h := &house{store: cluster.NewMemory()}
+	newHouseIn(t, h, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		registry, err := h.store.Open(spec.Prefix)
+		return deaf{registry}, err
+	}}, nil)
+	j := h.begin(t, reading(t))
+	if err := j.Wait(bounded(t)); err != nil || startsOf(j) != "1 1 1 1 1" || h.started.Load() != 5 {
+		t.Errorf("%v after starts %s, in all %d", err, startsOf(j), h.started.Load())
+	}
+}
