@@ -123,14 +123,13 @@ func (c *Client) Why(ctx context.Context, id string) (*rpc.WhyResponse, error) {
 
 // Show returns all that is known of a job, also of one that has ended.
 func (c *Client) Show(ctx context.Context, id string) (*rpc.JobDetails, error) {
-	r, err := c.service.Show(ctx, &rpc.JobRequest{Job: id})
-	return r, c.at(err)
+	return wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id})
 }
 
 // Entries returns what the coordinator of a job that runs has made durable, by key.
 func (c *Client) Entries(ctx context.Context, id string) (map[string][]byte, error) {
-	r, err := c.service.Show(ctx, &rpc.JobRequest{Job: id, Entries: true})
-	return r.GetQueues().GetEntries(), c.at(err)
+	d, err := wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id, Entries: true})
+	return d.GetQueues().GetEntries(), err
 }
 
 // Scale changes how many trainers an elastic job wants.

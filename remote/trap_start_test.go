@@ -160,7 +160,7 @@ func waitsForTrainers(t *testing.T, r *rig, id string) {
 	defer conn.Close()
 	ctx := bounded(t)
 	for {
-		q, err := rpc.NewCoordinatorClient(conn).Queues(ctx, &rpc.QueuesRequest{Job: id})
+		q, err := wire.Queues(ctx, rpc.NewCoordinatorClient(conn), &rpc.QueuesRequest{Job: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,11 +47,11 @@ func showOneJob(ctx context.Context, c *console, f *jobsShowFlags, args []string
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	if f.snapshot != "" {
 		return takeSnapshot(ctx, c, client, name, f.snapshot)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	d, err := client.Show(ctx, name)
 	if err != nil {
 		return err

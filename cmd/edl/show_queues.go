@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -18,19 +19,25 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // queueMagic begins a snapshot of task queues; a state.Snapshot follows.
 const queueMagic = 0x51444c45 // "ELDQ" read as a little-endian number
 
-// maxSnapshot bounds a snapshot in bytes.
-const maxSnapshot = 64 << 20
+// maxSnapshot bounds a snapshot in bytes: no job tells more.
+const maxSnapshot = wire.MaxDetails
 
 // maxEntries bounds the entries of a snapshot: a dataset has one for each of its files.
-const maxEntries = 1 << 20
+const maxEntries = 1 << 22
+
+// snapshotTime bounds how long a coordinator may take to tell all its entries.
+const snapshotTime = time.Minute
 
 // takeSnapshot writes what the coordinator of a job has made durable.
 func takeSnapshot(ctx context.Context, c *console, client *remote.Client, name, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTime)
+	defer cancel()
 	entries, err := client.Entries(ctx, name)
 	if err != nil {
 		return err

@@ -25,6 +25,52 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Piece is a part of a message that may be larger than one of the transport: all pieces of a call, one after the other, are the message that its method
+// names. The bounds are those of package wire.
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Piece) GetPiece() []byte {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -33,7 +79,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[0]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +91,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[0]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +104,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{1}
 }
 
 type DescribeResponse struct {
@@ -72,7 +118,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[1]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -84,7 +130,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[1]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -97,7 +143,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{1}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DescribeResponse) GetVersion() string {
@@ -131,7 +177,7 @@ type SubmitRequest struct {
 
 func (x *SubmitRequest) Reset() {
 	*x = SubmitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[2]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -143,7 +189,7 @@ func (x *SubmitRequest) String() string {
 func (*SubmitRequest) ProtoMessage() {}
 
 func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[2]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -156,7 +202,7 @@ func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRequest.ProtoReflect.Descriptor instead.
 func (*SubmitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{2}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SubmitRequest) GetPiece() []byte {
@@ -175,7 +221,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[3]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +233,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[3]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +246,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{3}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SubmitResponse) GetJob() string {
@@ -220,7 +266,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[4]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -232,7 +278,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[4]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -245,7 +291,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{4}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JobRequest) GetJob() string {
@@ -270,7 +316,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +328,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[5]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +341,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{5}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
 }
 
 type ListResponse struct {
@@ -307,7 +353,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +365,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +378,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListResponse) GetJobs() []*job.JobStatus {
@@ -353,7 +399,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +411,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +424,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LogsRequest) GetJob() string {
@@ -412,7 +458,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +470,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +483,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LogLine) GetRole() string {
@@ -464,7 +510,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +522,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +535,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WhyResponse) GetStatus() *job.JobStatus {
@@ -516,7 +562,7 @@ type ScaleRequest struct {
 
 func (x *ScaleRequest) Reset() {
 	*x = ScaleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +574,7 @@ func (x *ScaleRequest) String() string {
 func (*ScaleRequest) ProtoMessage() {}
 
 func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +587,7 @@ func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
 func (*ScaleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScaleRequest) GetJob() string {
@@ -570,7 +616,7 @@ type JobDetails struct {
 
 func (x *JobDetails) Reset() {
 	*x = JobDetails{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +628,7 @@ func (x *JobDetails) String() string {
 func (*JobDetails) ProtoMessage() {}
 
 func (x *JobDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +641,7 @@ func (x *JobDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
 func (*JobDetails) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobDetails) GetStatus() *job.JobStatus {
@@ -636,7 +682,7 @@ type StepChunk struct {
 
 func (x *StepChunk) Reset() {
 	*x = StepChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +694,7 @@ func (x *StepChunk) String() string {
 func (*StepChunk) ProtoMessage() {}
 
 func (x *StepChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +707,7 @@ func (x *StepChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepChunk.ProtoReflect.Descriptor instead.
 func (*StepChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StepChunk) GetPiece() []byte {
@@ -683,7 +729,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +741,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +754,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StepRun) GetJob() string {
@@ -748,7 +794,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +806,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +819,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -794,7 +840,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +852,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +865,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -839,7 +885,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +897,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +910,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -897,7 +943,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +955,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +968,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Identity) GetJob() string {
@@ -984,7 +1030,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1042,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1055,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1042,7 +1088,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1100,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1113,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1131,7 +1177,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1189,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1202,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1194,7 +1240,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1252,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1265,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1267,7 +1313,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1325,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1338,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Dataset) GetName() string {
@@ -1319,7 +1365,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1377,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1390,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1369,7 +1415,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1427,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1440,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1408,7 +1454,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1466,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1479,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1464,7 +1510,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1522,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1535,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Task) GetId() int64 {
@@ -1549,7 +1595,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1607,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1620,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -1638,7 +1684,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1696,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1709,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1705,7 +1751,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1763,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1776,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -1762,7 +1808,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1820,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1833,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 type SaveModelRequest struct {
@@ -1799,7 +1845,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1857,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1870,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -1843,7 +1889,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1901,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1914,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -1888,7 +1934,7 @@ type StepReport struct {
 
 func (x *StepReport) Reset() {
 	*x = StepReport{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +1946,7 @@ func (x *StepReport) String() string {
 func (*StepReport) ProtoMessage() {}
 
 func (x *StepReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +1959,7 @@ func (x *StepReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepReport.ProtoReflect.Descriptor instead.
 func (*StepReport) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepReport) GetPiece() []byte {
@@ -1938,7 +1984,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +1996,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2009,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2023,7 +2069,7 @@ type ReportStepResponse struct {
 
 func (x *ReportStepResponse) Reset() {
 	*x = ReportStepResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2081,7 @@ func (x *ReportStepResponse) String() string {
 func (*ReportStepResponse) ProtoMessage() {}
 
 func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2094,7 @@ func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 type NextFeedRequest struct {
@@ -2060,7 +2106,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2118,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2131,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2104,7 +2150,7 @@ type CloseFeedRequest struct {
 
 func (x *CloseFeedRequest) Reset() {
 	*x = CloseFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2162,7 @@ func (x *CloseFeedRequest) String() string {
 func (*CloseFeedRequest) ProtoMessage() {}
 
 func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2175,7 @@ func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedRequest.ProtoReflect.Descriptor instead.
 func (*CloseFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CloseFeedRequest) GetId() *Identity {
@@ -2147,7 +2193,7 @@ type CloseFeedResponse struct {
 
 func (x *CloseFeedResponse) Reset() {
 	*x = CloseFeedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2205,7 @@ func (x *CloseFeedResponse) String() string {
 func (*CloseFeedResponse) ProtoMessage() {}
 
 func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2218,7 @@ func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedResponse.ProtoReflect.Descriptor instead.
 func (*CloseFeedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 type FeedShare struct {
@@ -2190,7 +2236,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2248,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2261,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2279,7 +2325,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2337,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2350,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2336,7 +2382,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2394,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2407,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 type WatchRequest struct {
@@ -2373,7 +2419,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2431,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2444,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -2419,7 +2465,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2477,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2490,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -2488,7 +2534,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2546,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2559,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -2613,7 +2659,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2671,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2684,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -2692,7 +2738,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2750,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2763,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -2794,7 +2840,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2852,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2865,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -2887,7 +2933,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +2945,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +2958,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -2935,7 +2981,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +2993,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3006,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3006,7 +3052,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3064,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3077,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3044,7 +3090,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3102,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3115,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3092,7 +3138,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3150,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3163,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3168,7 +3214,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3226,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3239,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3234,7 +3280,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3292,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3305,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3289,7 +3335,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3347,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3360,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -3353,7 +3399,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3411,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3424,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 type LedgerRequest struct {
@@ -3393,7 +3439,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3451,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3464,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -3461,7 +3507,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3519,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3532,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -3527,7 +3573,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3585,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3598,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -3582,7 +3628,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3640,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3653,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -3654,7 +3700,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3712,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3725,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -3697,7 +3743,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3709,7 +3755,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3722,7 +3768,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 type StatusRequest struct {
@@ -3734,7 +3780,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +3792,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +3805,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -3782,7 +3828,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3840,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3853,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -3849,7 +3895,9 @@ var File_proto_rpc_rpc_proto protoreflect.FileDescriptor
 
 const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
-	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x13proto/job/job.proto\"\x11\n" +
+	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x13proto/job/job.proto\"\x1d\n" +
+	"\x05Piece\x12\x14\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x11\n" +
 	"\x0fDescribeRequest\"\\\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -4126,7 +4174,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc3\x05\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc0\x05\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -4137,13 +4185,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x121\n" +
 	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x125\n" +
 	"\aRunStep\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x120\n" +
-	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x120\n" +
-	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x13.edl.rpc.JobDetails\x122\n" +
+	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
+	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xfd\x05\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe9\x05\n" +
 	"\vCoordinator\x123\n" +
-	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12N\n" +
-	"\rReportDataset\x12\x1d.edl.rpc.ReportDatasetRequest\x1a\x1e.edl.rpc.ReportDatasetResponse\x12<\n" +
+	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
+	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
 	"\aGetTask\x12\x17.edl.rpc.GetTaskRequest\x1a\x18.edl.rpc.GetTaskResponse\x12E\n" +
 	"\n" +
 	"TaskFailed\x12\x1a.edl.rpc.TaskFailedRequest\x1a\x1b.edl.rpc.TaskFailedResponse\x12I\n" +
@@ -4154,15 +4202,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Feed\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x12B\n" +
 	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x120\n" +
-	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x0e.edl.job.Event0\x01\x129\n" +
-	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x17.edl.rpc.QueuesResponse2\xff\x03\n" +
+	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x0e.edl.job.Event0\x01\x122\n" +
+	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\x03\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
 	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x129\n" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
-	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x129\n" +
-	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x17.edl.rpc.LedgerResponse\x12?\n" +
+	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
+	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
 	"\x06Status\x12\x16.edl.rpc.StatusRequest\x1a\x17.edl.rpc.StatusResponseB!Z\x1fgithub.com/edl-go/edl/proto/rpcb\x06proto3"
 
@@ -4178,205 +4226,206 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_proto_rpc_rpc_proto_goTypes = []any{
-	(*DescribeRequest)(nil),       // 0: edl.rpc.DescribeRequest
-	(*DescribeResponse)(nil),      // 1: edl.rpc.DescribeResponse
-	(*SubmitRequest)(nil),         // 2: edl.rpc.SubmitRequest
-	(*SubmitResponse)(nil),        // 3: edl.rpc.SubmitResponse
-	(*JobRequest)(nil),            // 4: edl.rpc.JobRequest
-	(*ListRequest)(nil),           // 5: edl.rpc.ListRequest
-	(*ListResponse)(nil),          // 6: edl.rpc.ListResponse
-	(*LogsRequest)(nil),           // 7: edl.rpc.LogsRequest
-	(*LogLine)(nil),               // 8: edl.rpc.LogLine
-	(*WhyResponse)(nil),           // 9: edl.rpc.WhyResponse
-	(*ScaleRequest)(nil),          // 10: edl.rpc.ScaleRequest
-	(*JobDetails)(nil),            // 11: edl.rpc.JobDetails
-	(*StepChunk)(nil),             // 12: edl.rpc.StepChunk
-	(*StepRun)(nil),               // 13: edl.rpc.StepRun
-	(*StepDone)(nil),              // 14: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 15: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 16: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 17: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 18: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 19: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 20: edl.rpc.Segment
-	(*DataFile)(nil),              // 21: edl.rpc.DataFile
-	(*Dataset)(nil),               // 22: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 23: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 24: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 25: edl.rpc.RecordRange
-	(*Task)(nil),                  // 26: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 27: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 28: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 29: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 30: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 31: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 32: edl.rpc.SaveModelResponse
-	(*StepReport)(nil),            // 33: edl.rpc.StepReport
-	(*TrainerStep)(nil),           // 34: edl.rpc.TrainerStep
-	(*ReportStepResponse)(nil),    // 35: edl.rpc.ReportStepResponse
-	(*NextFeedRequest)(nil),       // 36: edl.rpc.NextFeedRequest
-	(*CloseFeedRequest)(nil),      // 37: edl.rpc.CloseFeedRequest
-	(*CloseFeedResponse)(nil),     // 38: edl.rpc.CloseFeedResponse
-	(*FeedShare)(nil),             // 39: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 40: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 41: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 42: edl.rpc.WatchRequest
-	(*QueuesRequest)(nil),         // 43: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 44: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 45: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 46: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 47: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 48: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 49: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 50: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 51: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 52: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 53: edl.rpc.Declared
-	(*Member)(nil),                // 54: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 55: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 56: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 57: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 58: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 59: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 60: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 61: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 62: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 63: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 64: edl.rpc.StatusResponse
-	nil,                           // 65: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 66: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 67: edl.job.JobStatus
-	(*job.Wait)(nil),              // 68: edl.job.Wait
-	(*job.JobSpec)(nil),           // 69: edl.job.JobSpec
-	(*job.Value)(nil),             // 70: edl.job.Value
-	(*job.Step)(nil),              // 71: edl.job.Step
-	(*job.RoleStatus)(nil),        // 72: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 73: edl.job.Failure
-	(*job.Event)(nil),             // 74: edl.job.Event
+	(*Piece)(nil),                 // 0: edl.rpc.Piece
+	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
+	(*DescribeResponse)(nil),      // 2: edl.rpc.DescribeResponse
+	(*SubmitRequest)(nil),         // 3: edl.rpc.SubmitRequest
+	(*SubmitResponse)(nil),        // 4: edl.rpc.SubmitResponse
+	(*JobRequest)(nil),            // 5: edl.rpc.JobRequest
+	(*ListRequest)(nil),           // 6: edl.rpc.ListRequest
+	(*ListResponse)(nil),          // 7: edl.rpc.ListResponse
+	(*LogsRequest)(nil),           // 8: edl.rpc.LogsRequest
+	(*LogLine)(nil),               // 9: edl.rpc.LogLine
+	(*WhyResponse)(nil),           // 10: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 11: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 12: edl.rpc.JobDetails
+	(*StepChunk)(nil),             // 13: edl.rpc.StepChunk
+	(*StepRun)(nil),               // 14: edl.rpc.StepRun
+	(*StepDone)(nil),              // 15: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 16: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 17: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 18: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 19: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 20: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 21: edl.rpc.Segment
+	(*DataFile)(nil),              // 22: edl.rpc.DataFile
+	(*Dataset)(nil),               // 23: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 24: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 25: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 26: edl.rpc.RecordRange
+	(*Task)(nil),                  // 27: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 28: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 29: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 30: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 31: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 32: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 33: edl.rpc.SaveModelResponse
+	(*StepReport)(nil),            // 34: edl.rpc.StepReport
+	(*TrainerStep)(nil),           // 35: edl.rpc.TrainerStep
+	(*ReportStepResponse)(nil),    // 36: edl.rpc.ReportStepResponse
+	(*NextFeedRequest)(nil),       // 37: edl.rpc.NextFeedRequest
+	(*CloseFeedRequest)(nil),      // 38: edl.rpc.CloseFeedRequest
+	(*CloseFeedResponse)(nil),     // 39: edl.rpc.CloseFeedResponse
+	(*FeedShare)(nil),             // 40: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 41: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 42: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 43: edl.rpc.WatchRequest
+	(*QueuesRequest)(nil),         // 44: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 45: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 46: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 47: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 48: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 49: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 50: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 51: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 52: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 53: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 54: edl.rpc.Declared
+	(*Member)(nil),                // 55: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 56: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 57: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 58: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 59: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 60: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 61: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 62: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 63: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 64: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 65: edl.rpc.StatusResponse
+	nil,                           // 66: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 67: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 68: edl.job.JobStatus
+	(*job.Wait)(nil),              // 69: edl.job.Wait
+	(*job.JobSpec)(nil),           // 70: edl.job.JobSpec
+	(*job.Value)(nil),             // 71: edl.job.Value
+	(*job.Step)(nil),              // 72: edl.job.Step
+	(*job.RoleStatus)(nil),        // 73: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 74: edl.job.Failure
+	(*job.Event)(nil),             // 75: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	67, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	67, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	68, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	67, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	69, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	46, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	59, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	70, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	71, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	8,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	72, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	17, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	20, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	25, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	21, // 14: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	17, // 15: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	22, // 16: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	25, // 17: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	21, // 18: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	17, // 19: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	26, // 20: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	26, // 21: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	17, // 22: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	26, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	17, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	17, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	70, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	25, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	17, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	17, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	70, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	17, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	73, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	45, // 33: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	25, // 34: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	44, // 35: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	68, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	65, // 37: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	17, // 38: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	17, // 39: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	25, // 40: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	17, // 41: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	53, // 42: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	53, // 43: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	25, // 44: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	17, // 45: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	54, // 46: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	53, // 47: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	25, // 48: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	58, // 49: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	17, // 50: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	17, // 51: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	66, // 52: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	68, // 53: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	0,  // 54: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	2,  // 55: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	4,  // 56: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	5,  // 57: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	4,  // 58: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	7,  // 59: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	4,  // 60: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	4,  // 61: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	12, // 62: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	4,  // 63: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	4,  // 64: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	10, // 65: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	15, // 66: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	18, // 67: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	23, // 68: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.ReportDatasetRequest
-	27, // 69: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	29, // 70: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	31, // 71: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	33, // 72: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	36, // 73: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	12, // 74: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	37, // 75: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	40, // 76: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	42, // 77: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	43, // 78: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	47, // 79: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	49, // 80: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	60, // 81: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	51, // 82: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	55, // 83: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	57, // 84: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	61, // 85: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	63, // 86: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	1,  // 87: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	3,  // 88: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	67, // 89: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	6,  // 90: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	74, // 91: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	8,  // 92: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	67, // 93: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	67, // 94: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	12, // 95: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	9,  // 96: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	11, // 97: edl.rpc.Listener.Show:output_type -> edl.rpc.JobDetails
-	67, // 98: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	16, // 99: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	19, // 100: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	24, // 101: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	28, // 102: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	30, // 103: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	32, // 104: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	35, // 105: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	12, // 106: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	12, // 107: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	38, // 108: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	41, // 109: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	74, // 110: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	46, // 111: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.QueuesResponse
-	48, // 112: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	50, // 113: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	47, // 114: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	52, // 115: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	56, // 116: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	59, // 117: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.LedgerResponse
-	62, // 118: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	64, // 119: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	68, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	68, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	69, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	68, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	70, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	47, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	60, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	71, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	72, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	9,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	73, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	18, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	21, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	26, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	22, // 14: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	18, // 15: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	23, // 16: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	26, // 17: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	22, // 18: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	18, // 19: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	27, // 20: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	27, // 21: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	18, // 22: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	27, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	18, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	18, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	71, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	26, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	18, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	18, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	71, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	18, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	74, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	46, // 33: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	26, // 34: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	45, // 35: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	69, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	66, // 37: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	18, // 38: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	18, // 39: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	26, // 40: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	18, // 41: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	54, // 42: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	54, // 43: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	26, // 44: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	18, // 45: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	55, // 46: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	54, // 47: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	26, // 48: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	59, // 49: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	18, // 50: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	18, // 51: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	67, // 52: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	69, // 53: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,  // 54: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,  // 55: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,  // 56: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,  // 57: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,  // 58: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,  // 59: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,  // 60: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	5,  // 61: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	13, // 62: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	5,  // 63: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,  // 64: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11, // 65: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	16, // 66: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	19, // 67: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,  // 68: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	28, // 69: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	30, // 70: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	32, // 71: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	34, // 72: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	37, // 73: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	13, // 74: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	38, // 75: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	41, // 76: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	43, // 77: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	44, // 78: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	48, // 79: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	50, // 80: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	61, // 81: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	52, // 82: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	56, // 83: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	58, // 84: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	62, // 85: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	64, // 86: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,  // 87: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,  // 88: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	68, // 89: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,  // 90: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	75, // 91: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,  // 92: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	68, // 93: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	68, // 94: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	13, // 95: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	10, // 96: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,  // 97: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	68, // 98: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	17, // 99: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	20, // 100: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	25, // 101: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	29, // 102: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	31, // 103: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	33, // 104: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	36, // 105: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	13, // 106: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	13, // 107: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	39, // 108: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	42, // 109: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	75, // 110: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
+	0,  // 111: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	49, // 112: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	51, // 113: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	48, // 114: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	53, // 115: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	57, // 116: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,  // 117: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	63, // 118: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	65, // 119: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
 	87, // [87:120] is the sub-list for method output_type
 	54, // [54:87] is the sub-list for method input_type
 	54, // [54:54] is the sub-list for extension type_name
@@ -4395,7 +4444,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

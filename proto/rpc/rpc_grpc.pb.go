@@ -60,8 +60,8 @@ type ListenerClient interface {
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error)
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
-	// Show tells all that is known of a job, with the ledger of its data.
-	Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*JobDetails, error)
+	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
+	Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
@@ -200,15 +200,24 @@ func (c *listenerClient) Why(ctx context.Context, in *JobRequest, opts ...grpc.C
 	return out, nil
 }
 
-func (c *listenerClient) Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*JobDetails, error) {
+func (c *listenerClient) Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(JobDetails)
-	err := c.cc.Invoke(ctx, Listener_Show_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[4], Listener_Show_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[JobRequest, Piece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_ShowClient = grpc.ServerStreamingClient[Piece]
 
 func (c *listenerClient) Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -222,7 +231,7 @@ func (c *listenerClient) Scale(ctx context.Context, in *ScaleRequest, opts ...gr
 
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[4], Listener_StartRole_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[5], Listener_StartRole_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +264,8 @@ type ListenerServer interface {
 	RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(context.Context, *JobRequest) (*WhyResponse, error)
-	// Show tells all that is known of a job, with the ledger of its data.
-	Show(context.Context, *JobRequest) (*JobDetails, error)
+	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
+	Show(*JobRequest, grpc.ServerStreamingServer[Piece]) error
 	// Scale changes the number of trainers that an elastic job wants, within the bounds of its spec.
 	Scale(context.Context, *ScaleRequest) (*job.JobStatus, error)
 	// StartRole runs one role program on this node; the stream ends with the role.
@@ -301,8 +310,8 @@ func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[StepChunk, S
 func (UnimplementedListenerServer) Why(context.Context, *JobRequest) (*WhyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Why not implemented")
 }
-func (UnimplementedListenerServer) Show(context.Context, *JobRequest) (*JobDetails, error) {
-	return nil, status.Error(codes.Unimplemented, "method Show not implemented")
+func (UnimplementedListenerServer) Show(*JobRequest, grpc.ServerStreamingServer[Piece]) error {
+	return status.Error(codes.Unimplemented, "method Show not implemented")
 }
 func (UnimplementedListenerServer) Scale(context.Context, *ScaleRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Scale not implemented")
@@ -475,23 +484,16 @@ func _Listener_Why_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Listener_Show_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(JobRequest)
-	if err := dec(in); err != nil {
-		return nil, err
+func _Listener_Show_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JobRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
 	}
-	if interceptor == nil {
-		return srv.(ListenerServer).Show(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Listener_Show_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ListenerServer).Show(ctx, req.(*JobRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+	return srv.(ListenerServer).Show(m, &grpc.GenericServerStream[JobRequest, Piece]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_ShowServer = grpc.ServerStreamingServer[Piece]
 
 func _Listener_Scale_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ScaleRequest)
@@ -550,10 +552,6 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Listener_Why_Handler,
 		},
 		{
-			MethodName: "Show",
-			Handler:    _Listener_Show_Handler,
-		},
-		{
 			MethodName: "Scale",
 			Handler:    _Listener_Scale_Handler,
 		},
@@ -579,6 +577,11 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Listener_RunStep_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Show",
+			Handler:       _Listener_Show_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "StartRole",
@@ -613,8 +616,8 @@ const (
 type CoordinatorClient interface {
 	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
-	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
-	ReportDataset(ctx context.Context, in *ReportDatasetRequest, opts ...grpc.CallOption) (*ReportDatasetResponse, error)
+	// ReportDataset tells which files a dataset has, in the pieces of a ReportDatasetRequest. The first call counts; a different later one is an error.
+	ReportDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportDatasetResponse], error)
 	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
@@ -632,7 +635,8 @@ type CoordinatorClient interface {
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	// Watch streams the job's steps from the first on until all trainers have left.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error)
-	Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (*QueuesResponse, error)
+	// Queues tells how far the job is, in the pieces of a QueuesResponse.
+	Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 }
 
 type coordinatorClient struct {
@@ -653,15 +657,18 @@ func (c *coordinatorClient) Join(ctx context.Context, in *JoinRequest, opts ...g
 	return out, nil
 }
 
-func (c *coordinatorClient) ReportDataset(ctx context.Context, in *ReportDatasetRequest, opts ...grpc.CallOption) (*ReportDatasetResponse, error) {
+func (c *coordinatorClient) ReportDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportDatasetResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ReportDatasetResponse)
-	err := c.cc.Invoke(ctx, Coordinator_ReportDataset_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[0], Coordinator_ReportDataset_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[Piece, ReportDatasetResponse]{ClientStream: stream}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_ReportDatasetClient = grpc.ClientStreamingClient[Piece, ReportDatasetResponse]
 
 func (c *coordinatorClient) GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -695,7 +702,7 @@ func (c *coordinatorClient) RequestSaveModel(ctx context.Context, in *SaveModelR
 
 func (c *coordinatorClient) ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StepReport, ReportStepResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[0], Coordinator_ReportStep_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[1], Coordinator_ReportStep_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -708,7 +715,7 @@ type Coordinator_ReportStepClient = grpc.ClientStreamingClient[StepReport, Repor
 
 func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StepChunk], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[1], Coordinator_NextFeed_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[2], Coordinator_NextFeed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -727,7 +734,7 @@ type Coordinator_NextFeedClient = grpc.ServerStreamingClient[StepChunk]
 
 func (c *coordinatorClient) Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[2], Coordinator_Feed_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[3], Coordinator_Feed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -760,7 +767,7 @@ func (c *coordinatorClient) Leave(ctx context.Context, in *LeaveRequest, opts ..
 
 func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[3], Coordinator_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[4], Coordinator_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -777,15 +784,24 @@ func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ..
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_WatchClient = grpc.ServerStreamingClient[job.Event]
 
-func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (*QueuesResponse, error) {
+func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(QueuesResponse)
-	err := c.cc.Invoke(ctx, Coordinator_Queues_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[5], Coordinator_Queues_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[QueuesRequest, Piece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_QueuesClient = grpc.ServerStreamingClient[Piece]
 
 // CoordinatorServer is the server API for Coordinator service.
 // All implementations must embed UnimplementedCoordinatorServer
@@ -795,8 +811,8 @@ func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts 
 type CoordinatorServer interface {
 	// Join announces a trainer. It returns when a generation newer than id.generation has this trainer as a member.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
-	// ReportDataset tells which files a dataset has. The first call counts; a different later one is an error.
-	ReportDataset(context.Context, *ReportDatasetRequest) (*ReportDatasetResponse, error)
+	// ReportDataset tells which files a dataset has, in the pieces of a ReportDatasetRequest. The first call counts; a different later one is an error.
+	ReportDataset(grpc.ClientStreamingServer[Piece, ReportDatasetResponse]) error
 	// GetTask reports finished tasks, if any, and returns the next one: in async mode the first that nobody has, in sync mode the one at a position.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
@@ -814,7 +830,8 @@ type CoordinatorServer interface {
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	// Watch streams the job's steps from the first on until all trainers have left.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[job.Event]) error
-	Queues(context.Context, *QueuesRequest) (*QueuesResponse, error)
+	// Queues tells how far the job is, in the pieces of a QueuesResponse.
+	Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error
 	mustEmbedUnimplementedCoordinatorServer()
 }
 
@@ -828,8 +845,8 @@ type UnimplementedCoordinatorServer struct{}
 func (UnimplementedCoordinatorServer) Join(context.Context, *JoinRequest) (*JoinResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
 }
-func (UnimplementedCoordinatorServer) ReportDataset(context.Context, *ReportDatasetRequest) (*ReportDatasetResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ReportDataset not implemented")
+func (UnimplementedCoordinatorServer) ReportDataset(grpc.ClientStreamingServer[Piece, ReportDatasetResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReportDataset not implemented")
 }
 func (UnimplementedCoordinatorServer) GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTask not implemented")
@@ -858,8 +875,8 @@ func (UnimplementedCoordinatorServer) Leave(context.Context, *LeaveRequest) (*Le
 func (UnimplementedCoordinatorServer) Watch(*WatchRequest, grpc.ServerStreamingServer[job.Event]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
-func (UnimplementedCoordinatorServer) Queues(context.Context, *QueuesRequest) (*QueuesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Queues not implemented")
+func (UnimplementedCoordinatorServer) Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error {
+	return status.Error(codes.Unimplemented, "method Queues not implemented")
 }
 func (UnimplementedCoordinatorServer) mustEmbedUnimplementedCoordinatorServer() {}
 func (UnimplementedCoordinatorServer) testEmbeddedByValue()                     {}
@@ -900,23 +917,12 @@ func _Coordinator_Join_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Coordinator_ReportDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ReportDatasetRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(CoordinatorServer).ReportDataset(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Coordinator_ReportDataset_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(CoordinatorServer).ReportDataset(ctx, req.(*ReportDatasetRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+func _Coordinator_ReportDataset_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CoordinatorServer).ReportDataset(&grpc.GenericServerStream[Piece, ReportDatasetResponse]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_ReportDatasetServer = grpc.ClientStreamingServer[Piece, ReportDatasetResponse]
 
 func _Coordinator_GetTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetTaskRequest)
@@ -1044,23 +1050,16 @@ func _Coordinator_Watch_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_WatchServer = grpc.ServerStreamingServer[job.Event]
 
-func _Coordinator_Queues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(QueuesRequest)
-	if err := dec(in); err != nil {
-		return nil, err
+func _Coordinator_Queues_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(QueuesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
 	}
-	if interceptor == nil {
-		return srv.(CoordinatorServer).Queues(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Coordinator_Queues_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(CoordinatorServer).Queues(ctx, req.(*QueuesRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+	return srv.(CoordinatorServer).Queues(m, &grpc.GenericServerStream[QueuesRequest, Piece]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Coordinator_QueuesServer = grpc.ServerStreamingServer[Piece]
 
 // Coordinator_ServiceDesc is the grpc.ServiceDesc for Coordinator service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -1072,10 +1071,6 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Join",
 			Handler:    _Coordinator_Join_Handler,
-		},
-		{
-			MethodName: "ReportDataset",
-			Handler:    _Coordinator_ReportDataset_Handler,
 		},
 		{
 			MethodName: "GetTask",
@@ -1097,12 +1092,13 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Leave",
 			Handler:    _Coordinator_Leave_Handler,
 		},
-		{
-			MethodName: "Queues",
-			Handler:    _Coordinator_Queues_Handler,
-		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ReportDataset",
+			Handler:       _Coordinator_ReportDataset_Handler,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "ReportStep",
 			Handler:       _Coordinator_ReportStep_Handler,
@@ -1122,6 +1118,11 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Watch",
 			Handler:       _Coordinator_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Queues",
+			Handler:       _Coordinator_Queues_Handler,
 			ServerStreams: true,
 		},
 	},
@@ -1155,8 +1156,8 @@ type ParameterServerClient interface {
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
 	// Resume begins a generation with the members and the round that the coordinator has decided on.
 	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
-	// Ledger tells which records the updates of this server were computed from; pserver 0 keeps it.
-	Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (*LedgerResponse, error)
+	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
+	Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Complete says that the trainer contributes to no later round.
 	Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -1232,15 +1233,24 @@ func (c *parameterServerClient) Resume(ctx context.Context, in *ResumeRequest, o
 	return out, nil
 }
 
-func (c *parameterServerClient) Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (*LedgerResponse, error) {
+func (c *parameterServerClient) Ledger(ctx context.Context, in *LedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(LedgerResponse)
-	err := c.cc.Invoke(ctx, ParameterServer_Ledger_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[2], ParameterServer_Ledger_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	x := &grpc.GenericClientStream[LedgerRequest, Piece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_LedgerClient = grpc.ServerStreamingClient[Piece]
 
 func (c *parameterServerClient) Complete(ctx context.Context, in *CompleteRequest, opts ...grpc.CallOption) (*CompleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -1278,8 +1288,8 @@ type ParameterServerServer interface {
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
 	// Resume begins a generation with the members and the round that the coordinator has decided on.
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
-	// Ledger tells which records the updates of this server were computed from; pserver 0 keeps it.
-	Ledger(context.Context, *LedgerRequest) (*LedgerResponse, error)
+	// Ledger tells which records the updates of this server were computed from, in the pieces of a LedgerResponse; pserver 0 keeps it.
+	Ledger(*LedgerRequest, grpc.ServerStreamingServer[Piece]) error
 	// Complete says that the trainer contributes to no later round.
 	Complete(context.Context, *CompleteRequest) (*CompleteResponse, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
@@ -1308,8 +1318,8 @@ func (UnimplementedParameterServerServer) Freeze(context.Context, *FreezeRequest
 func (UnimplementedParameterServerServer) Resume(context.Context, *ResumeRequest) (*ResumeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resume not implemented")
 }
-func (UnimplementedParameterServerServer) Ledger(context.Context, *LedgerRequest) (*LedgerResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Ledger not implemented")
+func (UnimplementedParameterServerServer) Ledger(*LedgerRequest, grpc.ServerStreamingServer[Piece]) error {
+	return status.Error(codes.Unimplemented, "method Ledger not implemented")
 }
 func (UnimplementedParameterServerServer) Complete(context.Context, *CompleteRequest) (*CompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Complete not implemented")
@@ -1410,23 +1420,16 @@ func _ParameterServer_Resume_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
-func _ParameterServer_Ledger_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(LedgerRequest)
-	if err := dec(in); err != nil {
-		return nil, err
+func _ParameterServer_Ledger_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LedgerRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
 	}
-	if interceptor == nil {
-		return srv.(ParameterServerServer).Ledger(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ParameterServer_Ledger_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ParameterServerServer).Ledger(ctx, req.(*LedgerRequest))
-	}
-	return interceptor(ctx, in, info, handler)
+	return srv.(ParameterServerServer).Ledger(m, &grpc.GenericServerStream[LedgerRequest, Piece]{ServerStream: stream})
 }
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ParameterServer_LedgerServer = grpc.ServerStreamingServer[Piece]
 
 func _ParameterServer_Complete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRequest)
@@ -1484,10 +1487,6 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ParameterServer_Resume_Handler,
 		},
 		{
-			MethodName: "Ledger",
-			Handler:    _ParameterServer_Ledger_Handler,
-		},
-		{
 			MethodName: "Complete",
 			Handler:    _ParameterServer_Complete_Handler,
 		},
@@ -1505,6 +1504,11 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "GetVariable",
 			Handler:       _ParameterServer_GetVariable_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Ledger",
+			Handler:       _ParameterServer_Ledger_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // What every job under test trains.
@@ -97,7 +98,7 @@ func (r *rig) run(m testkit.Model, s *remote.JobSpec, data map[string][]string, 
 		t.Fatalf("the job has failed: %v\nunder %v", err, plan)
 	}
 	out.hits = int(hits.Load())
-	if out.details, err = r.client.Show(ctx, &rpc.JobRequest{Job: j.ID}); err != nil {
+	if out.details, err = wire.Show(ctx, "listener", r.client, &rpc.JobRequest{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -96,7 +96,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := d.client(0).ReportDataset(ctx, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(tasks)}}); err != nil {
+	if err := wire.ReportDataset(ctx, d.client(0), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(tasks)}}); err != nil {
 		b.Fatal(err)
 	}
 	return d

@@ -108,7 +108,7 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		q, err := s.Queues(t.Context(), &rpc.QueuesRequest{Job: "job"})
+		q, err := s.ShowQueues(t.Context(), &rpc.QueuesRequest{Job: "job"})
 		if err != nil || q.Phase != "ending" || len(q.Waits) != 1 || len(q.Waits[0].By) != 1 || q.Waits[0].By[0] != "pserver 1" {
 			t.Errorf("%v, %v", q, err)
 		}

@@ -2,11 +2,13 @@ package coordinator_test
 
 import (
 	"context"
+	"io"
 	"maps"
 	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -146,10 +148,26 @@ func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.C
 	return &rpc.ResumeResponse{}, nil
 }
 
-func (s *fakeServer) Ledger(_ context.Context, m *rpc.LedgerRequest, _ ...grpc.CallOption) (*rpc.LedgerResponse, error) {
+func (s *fakeServer) Ledger(_ context.Context, m *rpc.LedgerRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &rpc.LedgerResponse{Round: s.round, Passes: []*rpc.PassLedger{{Pass: m.Pass, Committed: slices.Clone(s.ledger[m.Pass])}}}, nil
+	b, err := proto.Marshal(&rpc.LedgerResponse{Round: s.round, Passes: []*rpc.PassLedger{{Pass: m.Pass, Committed: s.ledger[m.Pass]}}})
+	return &pieces{rest: []*rpc.Piece{{Piece: b}}}, err
+}
+
+// pieces is an answer that has arrived.
+type pieces struct {
+	grpc.ServerStreamingClient[rpc.Piece]
+	rest []*rpc.Piece
+}
+
+func (p *pieces) Recv() (*rpc.Piece, error) {
+	if len(p.rest) == 0 {
+		return nil, io.EOF
+	}
+	next := p.rest[0]
+	p.rest = p.rest[1:]
+	return next, nil
 }
 
 // train applies rounds.

@@ -24,7 +24,7 @@ func TestGroupsFitIntoATransaction(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := s.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(1e6)}}); err != nil {
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(1e6)}}); err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan struct{})

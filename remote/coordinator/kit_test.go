@@ -134,7 +134,7 @@ func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
 func (s running) status(ok func(*rpc.QueuesResponse) bool) *rpc.QueuesResponse {
 	s.home.t.Helper()
 	for {
-		q, err := s.client.Queues(s.home.t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job})
+		q, err := wire.Queues(s.home.t.Context(), s.client, &rpc.QueuesRequest{Job: rig.Identity.Job})
 		if err != nil {
 			s.home.t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func filesOf(records ...int64) []*rpc.DataFile {
 
 func (s running) reportDataset(t testing.TB, records ...int64) {
 	t.Helper()
-	if _, err := s.client.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
+	if err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,7 +38,7 @@ func TestJoinAndLeave(t *testing.T) {
 func (s running) calls(who *rpc.Identity) map[string]error {
 	ctx := s.home.t.Context()
 	errs := map[string]error{}
-	_, errs["ReportDataset"] = s.client.ReportDataset(ctx, &rpc.ReportDatasetRequest{Id: who})
+	errs["ReportDataset"] = wire.ReportDataset(ctx, s.client, &rpc.ReportDatasetRequest{Id: who})
 	_, errs["GetTask"] = s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: who, Dataset: "d"})
 	_, errs["TaskFailed"] = s.client.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: who, Task: &rpc.Task{Dataset: "d"}})
 	_, errs["RequestSaveModel"] = s.client.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: who})
@@ -63,7 +63,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: stranger}); !errors.Is(err, fault.Foreign) {
 		t.Error(err)
 	}
-	if _, err := s.client.Queues(t.Context(), &rpc.QueuesRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
+	if _, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
 		t.Error(err)
 	}
 	watch, err := s.client.Watch(t.Context(), &rpc.WatchRequest{Job: "other"})

@@ -131,7 +131,7 @@ func TestMillionTasks(t *testing.T) {
 func (l *large) report(s *coordinator.Server, records int64) {
 	l.t.Helper()
 	n := records / 10
-	if _, err := s.ReportDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
+	if err := s.TakeDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -157,7 +157,7 @@ func (l *large) trainAsync(tasks int64) weight {
 	})
 	entries := l.coordinate(func(s *coordinator.Server) {
 		train(s, 1, 250, 500)
-		q, err := s.Queues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
 		if err != nil || q.Queues[0].Done != 499 || q.Queues[0].Pending != 1 || q.Queues[0].Todo != tasks-500 {
 			l.t.Errorf("%v, %v", q, err)
 		}
@@ -183,7 +183,7 @@ func (l *large) trainSync(tasks int64) weight {
 	})
 	entries := l.coordinate(func(s *coordinator.Server) {
 		train(s, l.join(s, 1), tasks-100, tasks)
-		q, err := s.Queues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
 		if err != nil || q.Queues[0].Done != tasks || q.Queues[0].Pending+q.Queues[0].Todo != 0 {
 			l.t.Errorf("%v, %v", q, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 func async(trainers int) coordinator.Config {
@@ -51,7 +52,7 @@ func TestReportDataset(t *testing.T) {
 	for range 2 {
 		other := filesOf(30, 12)
 		other[1].Fingerprint = 77
-		_, err := s.client.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
+		err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
 		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"f1" has 12 records in 96 bytes with fingerprint 000000000000004d`) || !strings.Contains(err.Error(), "fingerprint 0000000000000001") {
 			t.Error(err)
 		}
@@ -116,7 +117,7 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := s.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
 			t.Fatal(err)
 		}
 		late := ask(s, 0, 0)
@@ -141,7 +142,7 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 		if _, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 1), Dataset: "d", Finished: []*rpc.Task{late}, ReportOnly: true}); err != nil {
 			t.Error(err)
 		}
-		if q, err := s.Queues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job}); err != nil || q.Queues[0].Done != 1 || q.Queues[0].Pending != 1 {
+		if q, err := s.ShowQueues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job}); err != nil || q.Queues[0].Done != 1 || q.Queues[0].Pending != 1 {
 			t.Errorf("%v, %v", q, err)
 		}
 		s.Fail(nil)

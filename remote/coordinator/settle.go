@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
@@ -21,7 +19,7 @@ const ledgerTime = 10 * time.Second
 // committed asks pserver 0 which records of a pass updates were computed from, when it has applied all rounds before round.
 func (s *Server) committed(ctx context.Context, pass int32, round uint64) (ranges []*rpc.RecordRange, err error) {
 	err = wire.Retry(ctx, func(uint32) error {
-		ledger, err := s.cfg.Servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: s.cfg.Identity.Job, Ranges: true, Pass: pass}, grpc.MaxCallRecvMsgSize(maxLedger))
+		ledger, err := wire.Ledger(ctx, serverName(0), s.cfg.Servers[0], &rpc.LedgerRequest{Job: s.cfg.Identity.Job, Ranges: true, Pass: pass})
 		for _, p := range ledger.GetPasses() {
 			if p.Pass == pass {
 				ranges = p.Committed
@@ -30,13 +28,10 @@ func (s *Server) committed(ctx context.Context, pass int32, round uint64) (range
 		if err == nil && ledger.Round < round {
 			err = &fault.Fault{Kind: fault.Unavailable, Got: fmt.Sprintf("the ledger of %d rounds", ledger.Round), Want: fmt.Sprint(round)}
 		}
-		return wire.FromStatus(serverName(0), err)
+		return err
 	})
 	return ranges, err
 }
-
-// maxLedger bounds the answer of a pserver about its ledger.
-const maxLedger = 256 << 20
 
 func serverName(i int) string { return fmt.Sprintf("pserver %d", i) }
 

@@ -5,12 +5,24 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/wire"
 )
 
-// Queues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
-func (s *Server) Queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+// Queues tells what ShowQueues returns.
+func (s *Server) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	r, err := s.ShowQueues(stream.Context(), m)
+	if err != nil {
+		return err
+	}
+	return wire.Send(stream, r)
+}
+
+// ShowQueues tells how far the job is and what it waits for; when the final state is asked for, it waits for the end of the job itself.
+func (s *Server) ShowQueues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
 	if err := s.checkJob(m.Job); err != nil {
 		return nil, err
 	}

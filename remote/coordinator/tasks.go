@@ -3,62 +3,12 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
-
-// ReportDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one that
-// differs is an error that names both.
-func (s *Server) ReportDataset(ctx context.Context, m *rpc.ReportDatasetRequest) (*rpc.ReportDatasetResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return nil, err
-	}
-	name := m.Dataset.GetName()
-	err := s.transact(ctx, func(t *txn) error {
-		q, ok := t.queues[name]
-		if !ok {
-			return t.create(queue.Dataset{Name: name, Files: m.Dataset.GetFiles()})
-		}
-		if slices.EqualFunc(q.Files(), m.Dataset.GetFiles(), func(a, b *rpc.DataFile) bool { return proto.Equal(a, b) }) {
-			return nil
-		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "dataset " + fault.Quote(name), Got: describe(m.Dataset.GetFiles(), q.Files()) + " from " + trainerName(m.Id.Rank),
-			Want: describe(q.Files(), m.Dataset.GetFiles()) + ", as first reported", Hint: "give every trainer the same files"}
-	})
-	return &rpc.ReportDatasetResponse{}, err
-}
-
-// create makes a queue.
-func (t *txn) create(d queue.Dataset) error {
-	q, effects, err := queue.New(t.server.cfg.queuePolicy(t.server.epoch), d)
-	if err != nil {
-		return err
-	}
-	t.queues[d.Name] = q
-	t.enter(d.Name, effects)
-	return nil
-}
-
-// describe tells what files have that others do not.
-func describe(files, others []*rpc.DataFile) string {
-	records, first := int64(0), ""
-	for i, f := range files {
-		records += f.Records
-		if first == "" && (i >= len(others) || !proto.Equal(f, others[i])) {
-			first = fmt.Sprintf(", of which %s has %d records in %d bytes", fault.Quote(f.Path), f.Records, f.Bytes)
-			if i < len(others) && f.Path == others[i].GetPath() && f.Records == others[i].Records && f.Bytes == others[i].Bytes {
-				first += fmt.Sprintf(" with fingerprint %016x", f.Fingerprint)
-			}
-		}
-	}
-	return fmt.Sprintf("%d records in %d files%s", records, len(files), first)
-}
 
 // GetTask reports finished tasks and returns the next one, waiting, if it is asked to, while what is left of the pass is pending elsewhere.
 func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {

@@ -120,6 +120,8 @@ func (s *stream) RecvMsg(m any) error {
 		m.Piece = s.piece(&job.JobSpec{})
 	case *rpc.StartRoleChunk:
 		m.Piece = s.piece(&job.RoleSpec{})
+	case *rpc.Piece:
+		m.Piece = s.piece(&rpc.ReportDatasetRequest{})
 	case *rpc.StepReport:
 		m.Piece = s.piece(&rpc.TrainerStep{})
 	case *rpc.StepChunk:

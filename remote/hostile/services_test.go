@@ -107,7 +107,7 @@ func begin(t *testing.T, s *coordinator.Server, registry cluster.Registry) wire.
 	}
 	id.Generation, id.Fence = joined.Generation, joined.Fence
 	data := &rpc.Dataset{Name: testkit.Dataset, Files: []*rpc.DataFile{{Path: "train-0", Records: 100, Bytes: 1000}}}
-	if _, err := s.ReportDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id.Of(0, 0, 0), Dataset: data}); err != nil {
+	if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id.Of(0, 0, 0), Dataset: data}); err != nil {
 		t.Fatal(err)
 	}
 	return id

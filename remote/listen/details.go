@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // Show returns all that is known of the job: as its servers say now, or as they said last.
@@ -21,6 +23,9 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	return d
 }
 
+// entriesTime bounds the reading of all entries of a coordinator.
+const entriesTime = time.Minute
+
 // ShowEntries is Show with the durable entries of the coordinator, which there are while the job runs.
 func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	j.mu.Lock()
@@ -30,9 +35,9 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that does not run", Want: "one that does: its queues are not kept"}
 	}
 	d := j.Show(ctx)
-	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	ctx, cancel := context.WithTimeout(ctx, entriesTime)
 	defer cancel()
-	q, err := c.peers.coordinator.Queues(ctx, &rpc.QueuesRequest{Job: j.ID, Entries: true})
+	q, err := wire.Queues(ctx, c.peers.coordinator, &rpc.QueuesRequest{Job: j.ID, Entries: true})
 	d.Queues = q
 	return d, err
 }

@@ -94,7 +94,7 @@ func (c *crew) mayHaveTrained(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	q, err := c.peers.coordinator.Queues(ctx, queuesRequest(c.job.ID, false))
+	q, err := wire.Queues(ctx, c.peers.coordinator, queuesRequest(c.job.ID, false))
 	return err != nil || q.Generation > 0 || q.Phase == "starting"
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 const (
@@ -80,7 +81,7 @@ func (j *Job) serversRunning() map[cluster.Member]int {
 // ask asks one server, and returns what enters its answer; j.mu is held then.
 func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func(), err error) {
 	if m.Role == job.Role_COORDINATOR {
-		q, err := p.coordinator.Queues(ctx, queuesRequest(j.ID, false))
+		q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, false))
 		return func() { j.known.queues = q }, err
 	}
 	server := p.servers[m.Index]
@@ -90,7 +91,7 @@ func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func()
 	}
 	var ledger *rpc.LedgerResponse
 	if m.Index == 0 {
-		ledger, _ = server.Ledger(ctx, &rpc.LedgerRequest{Job: j.ID}) // next time, if not now
+		ledger, _ = wire.Ledger(ctx, "pserver 0", server, &rpc.LedgerRequest{Job: j.ID}) // next time, if not now
 	}
 	return func() {
 		if ledger != nil {
@@ -127,7 +128,7 @@ func (j *Job) askForTheLast(ctx context.Context, p *peers, group *sync.WaitGroup
 		var both sync.WaitGroup
 		both.Go(func() {
 			again(ctx, func() error {
-				q, err := p.coordinator.Queues(ctx, queuesRequest(j.ID, true))
+				q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, true))
 				if err == nil {
 					j.enter(func() { j.known.queues = q })
 				}
@@ -136,7 +137,7 @@ func (j *Job) askForTheLast(ctx context.Context, p *peers, group *sync.WaitGroup
 		})
 		both.Go(func() {
 			again(ctx, func() error {
-				l, err := p.servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: j.ID, Final: true})
+				l, err := wire.Ledger(ctx, "pserver 0", p.servers[0], &rpc.LedgerRequest{Job: j.ID, Final: true})
 				if err == nil {
 					j.enter(func() { j.known.ledger = l })
 				}

@@ -114,15 +114,21 @@ func (s *Server) Why(ctx context.Context, m *rpc.JobRequest) (*rpc.WhyResponse, 
 }
 
 // Show tells all that is known of a job.
-func (s *Server) Show(ctx context.Context, m *rpc.JobRequest) (*rpc.JobDetails, error) {
+func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	var d *rpc.JobDetails
 	if m.Entries {
-		return j.ShowEntries(ctx)
+		d, err = j.ShowEntries(stream.Context())
+	} else {
+		d = j.Show(stream.Context())
 	}
-	return j.Show(ctx), nil
+	if err != nil {
+		return err
+	}
+	return wire.Send(stream, d)
 }
 
 // Scale changes how many trainers a job wants.

@@ -213,8 +213,8 @@ func (c telling) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[jo
 	return stream.Context().Err()
 }
 
-func (telling) Queues(context.Context, *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
-	return &rpc.QueuesResponse{Phase: "running", Generation: 3}, nil
+func (telling) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	return wire.Send(stream, &rpc.QueuesResponse{Phase: "running", Generation: 3})
 }
 
 // A coordinator that was started again continues the stream of steps: none is told twice. What was known last is told after the end.

@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -125,12 +127,12 @@ type hanging struct {
 	release chan struct{}
 }
 
-func (h hanging) Queues(ctx context.Context, _ *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
+func (h hanging) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	select {
-	case <-ctx.Done():
+	case <-stream.Context().Done():
 	case <-h.release:
 	}
-	return nil, fault.New(fault.Canceled, "released")
+	return fault.New(fault.Canceled, "released")
 }
 
 // serveCoordinator is the life of a coordinator of the test.

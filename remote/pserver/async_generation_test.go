@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what the lost process still
@@ -110,11 +111,11 @@ func TestAsyncLedger(t *testing.T) {
 	if err := a.Declare(ctx, 3, step(4, 4), 1); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("no records: %v", err)
 	}
-	l, err := s.Client.Ledger(ctx, &rpc.LedgerRequest{Job: rig.Identity.Job, Pass: 1, Ranges: true})
+	l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Pass: 1, Ranges: true})
 	if err != nil || len(l.Passes) != 1 || l.Passes[0].Pass != 1 || l.Passes[0].Records != 10 || l.Passes[0].Again != 2 || len(l.Passes[0].Committed) != 1 || l.Passes[0].Committed[0].To != 10 {
 		t.Errorf("the ledger says %v, %v", l, err)
 	}
-	if _, err := s.Client.Ledger(ctx, &rpc.LedgerRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
+	if _, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
 		t.Error(err)
 	}
 
@@ -124,7 +125,7 @@ func TestAsyncLedger(t *testing.T) {
 	if err := (rig.Trainer{Client: other.Client}).Barrier(ctx, 0, 0, 0); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a barrier to another server: %v", err)
 	}
-	if _, err := other.Client.Ledger(ctx, &rpc.LedgerRequest{Job: rig.Identity.Job}); !errors.Is(err, fault.NotFound) {
+	if _, err := wire.Ledger(ctx, "pserver 1", other.Client, &rpc.LedgerRequest{Job: rig.Identity.Job}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("the ledger of another server: %v", err)
 	}
 }

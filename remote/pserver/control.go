@@ -134,38 +134,3 @@ func declaredMessages(list []Declared) []*rpc.Declared {
 	}
 	return out
 }
-
-// Ledger tells which records the updates of this server were computed from; when the final state is asked for, it waits until nothing is added any more.
-func (s *Server) Ledger(ctx context.Context, m *rpc.LedgerRequest) (*rpc.LedgerResponse, error) {
-	if err := s.sameJob(m.Job); err != nil {
-		return nil, err
-	}
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
-	if m.Final {
-		select {
-		case <-s.done:
-		case <-s.failed:
-		case <-ctx.Done():
-			return nil, &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for the last update", Err: context.Cause(ctx)}
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ledger == nil {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: s.where(), Got: "a request for the ledger", Want: "pserver 0, which keeps it"}
-	}
-	r := &rpc.LedgerResponse{Round: s.applied}
-	if s.rounds != nil {
-		r.Round = s.rounds.Round()
-	}
-	for _, c := range s.ledger.Counts() {
-		p := passMessage(c)
-		if m.Ranges && c.Pass == m.Pass {
-			p.Committed = rangeMessages(s.ledger.Committed(c.Pass))
-		}
-		r.Passes = append(r.Passes, p)
-	}
-	return r, nil
-}

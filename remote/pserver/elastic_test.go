@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -71,7 +72,7 @@ func TestElasticRounds(t *testing.T) {
 			if err := j.server.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			l, err := j.server.Client.Ledger(t.Context(), &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: 2})
+			l, err := wire.Ledger(t.Context(), "pserver 0", j.server.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: 2})
 			if err != nil || l.Round != j.round || len(l.Passes) != 1 || l.Passes[0].Records != int64(10*j.round) || l.Passes[0].Again != 0 || len(l.Passes[0].Committed) != 1 {
 				t.Errorf("the ledger says %v, %v; want 10 records of each of %d rounds", l, err, j.round)
 			}

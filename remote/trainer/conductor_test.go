@@ -158,7 +158,7 @@ func (c *conductor) cut(ctx context.Context, round uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pass := c.queue.Segment(round).GetPass()
-	ledger, err := c.servers[0].Ledger(ctx, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
+	ledger, err := wire.Ledger(ctx, "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
 	if err != nil {
 		return err
 	}
@@ -245,14 +245,22 @@ func (c *conductor) admit(id *rpc.Identity) error {
 	return nil
 }
 
-func (c *conductor) ReportDataset(_ context.Context, m *rpc.ReportDatasetRequest) (r *rpc.ReportDatasetResponse, err error) {
+func (c *conductor) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
+	m := &rpc.ReportDatasetRequest{}
+	if err := wire.Receive("conductor", stream, m, wire.MaxDataset); err != nil {
+		return err
+	}
+	var err error
 	c.change(func() {
 		if c.queue == nil {
 			c.data = m.Dataset
 			c.queue, _, err = queue.New(c.policy, queue.Dataset{Name: m.Dataset.Name, Files: m.Dataset.Files})
 		}
 	})
-	return &rpc.ReportDatasetResponse{}, err
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.ReportDatasetResponse{})
 }
 
 func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when it
@@ -167,7 +168,7 @@ func (l lawCase) checkReports(t *testing.T, c *crew, whole bool) {
 // checkLedger checks that every record was committed in every pass, and at most so many again.
 func (l lawCase) checkLedger(t *testing.T, c *crew, again int64) {
 	t.Helper()
-	ledger, err := c.servers[0].Ledger(bounded(t), &rpc.LedgerRequest{Job: rig.Identity.Job})
+	ledger, err := wire.Ledger(bounded(t), "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job})
 	if err != nil {
 		t.Fatal(err)
 	}

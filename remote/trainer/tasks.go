@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // A source is where a trainer's batches come from in one generation.
@@ -55,8 +56,8 @@ func (t *tasks) report(ctx context.Context, data *dataset.Dataset) error {
 		m.Files = append(m.Files, &rpc.DataFile{Path: f.Path, FirstRecord: f.FirstRecord, Records: f.Records, Bytes: f.Bytes, Fingerprint: f.Fingerprint})
 	}
 	return t.ask.call(ctx, question{"coordinator", "taking the dataset"}, func(ctx context.Context, attempt uint32) error {
-		_, err := t.coordinator.ReportDataset(ctx, &rpc.ReportDatasetRequest{Id: t.of.identity.Of(t.rank, 0, attempt), Dataset: m}, grpc.WaitForReady(false))
-		return err
+		id := t.of.identity.Of(t.rank, 0, attempt)
+		return wire.ReportDataset(ctx, t.coordinator, &rpc.ReportDatasetRequest{Id: id, Dataset: m}, grpc.WaitForReady(false))
 	})
 }
 

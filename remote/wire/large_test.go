@@ -1,0 +1,56 @@
+package wire_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// line is both ends of a stream of pieces.
+type line struct{ pieces []*rpc.Piece }
+
+func (l *line) Send(p *rpc.Piece) error {
+	l.pieces = append(l.pieces, p)
+	return nil
+}
+
+func (l *line) Recv() (*rpc.Piece, error) {
+	if len(l.pieces) == 0 {
+		return nil, io.EOF
+	}
+	next := l.pieces[0]
+	l.pieces = l.pieces[1:]
+	return next, nil
+}
+
+// Pieces are small, and a message of more than its bound is refused by the name of its sender and of the message.
+func TestLargeMessages(t *testing.T) {
+	m := &rpc.LedgerResponse{Round: 7, Passes: []*rpc.PassLedger{{Pass: 3}}}
+	for i := range int64(400_000) {
+		m.Passes[0].Committed = append(m.Passes[0].Committed, &rpc.RecordRange{From: 1<<40 + 2*i, To: 1<<40 + 2*i + 1})
+	}
+	l := &line{}
+	if err := wire.Send(l, m); err != nil || len(l.pieces) < 4 {
+		t.Fatalf("%d pieces: %v", len(l.pieces), err)
+	}
+	for _, p := range l.pieces {
+		if len(p.Piece) > wire.ChunkBytes {
+			t.Errorf("a piece of %d bytes", len(p.Piece))
+		}
+	}
+	all, got := l.pieces, &rpc.LedgerResponse{}
+	if err := wire.Receive("pserver 0", l, got, proto.Size(m)); err != nil || !proto.Equal(got, m) {
+		t.Errorf("not what was sent: %v", err)
+	}
+	err := wire.Receive("pserver 0", &line{all}, got, proto.Size(m)-1)
+	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "pserver 0") || !strings.Contains(err.Error(), "LedgerResponse of more than") {
+		t.Error(err)
+	}
+}
