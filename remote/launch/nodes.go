@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -16,9 +15,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
 )
-
-// startTimeout bounds the wait for a node to say that it has started a role; then the next node is asked.
-const startTimeout = 10 * time.Second
 
 // Nodes starts roles on the listeners of a cluster, in turns. A node that does not answer is passed over.
 //
@@ -76,22 +72,10 @@ func (n *Nodes) startOn(ctx context.Context, node cluster.Node, spec *job.RoleSp
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &remoteRole{where: nameOf(spec) + " on node " + node.ID, node: node.ID, cancel: cancel, out: newLines(log), started: make(chan struct{}), done: make(chan struct{})}
 	go h.run(streamCtx, conn, spec)
-	timer := time.NewTimer(startTimeout)
-	defer timer.Stop()
-	var kind fault.Kind
-	select {
-	case <-h.started:
-		unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
-		context.AfterFunc(streamCtx, func() { unwatch() })
-		return h, nil
-	case <-h.done:
-		return nil, h.err
-	case <-timer.C:
-		kind = fault.Unavailable
-	case <-ctx.Done():
-		kind = fault.Canceled
+	if err := h.await(ctx); err != nil {
+		return nil, err
 	}
-	cancel()
-	<-h.done
-	return nil, &fault.Fault{Kind: kind, Where: h.where, Got: "no word that it was started", Err: context.Cause(ctx)}
+	unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
+	context.AfterFunc(streamCtx, func() { unwatch() })
+	return h, nil
 }

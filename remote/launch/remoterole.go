@@ -15,6 +15,9 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
+// startTimeout bounds the wait for a node to say that it has started a role; then the next node is asked.
+const startTimeout = 10 * time.Second
+
 // remoteRole is a role on another node.
 type remoteRole struct {
 	where, node string
@@ -37,6 +40,30 @@ func (h *remoteRole) run(ctx context.Context, conn *grpc.ClientConn, spec *job.R
 	h.cancel()
 	_ = conn.Close()
 	close(h.done)
+}
+
+// await returns nil when the node has said that it has started the role, which may have ended since, and else why it has not; then nothing is left of the stream.
+func (h *remoteRole) await(ctx context.Context) error {
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	kind := fault.Unavailable
+	select {
+	case <-h.started:
+		return nil
+	case <-h.done:
+		select {
+		case <-h.started:
+			return nil
+		default:
+			return h.err
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+		kind = fault.Canceled
+	}
+	h.cancel()
+	<-h.done
+	return &fault.Fault{Kind: kind, Where: h.where, Got: "no word that it was started", Err: context.Cause(ctx)}
 }
 
 // follow sends the spec and passes on what the node tells. It returns the last status, and why the stream has ended: io.EOF when the node has ended it.
@@ -104,35 +131,30 @@ func (h *remoteRole) Wait() error {
 
 // Kill tells the node to kill the role. A node that does not say soon that it has is left to itself: the broken stream makes it end the role.
 func (h *remoteRole) Kill() {
-	h.mu.Lock()
-	if h.stream != nil && !h.asked {
-		_ = h.stream.Send(&rpc.StartRoleChunk{}) // fails only when the stream has ended
-	}
-	h.mu.Unlock()
-	h.endWithin(killTime)
+	h.endWithin(killTime, func() {
+		if h.stream != nil && !h.asked {
+			_ = h.stream.Send(&rpc.StartRoleChunk{}) // fails only when the stream has ended
+		}
+	})
 }
 
 // Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
 func (h *remoteRole) Stop(grace time.Duration) {
-	h.mu.Lock()
-	if !h.asked && h.stream != nil {
-		_ = h.stream.CloseSend() // fails only when the stream has ended
-	}
-	h.asked = true
-	h.mu.Unlock()
-	h.endWithin(grace)
+	h.endWithin(grace, func() {
+		if !h.asked && h.stream != nil {
+			_ = h.stream.CloseSend() // fails only when the stream has ended
+		}
+		h.asked = true
+	})
 }
 
-// endWithin waits for the end of the role, and breaks the stream when it does not come in time.
-func (h *remoteRole) endWithin(grace time.Duration) {
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-h.done:
-		return
-	case <-timer.C:
-	}
-	h.cancel()
+// endWithin calls ask with h.mu held, and waits for the end of the role. When grace has passed, also while ask cannot reach the node, the stream is broken.
+func (h *remoteRole) endWithin(grace time.Duration, ask func()) {
+	giveUp := time.AfterFunc(grace, h.cancel)
+	defer giveUp.Stop()
+	h.mu.Lock()
+	ask()
+	h.mu.Unlock()
 	<-h.done
 }
 

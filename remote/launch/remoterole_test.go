@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// A role that has ended before anybody looked was started all the same: its end is for Wait to tell, and no other node is asked.
+func TestRoleThatEndsAtOnceWasStarted(t *testing.T) {
+	past := make(chan struct{})
+	close(past)
+	for range 100 {
+		h := &remoteRole{cancel: func() {}, started: past, done: past, err: fault.New(fault.Unavailable, "lost")}
+		if err := h.await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stuck is a stream to a node that takes no bytes.
+type stuck struct {
+	grpc.BidiStreamingClient[rpc.StartRoleChunk, rpc.RoleEvent]
+	ctx context.Context
+}
+
+func (s stuck) Send(*rpc.StartRoleChunk) error {
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+func (s stuck) CloseSend() error { return nil }
+
+// A node that takes no bytes is left to itself like one that does not answer.
+func TestEndOfARoleOnAStuckNode(t *testing.T) {
+	for name, end := range map[string]func(*remoteRole){"kill": (*remoteRole).Kill, "stop": func(h *remoteRole) { h.Stop(stopGrace) }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				h := &remoteRole{cancel: cancel, stream: stuck{ctx: ctx}, started: make(chan struct{}), done: make(chan struct{})}
+				go func() { <-ctx.Done(); close(h.done) }()
+				end(h)
+			})
+		})
+	}
+}
