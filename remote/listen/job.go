@@ -2,7 +2,6 @@ package listen
 
 import (
 	"context"
-	"os"
 	"sync"
 	"time"
 
@@ -109,8 +108,8 @@ func (j *Job) run(ctx context.Context) {
 	j.mu.Unlock()
 	j.setState(job.State_STARTING, nil)
 	err := j.runRoles(ctx)
-	if j.dir != "" {
-		_ = os.RemoveAll(j.dir)
+	if wrong := j.removeParams(); wrong != nil {
+		j.manager.cfg.Log.Warn("parameters that were unpacked are left behind", "job", j.ID, "error", wrong)
 	}
 	j.end(err)
 }

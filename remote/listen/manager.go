@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -53,9 +54,11 @@ func NewManager(cfg Config) *Manager {
 	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
 }
 
-// Close stops every job and waits until its roles have ended.
+// Close stops every job and waits until its roles have ended. No job starts after it.
 func (m *Manager) Close() error {
+	m.mu.Lock()
 	m.cancel(fault.New(fault.Canceled, "stopped with its listener"))
+	m.mu.Unlock()
 	m.group.Wait()
 	return nil
 }
@@ -72,27 +75,35 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 		return nil, err
 	}
 	defer plan.release()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ctx.Err() != nil {
-		return nil, fault.New(fault.Unavailable, "the listener is closing")
-	}
 	id := spec.Name
 	if id == "" {
 		id = newID()
 	}
-	if have, ok := m.jobs[id]; ok && !have.Ended() {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + id, Got: "a name that a running job has", Want: "another name"}
-	}
 	j := newJob(m, id, spec, plan)
-	if err := j.unpackParams(plan.user); err != nil {
+	if err := j.unpackParams(plan.user); err != nil { // before the lock, because it takes as long as the files are large
 		return nil, err
 	}
-	m.forget()
-	m.jobs[id] = j
-	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == id }), id)
-	m.group.Go(func() { j.run(m.ctx) })
+	if err := m.add(j); err != nil {
+		return nil, errors.Join(err, j.removeParams())
+	}
 	return j, nil
+}
+
+// add begins to run a job, unless another has its name.
+func (m *Manager) add(j *Job) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() != nil {
+		return fault.New(fault.Unavailable, "the listener is closing")
+	}
+	if have, ok := m.jobs[j.ID]; ok && !have.Ended() {
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a name that a running job has", Want: "another name"}
+	}
+	m.forget()
+	m.jobs[j.ID] = j
+	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
+	m.group.Go(func() { j.run(m.ctx) })
+	return nil
 }
 
 // forget drops the oldest jobs that have ended, beyond the number that is remembered.

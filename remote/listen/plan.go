@@ -122,3 +122,11 @@ func (j *Job) unpackParams(p *program.Program) error {
 	j.spec.Params, j.dir = dir, dir
 	return nil
 }
+
+// removeParams removes what unpackParams has made.
+func (j *Job) removeParams() error {
+	if j.dir == "" {
+		return nil
+	}
+	return fault.Wrap(fault.Internal, j.dir, os.RemoveAll(j.dir))
+}
