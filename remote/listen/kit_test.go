@@ -37,6 +37,7 @@ func bounded(t testing.TB) context.Context {
 type house struct {
 	*listen.Manager
 	store   *cluster.Memory
+	wrap    func(launch.Launcher) launch.Launcher // nil: nothing
 	started atomic.Int32
 }
 
@@ -63,13 +64,11 @@ func newHouseIn(t testing.TB, h *house, config listen.Config, instead func(name 
 				return run(ctx, spec, log)
 			}
 		}
-		registry, err := store.Open(spec.Prefix)
-		if err != nil {
-			return err
-		}
-		defer registry.Close()
-		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+		return h.real(ctx, spec, log)
 	})
+	if h.wrap != nil {
+		config.Launcher = h.wrap(config.Launcher)
+	}
 	h.Manager = listen.NewManager(config)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
@@ -77,6 +76,16 @@ func newHouseIn(t testing.TB, h *house, config listen.Config, instead func(name 
 		}
 	})
 	return h
+}
+
+// real is what a role does outside of tests.
+func (h *house) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+	registry, err := h.store.Open(spec.Prefix)
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
 }
 
 // all makes every role do the same.
