@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -16,24 +16,15 @@ import (
 func inRoot(dir string, create bool, do func(*os.Root) error) error {
 	if create {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fileFault(dir, err)
+			return fault.File(fault.InvalidArgument, dir, err)
 		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fileFault(dir, err)
+		return fault.File(fault.InvalidArgument, dir, err)
 	}
 	defer root.Close()
 	return do(root)
-}
-
-// fileFault gives an error of the file system its kind.
-func fileFault(where string, err error) error {
-	kind := fault.InvalidArgument
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = fault.NotFound
-	}
-	return fault.Wrap(kind, where, err)
 }
 
 // writeFile writes the streams of tensors to a file that appears under its name when it is whole. Directories in name are made. Without
@@ -45,17 +36,17 @@ func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite b
 	}
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return fileFault(where, err)
+			return fault.File(fault.InvalidArgument, where, err)
 		}
 	}
 	part := name + ".part-" + rand.Text()
 	if err := writeStreams(root, part, tensors); err != nil {
 		_ = root.Remove(part)
-		return fileFault(where, err)
+		return fault.File(fault.InvalidArgument, where, err)
 	}
 	if err := root.Rename(part, name); err != nil {
 		_ = root.Remove(part)
-		return fileFault(where, err)
+		return fault.File(fault.InvalidArgument, where, err)
 	}
 	return nil
 }
@@ -81,9 +72,16 @@ func writeStreams(root *os.Root, name string, tensors []*tensor.Tensor) (err err
 // readFile lets read take the streams of a file, which must be read to its end.
 func readFile(root *os.Root, name string, read func(*tensorReader) error) error {
 	where := filepath.Join(root.Name(), name)
+	info, err := root.Stat(name)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, where, err)
+	}
+	if err := regular.Check(where, info); err != nil {
+		return err
+	}
 	f, err := root.Open(name)
 	if err != nil {
-		return fileFault(where, err)
+		return fault.File(fault.InvalidArgument, where, err)
 	}
 	defer f.Close()
 	r := &tensorReader{r: bufio.NewReaderSize(f, 1<<20)}
@@ -93,7 +91,7 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 	}
 	var found *fault.Fault
 	if !errors.As(err, &found) {
-		return err
+		return fault.File(fault.Unavailable, where, err)
 	}
 	c := *found
 	if c.Where == "" {

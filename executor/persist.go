@@ -85,7 +85,7 @@ func LoadCombined(s *Scope, path string, p *program.Program) error {
 func LoadParams(s *Scope, path string, p *program.Program) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fault.Wrap(fault.NotFound, path, err)
+		return fault.File(fault.InvalidArgument, path, err)
 	}
 	if info.IsDir() {
 		return LoadPersistables(s, path, p)

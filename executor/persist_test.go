@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -147,6 +148,22 @@ func TestMissingParameterFilesAreNamed(t *testing.T) {
 	}
 	if err := executor.SavePersistables(executor.NewScope(), dir, p); !errors.Is(err, fault.NotFound) {
 		t.Errorf("saving nothing: %v", err)
+	}
+}
+
+// A pipe in the place of a parameter has no bytes of its own: it is refused, and not waited for.
+func TestParametersInPipesAreRefused(t *testing.T) {
+	p, _ := trained(t)
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, executor.Persistables(p)[0])
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, pipe} {
+		err := executor.LoadParams(executor.NewScope(), path, p)
+		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), pipe+": ") || !strings.Contains(err.Error(), "a pipe") {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

@@ -21,11 +21,11 @@ var _ ops.Storage = (*DirStorage)(nil)
 // NewStorage opens dir, making it if need be. The caller ends it with Close.
 func NewStorage(dir string) (*DirStorage, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fileFault(dir, err)
+		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fileFault(dir, err)
+		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
 	return &DirStorage{root}, nil
 }

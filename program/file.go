@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -27,11 +26,8 @@ func Load(path string, limits Limits) (*Program, error) {
 // readFile reads a file of at most limit bytes.
 func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: path, Err: err}
-	}
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+		return nil, fault.File(fault.InvalidArgument, path, err)
 	}
 	defer f.Close()
 	// A size that is known is refused before it is read; that of a pipe is not known.
@@ -40,7 +36,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+		return nil, fault.File(fault.InvalidArgument, path, err)
 	}
 	if int64(len(data)) > limit {
 		return nil, tooLong(path, limit)
@@ -85,7 +81,7 @@ func (p *Program) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	return fault.Wrap(fault.InvalidArgument, path, writeFile(path, data))
+	return fault.File(fault.InvalidArgument, path, writeFile(path, data))
 }
 
 func writeFile(path string, data []byte) (err error) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -32,11 +31,9 @@ func writeDemoPrograms(dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := saveProgram(p, filepath.Join(dir, name)); err != nil {
+		if err := p.Save(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func saveProgram(p *program.Program, path string) error { return fileFault(path, p.Save(path)) }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
 	"github.com/edl-go/edl/program"
 )
 
@@ -18,32 +17,11 @@ const (
 )
 
 // fileFault gives an error of the file system its kind, and names the file once.
-func fileFault(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	kind := fault.InvalidArgument
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = fault.NotFound
-	}
-	var detailed *fs.PathError
-	if errors.As(err, &detailed) {
-		err = detailed.Err
-	}
-	return fault.Wrap(kind, path, err)
-}
+func fileFault(path string, err error) error { return fault.File(fault.InvalidArgument, path, err) }
 
-// openRegular opens a file that has bytes of its own: not a directory, and not a pipe or device, which may block or never end.
+// openRegular opens a file that has bytes of its own, and returns its size.
 func openRegular(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, fileFault(path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	f, err := os.Open(path)
-	return f, info.Size(), fileFault(path, err)
+	return regular.Open(fault.InvalidArgument, path)
 }
 
 // loadProgram reads a program file, or the one of a saved model's directory. params is where the parameters of that model

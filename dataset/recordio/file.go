@@ -3,11 +3,11 @@ package recordio
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
 )
 
 // A File is an open RecordIO file and its index.
@@ -18,7 +18,7 @@ type File struct {
 
 // Open indexes the regular file at path. The caller closes it.
 func Open(path string, limits Limits) (*File, error) {
-	f, size, err := openRegular(path)
+	f, size, err := regular.Open(fault.Unavailable, path)
 	if err != nil {
 		return nil, err
 	}
@@ -32,36 +32,8 @@ func Open(path string, limits Limits) (*File, error) {
 
 // OpenFile opens a regular file without reading it.
 func OpenFile(path string) (*os.File, error) {
-	f, _, err := openRegular(path)
+	f, _, err := regular.Open(fault.Unavailable, path)
 	return f, err
-}
-
-// openRegular looks before it opens: opening a named pipe would wait for its writer.
-func openRegular(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, openError(path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, openError(path, err)
-	}
-	if info, err = f.Stat(); err != nil {
-		f.Close()
-		return nil, 0, openError(path, err)
-	}
-	return f, info.Size(), nil
-}
-
-func openError(path string, err error) error {
-	kind := fault.Unavailable
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = fault.NotFound
-	}
-	return fault.Wrap(kind, path, err)
 }
 
 // Range returns a reader of count records from record first on. It is of no use once the file is closed.

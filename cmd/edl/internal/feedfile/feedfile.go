@@ -6,11 +6,11 @@ package feedfile
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -37,24 +37,15 @@ func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
 }
 
 func readFile(path string, read func(*os.File, int64) (*tensor.Tensor, error)) (*tensor.Tensor, error) {
-	info, err := os.Stat(path)
+	f, size, err := regular.Open(fault.InvalidArgument, path)
 	if err != nil {
-		var detailed *fs.PathError
-		errors.As(err, &detailed)
-		return nil, fault.Wrap(fault.NotFound, path, detailed.Err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	if info.Size() > MaxBytes {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("at most %d", MaxBytes)}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+		return nil, err
 	}
 	defer f.Close()
-	t, err := read(f, info.Size())
+	if size > MaxBytes {
+		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("at most %d", MaxBytes)}
+	}
+	t, err := read(f, size)
 	if err != nil {
 		return nil, at(path, "", err)
 	}

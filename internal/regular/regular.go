@@ -1,0 +1,57 @@
+// Package regular opens files that have bytes of their own: no directory, and no pipe or device, which may block or never end.
+package regular
+
+import (
+	"io/fs"
+	"os"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Open opens the regular file at path and returns its size. It looks before it opens: opening a named pipe would wait for its writer. An error is a
+// fault that names path: NotFound, InvalidArgument for what is no regular file, or kind. The caller closes the file.
+func Open(kind fault.Kind, path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, fault.File(kind, path, err)
+	}
+	if err := Check(path, info); err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, fault.File(kind, path, err)
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, 0, fault.File(kind, path, err)
+	}
+	if err := Check(path, info); err != nil { // it was replaced meanwhile
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Check refuses what is no regular file, of which info was asked for.
+func Check(path string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() {
+		return nil
+	}
+	return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: name(info.Mode()), Want: "a regular file"}
+}
+
+// name says what is at a path.
+func name(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a file of mode " + mode.Type().String()
+}
