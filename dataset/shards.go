@@ -41,11 +41,11 @@ func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWrit
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, dir, err)
+		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, dir, err)
+		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}
 	w := &ShardWriter{root: root}
 	for i := range n {
@@ -60,7 +60,7 @@ func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWrit
 func (w *ShardWriter) create(name string, options recordio.Options) error {
 	f, err := w.root.OpenFile(temporary(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, name, err)
+		return fault.File(fault.InvalidArgument, filepath.Join(w.root.Name(), name), err)
 	}
 	w.shards = append(w.shards, shard{name: name, file: f})
 	w.shards[len(w.shards)-1].writer, err = recordio.NewWriter(f, options)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/dataset/recordio"
@@ -52,6 +53,19 @@ func TestAbortedShardsLeaveNothing(t *testing.T) {
 	w.Abort()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left %v, error %v", left, err)
+	}
+}
+
+// A folder that cannot be made is a wrong argument, and its name is told once.
+func TestShardsNeedAFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{path, filepath.Join(path, "below")} {
+		if _, err := CreateShards(dir, "train", 1, recordio.Options{}); !errors.Is(err, fault.InvalidArgument) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }
 
