@@ -44,7 +44,7 @@ func (c *console) report(ctx context.Context, err error) int {
 	}
 	var told *fault.Fault
 	if !c.parsed && !errors.As(err, &told) {
-		err = &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err)), Hint: `"edl --help" lists commands and flags`}
+		err = &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err.Error())), Hint: `"edl --help" lists commands and flags`}
 	}
 	kind := fault.KindOf(err)
 	if ctx.Err() != nil && (kind == fault.Canceled || errors.Is(err, context.Canceled)) {
@@ -57,4 +57,5 @@ func (c *console) report(ctx context.Context, err error) int {
 	return kind.ExitCode()
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine replaces each run of white space by a blank.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -149,7 +149,7 @@ func lastOf(r *job.RoleStatus) string {
 	case text == "":
 		text = f.Message
 	}
-	text = strings.Join(strings.Fields(text), " ")
+	text = oneLine(text)
 	switch {
 	case text == "":
 		text = kind.String()
@@ -205,7 +205,7 @@ func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
 			for _, r := range task.Records {
 				ranges = append(ranges, rangeName(r))
 			}
-			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(fmt.Errorf("%s", task.Reason)))
+			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(task.Reason))
 		}
 	}
 	return t.Flush()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -98,7 +97,7 @@ func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 			continue
 		}
 		first := q.DiscardedTasks[0]
-		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset), q.Discarded, oneLine(errors.New(first.Reason)))
+		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset), q.Discarded, oneLine(first.Reason))
 	}
 }
 

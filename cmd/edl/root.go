@@ -2,13 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/edl-go/edl/fault"
 )
 
 func newRoot(c *console) *cobra.Command {
@@ -34,10 +31,11 @@ comes first, then the environment, then the job file given with -f, then the def
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err)), Hint: fmt.Sprintf("%q lists its flags", cmd.CommandPath()+" --help")}
-	})
-	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newListen(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c), newVersion(c), newRole(c))
+	root.SetFlagErrorFunc(flagFault)
+	root.AddCommand(newRun(c), newData(c), newShow(c), newTranspile(c), newVerify(c), newDemo(c), newVersion(c), newRole(c))
+	root.AddCommand(newListen(c), newJobs(c), newWhy(c), newLogs(c), newStop(c), newScale(c))
+	strictBuiltins(root)
+	explainArguments(root)
 	return root
 }
 
@@ -49,8 +47,9 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) (
 		if err != nil || f.Changed || !ok || value == "" || f.Name == "help" {
 			return
 		}
-		if wrong := flags.Set(f.Name, value); wrong != nil {
-			err = &fault.Fault{Kind: fault.InvalidArgument, Where: "environment", Variable: name, Err: wrong}
+		var wrong *pflag.InvalidValueError
+		if errors.As(flags.Set(f.Name, value), &wrong) {
+			err = valueFault("environment variable "+name, wrong)
 		}
 	})
 	return err

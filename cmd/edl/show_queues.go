@@ -129,12 +129,12 @@ func describeEntry(key string, value []byte) string {
 			continue
 		}
 		if text, err := queue.Describe(key[at+1:], value); err == nil {
-			return strings.Join(strings.Fields(text), " ")
+			return oneLine(text)
 		}
 	}
 	for prefix, m := range map[string]proto.Message{"job/generation": &state.Generation{}, "job/settled": &state.Settled{}, "job/left/": &state.Left{}, "job/saver": &state.Saver{}} {
 		if strings.HasPrefix(key, prefix) && proto.Unmarshal(value, m) == nil {
-			return strings.Join(strings.Fields(fmt.Sprint(m)), " ")
+			return oneLine(fmt.Sprint(m))
 		}
 	}
 	return fmt.Sprintf("%d bytes", len(value))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +62,7 @@ func answerWhy(r *rpc.WhyResponse, now time.Time) string {
 	case ended(r.Status):
 		fmt.Fprintf(&b, "job %s has ended: %s\n", row.Job, row.State)
 		if row.Error != "" {
-			fmt.Fprintf(&b, "  %s\n", oneLine(fmt.Errorf("%s", row.Error)))
+			fmt.Fprintf(&b, "  %s\n", oneLine(row.Error))
 		}
 	case row.Paused != "":
 		fmt.Fprintf(&b, "job %s does not go on, after %d steps: %s\n", row.Job, row.Steps, row.Paused)
@@ -92,7 +91,7 @@ func answerWait(w *job.Wait, now time.Time) string {
 		if strings.Contains(w.LastError, "heard of") { // a sign of life
 			label = ""
 		}
-		text += "\n  " + label + oneLine(errors.New(w.LastError))
+		text += "\n  " + label + oneLine(w.LastError)
 	}
 	return text + "\n"
 }
