@@ -54,8 +54,8 @@ func (d *datasetFile) Write(record []byte) error {
 }
 
 // writeDatasets creates datasets of the given names, lets fill write them, and prints what came of it. All of them appear, or none when
-// fill fails.
-func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets []*datasetFile) error) (err error) {
+// fill fails or writes nothing to the first; source is where records come from: a file, or a flag.
+func (f *dataFlags) writeDatasets(c *console, source string, names []string, fill func(datasets []*datasetFile) error) (err error) {
 	if f.dir == "" {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory to write to", Want: "-o DIR"}
 	}
@@ -84,7 +84,7 @@ func (f *dataFlags) writeDatasets(c *console, names []string, fill func(datasets
 		return err
 	}
 	if datasets[0].records == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "an input without records", Want: "at least one"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: source, Got: "no records", Want: "at least one"}
 	}
 	for _, d := range datasets {
 		if err := d.writer.Close(); err != nil {

@@ -55,7 +55,7 @@ func (f *dataFlags) convertFile(ctx context.Context, c *console, path string, te
 		return err
 	}
 	defer file.Close()
-	return f.writeSplit(c, test, func(to *heldBack) error {
+	return f.writeSplit(c, path, test, func(to *heldBack) error {
 		_, err := convert.CSV(ctx, file, to, options)
 		return inFile(path, err)
 	})

@@ -31,11 +31,17 @@ func newDataDigits(c *console) *cobra.Command {
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of all chance")
 	dimsFlag(cmd, &dims)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case count < 1:
+			return tooFew("--count", int64(count))
+		case test < 0:
+			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: strconv.Itoa(test), Want: "0 or more"}
+		}
 		shape, err := parseDims(dims)
 		if err != nil {
 			return err
 		}
-		return f.writeDatasets(c, []string{trainSet, testSet}, func(to []*datasetFile) error {
+		return f.writeDatasets(c, "--count", []string{trainSet, testSet}, func(to []*datasetFile) error {
 			options := digits.Options{Seed: seed, Count: count, Dims: shape}
 			if err := digits.Write(cmd.Context(), to[0], options); err != nil {
 				return err

@@ -22,7 +22,7 @@ price. The first 80 % of the rows are the training set, the others the test set.
 			return err
 		}
 		defer file.Close()
-		return f.writeDatasets(c, []string{trainSet, testSet}, func(to []*datasetFile) error {
+		return f.writeDatasets(c, args[0], []string{trainSet, testSet}, func(to []*datasetFile) error {
 			_, _, err := convert.Housing(cmd.Context(), file, to[0], to[1])
 			return inFile(args[0], err)
 		})

@@ -43,7 +43,7 @@ func newDataMNIST(c *console) *cobra.Command {
 			return err
 		}
 		defer labels.Close()
-		return f.writeSplit(c, test, func(to *heldBack) error {
+		return f.writeSplit(c, args[0], test, func(to *heldBack) error {
 			_, err := convert.MNIST(cmd.Context(), images, labels, to, options)
 			return inFiles(args, err)
 		})

@@ -33,7 +33,7 @@ func (h *heldBack) Write(record []byte) error {
 
 // flush writes the test set.
 func (h *heldBack) flush() error {
-	if cap(h.held) > 0 && h.train.records == 0 {
+	if len(h.held) > 0 && h.train.records == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: fmt.Sprintf("%d, and %d records in all", cap(h.held), len(h.held)), Want: "fewer than there are, so that some are left to train with"}
 	}
 	for i := range h.held {
@@ -47,8 +47,8 @@ func (h *heldBack) flush() error {
 // maxHeld bounds the records that are held back in memory.
 const maxHeld = 1 << 20
 
-// writeSplit lets fill write records, of which all but the last test ones become the training set.
-func (f *dataFlags) writeSplit(c *console, test int, fill func(*heldBack) error) error {
+// writeSplit lets fill write the records of a file, of which all but the last test ones become the training set.
+func (f *dataFlags) writeSplit(c *console, source string, test int, fill func(*heldBack) error) error {
 	if test < 0 || test > maxHeld {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: fmt.Sprint(test), Want: fmt.Sprintf("0 to %d", maxHeld)}
 	}
@@ -56,7 +56,7 @@ func (f *dataFlags) writeSplit(c *console, test int, fill func(*heldBack) error)
 	if test > 0 {
 		names = append(names, testSet)
 	}
-	return f.writeDatasets(c, names, func(to []*datasetFile) error {
+	return f.writeDatasets(c, source, names, func(to []*datasetFile) error {
 		h := &heldBack{train: to[0], held: make([][]byte, 0, test)}
 		if test > 0 {
 			h.test = to[1]

@@ -55,7 +55,7 @@ func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOp
 			return converter.written(), nil
 		}
 		if err != nil {
-			return converter.written(), csvError(err)
+			return converter.written(), csvError(err, len(row), converter)
 		}
 		header := converter == nil && options.Header
 		if converter == nil {
@@ -165,11 +165,17 @@ func (c *csvConverter) written() int {
 	return c.samples.written
 }
 
-// csvError gives an error of the CSV reader a kind; a ParseError names its line.
-func csvError(err error) error {
+// csvError gives an error of the CSV reader, which comes with a row of so many columns, its kind and line.
+func csvError(err error, columns int, c *csvConverter) error {
 	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return &fault.Fault{Kind: fault.Corrupt, Err: err}
+	switch {
+	case errors.Is(err, csv.ErrFieldCount) && errors.As(err, &parse):
+		return &fault.Fault{
+			Kind: fault.Corrupt, Where: atLine(parse.Line),
+			Got: fmt.Sprintf("%d columns", columns), Want: fmt.Sprintf("%d, as in the first row", len(c.names)),
+		}
+	case errors.As(err, &parse):
+		return &fault.Fault{Kind: fault.Corrupt, Where: fmt.Sprintf("%s, column %d", atLine(parse.Line), parse.Column), Err: parse.Err}
 	}
 	if k := fault.KindOf(err); k != fault.Internal {
 		return err
