@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -174,7 +175,12 @@ func (scanner) tooLarge(at int64, what string, got, limit int64) error {
 }
 
 func malformed(at int64, code int) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(at), Got: plainError(protowire.ParseError(code)).Error(), Want: "a whole program file"}
+	err := protowire.ParseError(code)
+	got := plainError(err).Error()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		got = "a field that goes on behind the end"
+	}
+	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(at), Got: got, Want: "a whole program file"}
 }
 
 // plainError takes the mark of the protobuf library off its errors, the form of which varies from build to build.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
 
@@ -24,20 +27,50 @@ func openRegular(path string) (*os.File, int64, error) {
 	return regular.Open(fault.InvalidArgument, path)
 }
 
+// wantedProgram is what loadProgram wants.
+const wantedProgram = "a program file, or a directory with " + modelFile
+
+// placeOf says where files that are no programs belong.
+var placeOf = map[fileKind]string{
+	tensorFile: "parameters are given with --params",
+	recordFile: "records are given with --data NAME=GLOB",
+	jobFile:    "a job file is given with -f",
+}
+
+// loadWhole is loadProgram for programs that run: one of a role of a job runs as part of that job only.
+func loadWhole(path string) (p *program.Program, params string, err error) {
+	if p, params, err = loadProgram(path); err != nil {
+		return nil, "", err
+	}
+	if op := roleOp(p); op != nil {
+		return nil, "", ops.At(op, &fault.Fault{
+			Kind: fault.Unsupported, Where: path, Got: "a program of one role of a job", Want: "a whole program",
+			Hint: "give the program that it was transpiled from",
+		})
+	}
+	return p, params, nil
+}
+
 // loadProgram reads a program file, or the one of a saved model's directory. params is where the parameters of that model
 // are, or empty when path does not say.
 func loadProgram(path string) (p *program.Program, params string, err error) {
 	if path == "" {
-		return nil, "", &fault.Fault{Kind: fault.InvalidArgument, Got: "no program", Want: "a program file, or a directory with " + modelFile}
+		return nil, "", &fault.Fault{Kind: fault.InvalidArgument, Got: "no program", Want: wantedProgram}
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, modelFile)
+		model := filepath.Join(path, modelFile)
+		if _, err := os.Stat(model); errors.Is(err, fs.ErrNotExist) {
+			return nil, "", &fault.Fault{Kind: fault.NotFound, Where: path, Got: "a directory without " + modelFile, Want: wantedProgram}
+		}
+		path = model
 	}
-	f, _, err := openRegular(path)
+	kind, err := kindOf(path)
 	if err != nil {
 		return nil, "", err
 	}
-	f.Close()
+	if kind != programFile {
+		return nil, "", &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: kind.String(), Want: wantedProgram, Hint: placeOf[kind]}
+	}
 	p, err = program.Load(path, program.DefaultLimits())
 	if err != nil {
 		return nil, "", err

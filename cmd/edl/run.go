@@ -7,7 +7,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 )
@@ -76,7 +75,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err != nil {
 		return err
 	}
-	p, params, err := loadProgram(path)
+	p, params, err := loadWhole(path)
 	if err != nil {
 		return err
 	}
@@ -87,9 +86,6 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		if err := absolutePaths(spec); err != nil {
 			return err
 		}
-	}
-	if op := roleOp(p); op != nil {
-		return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Got: "a program of one role of a job", Want: "a whole program", Hint: "run the program that it was transpiled from with --remote"})
 	}
 	write, err := f.where.profiled(f.trace)
 	if err != nil {

@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 )
 
@@ -49,17 +44,6 @@ from its content; a job file is one whose name ends in .yaml or .yml.`,
 	return cmd
 }
 
-// A fileKind is what a file holds.
-type fileKind int
-
-const (
-	programFile fileKind = iota
-	tensorFile
-	recordFile
-	jobFile
-	queueFile
-)
-
 func showFile(ctx context.Context, c *console, f *showFlags, path string) error {
 	kind, err := kindOf(path)
 	if err != nil {
@@ -79,38 +63,6 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 		return showQueues(c, path, f.as.value)
 	}
 	return showProgram(ctx, c, f, path)
-}
-
-// kindOf tells the kind of a file from its name or its first bytes. A program is what is nothing else, so that its decoder says what is
-// wrong.
-func kindOf(path string) (fileKind, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return programFile, nil
-	}
-	f, size, err := openRegular(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	if size == 0 {
-		return 0, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: "an empty file", Want: "a program, parameters, records or a job file"}
-	}
-	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" {
-		return jobFile, nil
-	}
-	var head [4]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return programFile, nil
-	}
-	switch {
-	case recordio.IsRecordFile(head[:]):
-		return recordFile, nil
-	case binary.LittleEndian.Uint32(head[:]) == queueMagic:
-		return queueFile, nil
-	case binary.LittleEndian.Uint32(head[:]) == 0: // version of a tensor stream; no program begins with it
-		return tensorFile, nil
-	}
-	return programFile, nil
 }
 
 // humanBytes writes a size for people.

@@ -14,7 +14,12 @@ const planSteps = 10
 // showPlan prints how this machine would run a program: each step with shapes, arithmetic, memory, and the time that it takes on zeros.
 func showPlan(ctx context.Context, c *console, f *showFlags, p *program.Program) error {
 	rows := f.rows
-	if rows == 0 {
+	switch {
+	case rows < 0:
+		return tooFew("--rows", rows)
+	case f.workers < 1:
+		return tooFew("--workers", int64(f.workers))
+	case rows == 0:
 		rows = batchOf(p)
 	}
 	return executor.DescribePlan(ctx, c.out, p, rows, planSteps, executor.WithWorkers(f.workers), executor.WithoutFiniteCheck())

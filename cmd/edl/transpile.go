@@ -54,7 +54,7 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 	if err != nil {
 		return err
 	}
-	p, _, err := loadProgram(path)
+	p, _, err := loadWhole(path)
 	if err != nil {
 		return err
 	}

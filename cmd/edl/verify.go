@@ -48,7 +48,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	if err != nil {
 		return err
 	}
-	p, _, err := loadProgram(path)
+	p, _, err := loadWhole(path)
 	if err != nil {
 		return err
 	}
