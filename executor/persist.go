@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,18 @@ func Persistables(p *program.Program) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// PrepareSave makes dir, and fails where no file can be created in it: what trains for hours should not learn that when it saves.
+func PrepareSave(dir string) error {
+	return inRoot(dir, true, func(root *os.Root) error {
+		name := ".part-" + rand.Text()
+		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			err = errors.Join(f.Close(), root.Remove(name))
+		}
+		return fault.File(fault.InvalidArgument, dir, err)
+	})
 }
 
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what

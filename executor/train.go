@@ -29,6 +29,11 @@ func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions,
 // before TrainFrom returns; each may call Run of the same executor.
 func (l *Local) TrainFrom(ctx context.Context, p *program.Program, source BatchSource, run TrainOptions, each func(StepResult) error) (Summary, error) {
 	t := &training{local: l, program: p, run: run, feed: Feed{}}
+	if run.Save != "" {
+		if err := PrepareSave(run.Save); err != nil {
+			return t.summary, err
+		}
+	}
 	start := time.Now()
 	err := t.loop(ctx, source, each)
 	t.summary.Elapsed = time.Since(start)

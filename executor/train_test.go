@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -44,6 +47,30 @@ func TestTrainReadsItsFiles(t *testing.T) {
 	}
 	if losses[0] == losses[13] {
 		t.Error("the second pass sees the rows in the order of the first")
+	}
+}
+
+// What cannot be saved is not trained.
+func TestTrainLooksWhereItWillSave(t *testing.T) {
+	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	l := executor.New()
+	defer l.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := executor.TrainOptions{Data: fixture.LineFiles(t, 100), Save: file}
+	summary, err := l.Train(t.Context(), m.Program, run, nil)
+	if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), file+": not a directory") || summary.Steps != 0 {
+		t.Errorf("%d steps, %v", summary.Steps, err)
+	}
+	run.Save = filepath.Join(t.TempDir(), "new")
+	if _, err := l.Train(t.Context(), m.Program, run, nil); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadDir(run.Save)
+	if err != nil || len(saved) != len(executor.Persistables(m.Program)) {
+		t.Errorf("saved %v, %v", saved, err)
 	}
 }
 

@@ -155,6 +155,11 @@ type runResult struct {
 
 // runToEnd runs a program that reads its own data until its passes are done.
 func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+	if f.where.remote && f.where.address == "" && spec.Save != "" { // a listener may be on a machine with other directories
+		if err := executor.PrepareSave(spec.Save); err != nil {
+			return err
+		}
+	}
 	what := watchOf(p, spec.Fetch, f.every)
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save}
 	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run) })

@@ -92,6 +92,11 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 		return executor.Summary{}, err
 	}
 	defer source.Close()
+	if run.Save != "" {
+		if err := executor.PrepareSave(run.Save); err != nil {
+			return executor.Summary{}, err
+		}
+	}
 	if run.Params != "" {
 		if err := executor.LoadParams(e.Scope(), run.Params, p); err != nil {
 			return executor.Summary{}, err
