@@ -25,9 +25,13 @@ func (f *findFlags) add(cmd *cobra.Command) {
 // open connects to the listener that has a job, which may be empty. Without --listener it is looked for among those of this machine.
 func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, error) {
 	if f.listener != "" {
+		if err := checkAddress("--listener", f.listener); err != nil {
+			return nil, err
+		}
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		return remote.Dial(ctx, f.listener)
+		client, err := remote.Dial(ctx, f.listener)
+		return client, unanswered(nil, err)
 	}
 	clients, err := listed(ctx)
 	if err != nil {

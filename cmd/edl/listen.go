@@ -55,6 +55,9 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := checkAddress("--addr", f.address); err != nil {
+		return err
+	}
 	launcher, err := childProcesses("", f.access)
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	}
 	l, err := remote.Listen(ctx, options...)
 	if err != nil {
-		return err
+		return unanswered(f.endpoints, err)
 	}
 	defer announce(l.Address())()
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {

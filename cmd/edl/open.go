@@ -15,13 +15,14 @@ import (
 
 // A place is where a program runs.
 type place struct {
-	remote  bool
-	address string            // of a listener; empty: an embedded cluster of processes on this machine
-	binary  string            // of these processes; empty: this one
-	etcd    []remote.Option   // of the embedded cluster; none: its own etcd
-	access  cluster.Access    // to that etcd
-	profile *executor.Profile // of what runs on this machine; nil: none
-	told    io.Writer         // is told the name of the job and where its listener is; nil: nobody
+	remote    bool
+	address   string            // of a listener; empty: an embedded cluster of processes on this machine
+	binary    string            // of these processes; empty: this one
+	etcd      []remote.Option   // of the embedded cluster; none: its own etcd
+	endpoints []string          // of that etcd
+	access    cluster.Access    // to that etcd
+	profile   *executor.Profile // of what runs on this machine; nil: none
+	told      io.Writer         // is told the name of the job and where its listener is; nil: nobody
 }
 
 // openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
@@ -52,7 +53,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	}
 	e, err := remote.NewExecutor(where.address, spec, append(where.etcd, remote.WithLauncher(launcher))...)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(where.endpoints, err)
 	}
 	opened := clusterExecutor{Executor: e, told: where.told, withdraw: func() {}}
 	if where.address == "" {

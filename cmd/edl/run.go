@@ -63,11 +63,16 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if f.where.address == onThisMachine {
 		f.where.address = ""
 	}
+	if f.where.address != "" {
+		if err := checkAddress("--remote", f.where.address); err != nil {
+			return err
+		}
+	}
 	var err error
 	if f.where.etcd, err = f.cluster.options(c); err != nil {
 		return err
 	}
-	f.where.access = f.cluster.access
+	f.where.access, f.where.endpoints = f.cluster.access, f.cluster.endpoints
 	if f.every == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
 	}
