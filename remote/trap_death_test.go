@@ -206,6 +206,13 @@ var deaths = map[string]func(s *struck) string{
 		s.signal("trainer-1", syscall.SIGSTOP)
 		return "trainer 1"
 	},
+	"stopped pserver": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("pserver-1", syscall.SIGSTOP)
+		return "pserver 1"
+	},
 	"stopped coordinator": func(s *struck) string {
 		for _, name := range []string{"trainer-0", "trainer-1"} {
 			s.resume(name, s.waitPaused(name))

@@ -18,6 +18,7 @@ type waiting struct {
 	by        func() []string // called with Server.mu held; nil: nobody in particular
 	idle      string          // what is waited for while by names nobody; empty: what
 	since     time.Time
+	until     time.Time // when the job fails; zero: not because of this
 }
 
 // await blocks until ok, which is called with s.mu held, is true or fails, the job has ended, or ctx has. Once the job has failed it returns why: nobody
@@ -84,6 +85,9 @@ func (s *Server) waitsNow() (out []*job.Wait) {
 			continue
 		}
 		said := &job.Wait{Who: w.who, What: w.what, By: w.by(), Since: timestamppb.New(w.since)}
+		if !w.until.IsZero() {
+			said.Until = timestamppb.New(w.until)
+		}
 		if len(said.By) == 0 && w.idle != "" {
 			said.What = w.idle
 		}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -22,10 +23,36 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 			s.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server", Hint: "look at its log"})
 			return nil
 		}
-		return s.tell(generation.ServerLost{Server: m.Index})
+		return s.lostServer(m.Index)
 	case job.Role_TRAINER:
 		return s.lostTrainer(ctx, m)
 	}
+	return nil
+}
+
+// lostServer lets another server take the place of one that had nothing to lose. The loss of any other cannot be mended here: who supervises the job ends it,
+// or begins its history again, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It fails
+// where nobody does anything.
+func (s *Server) lostServer(index int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.machine.Progressed() {
+		return s.step(generation.ServerLost{Server: index})
+	}
+	if s.bereft[index] {
+		return nil
+	}
+	s.bereft[index] = true
+	since := time.Now()
+	w := &waiting{who: "coordinator", what: "the job to begin again, because parameters are gone", since: since, until: since.Add(s.cfg.StartDeadline),
+		by: func() []string { return []string{serverName(index)} }}
+	s.waits[w] = true
+	s.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
+	s.spawn(func() {
+		if s.sleep(s.cfg.StartDeadline, true, nil) {
+			_ = s.tell(generation.ServerLost{Server: index})
+		}
+	})
 	return nil
 }
 

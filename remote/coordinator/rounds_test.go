@@ -218,27 +218,3 @@ func TestPoisonInSyncMode(t *testing.T) {
 		t.Error(d)
 	}
 }
-
-// A server that is lost after a round ends the job; before one, another takes its place.
-func TestLostServer(t *testing.T) {
-	h := newHome(t, config(1))
-	s := h.start()
-	s.joinAll(0, 0)
-	lose := func() {
-		if err := s.Lost(t.Context(), serverMember(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h.servers[1].forget()
-	lose()
-	if r := s.joinAll(1, 0)[0]; r.Generation != 2 || r.Round != 0 {
-		t.Error(r)
-	}
-	if err := s.report(t.Context(), &rpc.TrainerStep{Id: idOf(2, 0, 0), Rows: 8, GlobalRows: 8}); err != nil {
-		t.Fatal(err)
-	}
-	lose()
-	if err := <-s.ended; !errors.Is(err, fault.LostMember) {
-		t.Error(err)
-	}
-}

@@ -54,6 +54,7 @@ type Server struct {
 	answered uint64               // feeds before this one have been answered and forgotten
 	results  map[uint64]*job.Step // of feeds
 	waits    map[*waiting]bool
+	bereft   map[int]bool // servers that are lost for this history of the job
 }
 
 // New returns a coordinator.
@@ -67,7 +68,7 @@ func New(cfg Config) *Server {
 		ops: make(chan *op), changed: make(chan struct{}), done: make(chan struct{}),
 		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}}, queues: map[string]*queue.Queue{},
 		steps: collector{sync: cfg.Sync && !cfg.Interactive, interactive: cfg.Interactive, expected: map[uint64][]uint32{}, last: map[uint32]position{}, merge: cfg.Merge, rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
-		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{},
+		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{}, bereft: map[int]bool{},
 	}
 }
 

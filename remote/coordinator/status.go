@@ -73,7 +73,7 @@ func (s *Server) phase() string {
 		return "forming"
 	case s.ended || s.machine.Ending():
 		return "ending"
-	case s.machine.Paused():
+	case s.machine.Paused() || len(s.bereft) > 0:
 		return "paused"
 	case s.machine.Now() != generation.Running:
 		return "regrouping"

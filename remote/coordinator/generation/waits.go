@@ -44,6 +44,9 @@ func (m *Machine) Paused() bool {
 	return m.phase == Gathering && m.current.Number > 0 && len(m.expected()) < max(1, m.policy.Min-len(m.left))
 }
 
+// Progressed reports whether a server that is lost now takes parameters along that nobody else has.
+func (m *Machine) Progressed() bool { return m.progressed }
+
 // Ending reports whether a trainer has left because there is nothing more to train.
 func (m *Machine) Ending() bool { return len(m.left) > 0 }
 

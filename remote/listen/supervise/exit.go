@@ -36,9 +36,6 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		r.enter(Done, now)
 	case r.Role == job.Role_PSERVER && trained:
 		return m.restartHistory(now, r, err)
-	case r.Role == job.Role_COORDINATOR && m.serverLost():
-		r.enter(Down, now) // it cannot do without that server, and is not to blame: its next start waits for what becomes of the server
-		r.Due = now + 2*LostGrace
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
 		return m.end(exhausted(member.String(), r.restarts, err))
 	default:
@@ -70,11 +67,6 @@ func (m *Machine) release(now time.Duration) {
 			}
 		}
 	}
-}
-
-// serverLost reports whether a pserver runs without a lease, and will be killed soon.
-func (m *Machine) serverLost() bool {
-	return slices.ContainsFunc(m.roles, func(r *Role) bool { return r.Role == job.Role_PSERVER && r.Lost })
 }
 
 // endIfFinished ends the job when every role has ended for good.
