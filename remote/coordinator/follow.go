@@ -32,7 +32,7 @@ func (s *Server) createFollowing(ctx context.Context, lead Lead, queues map[stri
 	return lead.State.Commit(ctx, t.changes)
 }
 
-// follow makes tasks of the files that come, until the end of the dataset is marked, or the job has ended.
+// follow makes tasks of the files that come until the end of the dataset is marked, and then tells of those that come too late, until the job ends.
 func (s *Server) follow(name string, globs []string) {
 	files := dataset.NewFollower(globs)
 	defer files.Close()
@@ -49,6 +49,33 @@ func (s *Server) follow(name string, globs []string) {
 			return
 		}
 	}
+	s.tellLate(name, files)
+}
+
+// tellLate names the files, once each, that come after the end of a dataset: they are left out, now and after every restart.
+func (s *Server) tellLate(name string, files *dataset.Follower) {
+	told := map[string]bool{}
+	for more := true; more; more = s.sleep(lateLooks*s.cfg.FollowEvery, true, nil) {
+		listing, err := files.List(s.ctx)
+		if err != nil {
+			continue // nothing depends on it
+		}
+		for _, path := range s.unknown(name, listing) {
+			if !told[path] {
+				told[path] = true
+				s.cfg.Log.Warn("file is left out: it has come after the end of its dataset", "dataset", name, "file", path)
+			}
+		}
+	}
+}
+
+// unknown lists the files that are in no queue yet.
+func (s *Server) unknown(name string, listing dataset.Listing) []string {
+	known := map[string]bool{}
+	for _, f := range s.copyQueues()[name].Files() {
+		known[f.Path] = true
+	}
+	return slices.DeleteFunc(listing.Files, func(path string) bool { return known[path] })
 }
 
 // look appends the files that are new.
@@ -57,12 +84,7 @@ func (s *Server) look(name string, files *dataset.Follower) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for _, f := range s.copyQueues()[name].Files() {
-		known[f.Path] = true
-	}
-	found := slices.DeleteFunc(listing.Files, func(path string) bool { return known[path] })
-	for paths := range slices.Chunk(found, filesAtOnce) {
+	for paths := range slices.Chunk(s.unknown(name, listing), filesAtOnce) {
 		var add queue.AddFiles
 		for _, path := range paths {
 			info, err := files.Stat(s.ctx, path)
@@ -91,3 +113,6 @@ func (s *Server) happen(name string, e queue.Event) error {
 
 // followEvery is how often datasets that grow are listed where the configuration does not say.
 const followEvery = time.Second
+
+// lateLooks is how many times less often a dataset is listed whose end is marked.
+const lateLooks = 10

@@ -1,10 +1,7 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
-	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -295,65 +290,5 @@ func TestTasksOfThoseWhoAreGone(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// A dataset that grows: files become tasks, also those that come while there is no coordinator, until the end is marked.
-func TestFollow(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, records int) {
-		var file bytes.Buffer
-		w, err := recordio.NewWriter(&file, recordio.Options{})
-		for range records {
-			err = errors.Join(err, w.Write([]byte("record")))
-		}
-		if err := errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, name), file.Bytes(), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg := async(1)
-	cfg.Follow, cfg.FollowEvery, cfg.RecordsPerTask = map[string][]string{"d": {filepath.Join(dir, "part-*")}}, time.Millisecond, 2
-	h := newHome(t, cfg)
-	s := h.start()
-	s.joinAll(0, 0)
-	if r, err := s.ask(1, 0, 0); err != nil || !r.Pending {
-		t.Fatal(r, err)
-	}
-	write("part-0", 3)
-	get := func(s running, generation, number uint64, finished ...*rpc.Task) *rpc.GetTaskResponse {
-		r, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: idOf(generation, 0, number), Dataset: "d", Finished: finished, Wait: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 2, GlobalRows: 2}); err != nil {
-		t.Fatal(err)
-	}
-	first := get(s, 1, 1).Task
-	if first.Records[0].To != 2 || len(first.Files) != 1 || filepath.Base(first.Files[0].Path) != "part-0" {
-		t.Error(first)
-	}
-	s.stop()
-	<-s.ended
-	write("part-1", 2)
-	write(dataset.EndMarker, 0)
-	s = h.start()
-	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 1), Rows: 2, GlobalRows: 2}); err != nil {
-		t.Fatal(err)
-	}
-	second := get(s, 1, 2, first).Task
-	third := get(s, 1, 3, second).Task
-	if second.Records[0].To != 3 || third.Records[0].From != 3 || third.Records[0].To != 5 || filepath.Base(third.Files[0].Path) != "part-1" {
-		t.Error(second, third)
-	}
-	if r := get(s, 1, 4, third); !r.EndOfData {
-		t.Error(r)
-	}
-	if err := s.leave(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if steps, _, err := s.watch(t.Context()); err != nil || len(steps) != 1 || steps[0].Step != 1 {
-		t.Errorf("steps %v, %v; the first was the predecessor's", steps, err)
 	}
 }
