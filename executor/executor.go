@@ -44,11 +44,13 @@ type TrainOptions struct {
 
 // StepResult is what one step of training reports.
 type StepResult struct {
-	Pass     int              // from 0
-	Step     uint64           // from 0, over all passes
-	Rows     int64            // rows of the batch, over all trainers
-	Trainers int              // that the batch was divided among; 1 where it was not
-	Fetched  []*tensor.Tensor // valid until the callback returns
+	Pass     int    // from 0
+	Step     uint64 // from 0, over all passes
+	Rows     int64  // rows of the batch, over all trainers
+	Trainers int    // that the batch was divided among; 1 where it was not
+	// Unreported is how many of Rows Fetched does not stand for, because the trainers that had them were lost before they had reported the step.
+	Unreported int64
+	Fetched    []*tensor.Tensor // valid until the callback returns
 }
 
 // Summary is what a finished run reports.

@@ -1303,7 +1303,8 @@ type Step struct {
 	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Fetched       []*Value               `protobuf:"bytes,4,rep,name=fetched,proto3" json:"fetched,omitempty"`
-	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"` // that it was divided among, with those who had no row of it
+	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`     // that it was divided among, with those who had no row of it
+	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"` // sync: rows of it for which fetched does not stand, because their trainers were lost before they had reported them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1369,6 +1370,13 @@ func (x *Step) GetFetched() []*Value {
 func (x *Step) GetTrainers() int32 {
 	if x != nil {
 		return x.Trainers
+	}
+	return 0
+}
+
+func (x *Step) GetUnreported() int64 {
+	if x != nil {
+		return x.Unreported
 	}
 	return 0
 }
@@ -1484,13 +1492,16 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05Event\x12#\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepH\x00R\x04step\x12,\n" +
 	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06statusB\x06\n" +
-	"\x04what\"\x88\x01\n" +
+	"\x04what\"\xa8\x01\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12(\n" +
 	"\afetched\x18\x04 \x03(\v2\x0e.edl.job.ValueR\afetched\x12\x1a\n" +
-	"\btrainers\x18\x05 \x01(\x05R\btrainers*\x1b\n" +
+	"\btrainers\x18\x05 \x01(\x05R\btrainers\x12\x1e\n" +
+	"\n" +
+	"unreported\x18\x06 \x01(\x03R\n" +
+	"unreported*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
 	"\x05ASYNC\x10\x01*G\n" +

@@ -1970,14 +1970,17 @@ func (x *StepReport) GetPiece() []byte {
 }
 
 type TrainerStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
-	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	GlobalRows    int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
-	Fetched       []*job.Value           `protobuf:"bytes,5,rep,name=fetched,proto3" json:"fetched,omitempty"`
-	Records       []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
-	Trainers      uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pass       int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
+	Rows       int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	GlobalRows int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
+	Fetched    []*job.Value           `protobuf:"bytes,5,rep,name=fetched,proto3" json:"fetched,omitempty"`
+	Records    []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
+	Trainers   uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
+	// The generation, id.generation, ended after the contribution was declared and before the sender heard whether the round has committed. What the step receives from servers is not
+	// fetched then. The coordinator drops the report when the round has not.
+	Pending       bool `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2059,6 +2062,13 @@ func (x *TrainerStep) GetTrainers() uint32 {
 		return x.Trainers
 	}
 	return 0
+}
+
+func (x *TrainerStep) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
 }
 
 type ReportStepResponse struct {
@@ -4024,7 +4034,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\agranted\x18\x01 \x01(\bR\agranted\"\"\n" +
 	"\n" +
 	"StepReport\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\xef\x01\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4033,7 +4043,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"globalRows\x12(\n" +
 	"\afetched\x18\x05 \x03(\v2\x0e.edl.job.ValueR\afetched\x12.\n" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
-	"\btrainers\x18\a \x01(\rR\btrainers\"\x14\n" +
+	"\btrainers\x18\a \x01(\rR\btrainers\x12\x18\n" +
+	"\apending\x18\b \x01(\bR\apending\"\x14\n" +
 	"\x12ReportStepResponse\"4\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"5\n" +

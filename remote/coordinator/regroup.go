@@ -26,6 +26,7 @@ func (s *Server) step(e generation.Event) error {
 		s.finish(out.Fail)
 		return nil
 	case out.End:
+		s.closeSteps(max(s.machine.Committed(), s.steps.steps))
 		s.spawn(s.end)
 		return nil
 	}
@@ -58,6 +59,7 @@ func (s *Server) step(e generation.Event) error {
 		g := s.machine.Generation()
 		s.cfg.Log.Info("generation begins", "generation", g.Number, "members", len(g.Members), "round", g.Round)
 		clear(s.members.drained)
+		s.closeSteps(g.Round)
 	}
 	if out.Superseded || was != s.machine.Now() {
 		s.broadcast()

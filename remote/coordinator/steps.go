@@ -12,17 +12,17 @@ import (
 
 // collector joins what the trainers fetched in a round into one step. Server.mu guards it.
 //
-// In sync mode a trainer reports a round when it knows that the round has committed, so that one which was given up and trained again is reported once. A step is
-// complete when the rows of its reports are those of its batch. Reports may be missing for ever: their trainer was lost, or a coordinator that
-// is gone had acknowledged them. Trainers report in order; so when a step is complete, nobody completes an earlier one any more.
+// In sync mode a trainer reports a round when it knows that the round has committed, or when its generation has ended and the round may have; one
+// that was given up and trained again counts once. Steps are told in order. One is complete when the rows of its reports are those of its batch;
+// others are told as they are when the generation has ended in which they were trained.
 type collector struct {
 	sync, interactive bool
 	expected          map[uint64][]uint32 // interactive: the ranks that report a step
 	merge             func(reports []*rpc.TrainerStep) ([]*job.Value, error)
-	rounds            map[uint64]map[uint32]*rpc.TrainerStep // of steps that are not complete
+	rounds            map[uint64]map[uint32]*rpc.TrainerStep // of steps that were not told
 	last              map[uint32]position                    // async: of the last report of each rank
-	next              uint64                                 // sync, interactive: the least step that may be emitted
-	steps             uint64                                 // emitted
+	next              uint64                                 // sync, interactive: the least step that may be told
+	steps             uint64                                 // told, also by earlier coordinators
 	pass              int32
 }
 
@@ -30,33 +30,63 @@ type collector struct {
 type position struct{ generation, round uint64 }
 
 // add takes one report and returns the steps that are complete with it, in order.
-func (c *collector) add(m *rpc.TrainerStep) ([]*job.Step, error) {
+func (c *collector) add(m *rpc.TrainerStep) (out []*job.Step, err error) {
 	if !c.sync && !c.interactive {
 		return c.addOne(m)
 	}
 	round := m.Id.Round
 	if round < c.next {
-		return nil, nil // repeated, or of a step that was passed over
+		return nil, nil // repeated, or too late
 	}
 	if c.rounds[round] == nil {
 		c.rounds[round] = map[uint32]*rpc.TrainerStep{}
 	}
 	c.rounds[round][m.Id.Rank] = m
-	var out []*job.Step
-	for _, round := range slices.Sorted(maps.Keys(c.rounds)) {
-		if c.interactive && round != c.next || !c.complete(round) {
-			continue
-		}
-		step, err := c.join(c.rounds[round], round)
+	for c.complete(c.next) {
+		step, err := c.tell(c.next)
 		if err != nil {
 			return out, err
 		}
 		out = append(out, step)
-		c.pass, c.next = step.Pass, round+1
-		maps.DeleteFunc(c.rounds, func(r uint64, _ map[uint32]*rpc.TrainerStep) bool { return r < c.next })
-		delete(c.expected, round)
 	}
 	return out, nil
+}
+
+// close returns what is left of the steps before round, when a generation begins with it or the job has ended after so many: they have committed, and
+// nobody who lives has yet to report them. The last of them is told also when nobody has reported it, in the pass that is given, because the number
+// of steps that were trained is that of the last, plus one. Reports of later rounds are void, because those have not committed.
+func (c *collector) close(round uint64, pass int32) (out []*job.Step, err error) {
+	if !c.sync {
+		return nil, nil
+	}
+	for _, r := range slices.Sorted(maps.Keys(c.rounds)) {
+		if r >= round {
+			delete(c.rounds, r)
+			continue
+		}
+		step, err := c.tell(r)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, step)
+	}
+	if c.next < round {
+		c.next, c.steps, c.pass = round, round, pass
+		out = append(out, &job.Step{Step: round - 1, Pass: pass})
+	}
+	return out, nil
+}
+
+// tell makes a step of its reports.
+func (c *collector) tell(number uint64) (*job.Step, error) {
+	step, err := c.join(c.rounds[number], number)
+	if err != nil {
+		return nil, err
+	}
+	c.pass, c.next, c.steps = step.Pass, number+1, number+1
+	delete(c.rounds, number)
+	delete(c.expected, number)
+	return step, nil
 }
 
 // addOne takes a report of async mode: each is a step, unless it is repeated or comes from a process that another has followed.
@@ -70,11 +100,12 @@ func (c *collector) addOne(m *rpc.TrainerStep) ([]*job.Step, error) {
 		return nil, err
 	}
 	c.last[m.Id.Rank] = position{m.Id.Generation, m.Id.Round}
+	c.steps++
 	c.pass = step.Pass
 	return []*job.Step{step}, nil
 }
 
-// complete reports whether everyone who contributed to a step has reported it.
+// complete reports whether everyone who contributed to a step has reported it, and it has committed.
 func (c *collector) complete(number uint64) bool {
 	reports := c.rounds[number]
 	if c.interactive {
@@ -87,20 +118,25 @@ func (c *collector) complete(number uint64) bool {
 	}
 	rows, global := int64(0), int64(0)
 	for _, r := range reports {
+		if r.Pending {
+			return false
+		}
 		rows += r.Rows
 		global = r.GlobalRows
 	}
-	return rows == global
+	return rows == global && len(reports) > 0
 }
 
 // join makes one step of the reports of all ranks, in rank order.
 func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) (*job.Step, error) {
 	step := &job.Step{Step: number}
 	var with []*rpc.TrainerStep
+	global := int64(0)
 	for _, rank := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[rank]
 		step.Pass, step.Trainers = r.Pass, int32(r.Trainers)
 		step.Rows += r.Rows
+		global = r.GlobalRows
 		if r.Rows > 0 || len(r.Fetched) > 0 {
 			with = append(with, r)
 		}
@@ -111,7 +147,9 @@ func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) (*j
 			return nil, err
 		}
 	}
-	c.steps++
+	if c.sync {
+		step.Rows, step.Unreported = global, global-step.Rows
+	}
 	return step, nil
 }
 

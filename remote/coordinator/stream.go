@@ -40,7 +40,26 @@ func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rp
 func (s *Server) report(m *rpc.TrainerStep) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.Pending && !s.mayCount(m.Id) {
+		return nil
+	}
 	steps, err := s.steps.add(m)
+	s.tellSteps(steps, err)
+	if len(steps) > 0 {
+		_ = s.step(generation.Progress{})
+	}
+	return err
+}
+
+// mayCount reports whether the round of a pending report has committed, or will be known to have when the next generation begins. One that comes
+// later is not counted: it is not known where its generation ended. s.mu is held.
+func (s *Server) mayCount(id *rpc.Identity) bool {
+	g := s.machine.Generation()
+	return id.Generation == g.Number || id.Generation+1 == g.Number && id.Round < g.Round
+}
+
+// tellSteps tells steps to those who watch, and ends the job if err says why there are not more. s.mu is held.
+func (s *Server) tellSteps(steps []*job.Step, err error) {
 	for _, step := range steps {
 		if s.cfg.Interactive {
 			s.results[step.Step] = step
@@ -53,10 +72,17 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 	if len(steps) > 0 && s.cfg.Interactive {
 		s.broadcast()
 	}
-	if len(steps) > 0 {
-		_ = s.step(generation.Progress{})
+}
+
+// closeSteps tells what is left of the steps before a round; see collector.close. s.mu is held.
+func (s *Server) closeSteps(round uint64) {
+	pass := s.steps.pass
+	for _, q := range s.queues {
+		if segment := q.Segment(max(round, 1) - 1); segment != nil {
+			pass = segment.Pass
+		}
 	}
-	return err
+	s.tellSteps(s.steps.close(round, pass))
 }
 
 // Watch streams the steps from the first on.

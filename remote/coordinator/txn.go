@@ -62,13 +62,14 @@ func (t *txn) put(key string, m proto.Message) error {
 	return nil
 }
 
-// count keeps the number of steps of an async job beside what changes anyway. Those of a sync job are numbered by its rounds.
+// count keeps the number of steps beside what changes anyway. Those of a sync job are numbered by its rounds: there it tells the next coordinator,
+// when all trainers have left, how many there were.
 func (t *txn) count() {
 	s := t.server
 	s.mu.Lock()
 	steps := s.steps.steps
 	s.mu.Unlock()
-	if !s.cfg.Sync && steps > 0 {
+	if steps > 0 {
 		_ = t.put(stepsKey, &state.Steps{Steps: steps}) // it always encodes
 	}
 }

@@ -1,6 +1,9 @@
 package role
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -21,28 +24,33 @@ func lossMerge(p *program.Program) (ops.Merge, error) {
 	return ops.MergeMean, nil
 }
 
-// mergeReports makes one list of values of what the trainers fetched in one step.
+// mergeReports makes one list of values of what the trainers fetched in one step. A pending report may lack what servers hold, which the others then
+// have, or nobody.
 func mergeReports(p *program.Program, loss ops.Merge, reports []*rpc.TrainerStep) ([]*job.Value, error) {
-	out := make([]*job.Value, len(reports[0].Fetched))
-	for i, value := range reports[0].Fetched {
-		if len(reports) == 1 {
-			out[i] = value
-			continue
-		}
+	if len(reports) == 1 {
+		return reports[0].Fetched, nil
+	}
+	most := slices.MaxFunc(reports, func(a, b *rpc.TrainerStep) int { return cmp.Compare(len(a.Fetched), len(b.Fetched)) })
+	out := make([]*job.Value, len(most.Fetched))
+	for i, value := range most.Fetched {
 		declared, ok := p.Global().Find(value.Name)
 		if !ok {
 			return nil, &fault.Fault{Kind: fault.NotFound, Variable: value.Name, Got: "a fetched variable that the program does not declare"}
 		}
-		parts := make([]executor.Part, len(reports))
-		for rank, report := range reports {
-			if i >= len(report.Fetched) || report.Fetched[i].Name != value.Name {
+		parts := make([]executor.Part, 0, len(reports))
+		for _, report := range reports {
+			at := slices.IndexFunc(report.Fetched, func(v *job.Value) bool { return v.Name == value.Name })
+			if at < 0 && report.Pending {
+				continue
+			}
+			if at < 0 {
 				return nil, &fault.Fault{Kind: fault.Internal, Variable: value.Name, Got: "trainers that fetch different variables"}
 			}
-			t, _, err := tensor.DecodeStream(report.Fetched[i].Stream, tensor.Limits{})
+			t, _, err := tensor.DecodeStream(report.Fetched[at].Stream, tensor.Limits{})
 			if err != nil {
 				return nil, err
 			}
-			parts[rank] = executor.Part{Value: t, Rows: report.Rows}
+			parts = append(parts, executor.Part{Value: t, Rows: report.Rows})
 		}
 		merged, err := executor.MergeFetch(declared, loss, parts)
 		if err != nil {

@@ -25,24 +25,23 @@ type Comm struct {
 	Sync     bool
 	Deadline time.Duration // of a round: every wait ends soon after it
 	Servers  []rpc.ParameterServerClient
-	// Regroup joins the generation that follows an ended one, and returns its identity and its first round. Nil: the end of its generation ends a step.
-	Regroup func(ctx context.Context, ended uint64) (wire.Identity, uint64, error)
 
-	ask     asking
-	first   uint64 // round that the parameters are received of before the first step
-	step    ops.Step
-	want    version
-	pass    int32
-	records []*rpc.RecordRange // of the step
-	sends   calls
-	recvs   calls
-	entries calls // in the ledger, async mode
-	slots   chan struct{}
-	once    sync.Once
+	identity wire.Identity // of the generation
+	ask      asking
+	first    uint64 // round that the parameters are received of before the first step
+	step     ops.Step
+	want     version
+	pass     int32
+	records  []*rpc.RecordRange // of the step
+	sends    calls
+	recvs    calls
+	entries  calls // in the ledger, async mode
+	slots    chan struct{}
+	once     sync.Once
 
-	mu       sync.Mutex
-	identity wire.Identity
-	sent     []int32 // variables sent in this step, by server
+	mu   sync.Mutex
+	sent []int32 // variables sent in this step, by server
+	over error   // why the generation has ended since the contribution of this step was declared; nil while it has not
 }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
@@ -66,9 +65,10 @@ var _ ops.Comm = (*Comm)(nil)
 // Enter begins a generation, whose parameters are received as they are at round first. Nothing may be under way.
 func (c *Comm) Enter(identity wire.Identity, first uint64) {
 	c.init()
+	c.identity, c.first, c.want = identity, first, initial
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.identity, c.first, c.want = identity, first, initial
+	c.over = nil
 }
 
 // Begin says which step the following calls belong to, and which records of which pass it trains.
@@ -82,6 +82,7 @@ func (c *Comm) Begin(step ops.Step, pass int, records []dataset.Range) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.sent)
+	c.over = nil
 }
 
 // Want makes the following Recv calls ask for another version, until the next Begin.
@@ -92,13 +93,6 @@ func (c *Comm) init() {
 		c.slots = make(chan struct{}, maxCalls)
 		c.sent = make([]int32, len(c.Servers))
 	})
-}
-
-// now is the identity of what is said now.
-func (c *Comm) now() wire.Identity {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.identity
 }
 
 // check refuses a server that a program names and nobody has.
@@ -129,9 +123,8 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	}
 	c.mu.Lock()
 	c.sent[m.Server]++
-	id := c.identity
 	c.mu.Unlock()
-	round := c.step.Round
+	id, round := c.identity, c.step.Round
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
 			return send(ctx, to, &rpc.VariableChunk{Id: id.Of(c.Rank, round, attempt), Name: m.Name}, m.Value)
@@ -140,20 +133,16 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	return nil
 }
 
-// SendBarrier waits for all sends of the round and then declares the contribution complete at every server.
+// SendBarrier waits for all sends of the round and then declares the contribution complete at every server. From then on the end of the generation
+// does not fail a sync step: it may have committed. Over tells.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
-	return c.everyServer(ctx, func(ctx context.Context, server int) error {
-		id := c.now()
-		err := c.declare(ctx, server, id, c.step.Round, c.declaration(server))
-		if errors.Is(err, fault.Superseded) {
-			err = c.committed(ctx, id, err)
-		}
-		return err
-	})
+	return c.orOver(c.everyServer(ctx, func(ctx context.Context, server int) error {
+		return c.declare(ctx, server, c.identity, c.step.Round, c.declaration(server))
+	}))
 }
 
 // declaration is the barrier of the step for one server, but for its identity.
@@ -172,26 +161,23 @@ func (c *Comm) declare(ctx context.Context, server int, id wire.Identity, round 
 	})
 }
 
-// committed is called when a server says that the generation of a step has ended. It joins the next one, which tells what became of the round: if it was
-// committed, the step goes on, and committed returns nil. Else the step counts nowhere, and committed returns why.
-func (c *Comm) committed(ctx context.Context, ended wire.Identity, superseded error) error {
-	if !c.Sync || c.Regroup == nil || c.want != afterOwn {
-		return superseded
-	}
-	id, first, err := c.Regroup(ctx, ended.Generation)
-	if err != nil {
+// orOver notes that the generation has ended, where err says so of a sync step that has been declared. What is still to be received of the step then
+// stays as it was: its trainer receives everything anew in the next generation.
+func (c *Comm) orOver(err error) error {
+	if !c.Sync || c.want != afterOwn || !errors.Is(err, fault.Superseded) {
 		return err
-	}
-	// After a generation that this trainer was no member of, the round may be what others have made of it.
-	if first != c.step.Round+1 || id.Generation != ended.Generation+1 {
-		return superseded
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if id.Generation > c.identity.Generation { // else another call of the step has heard of a later one
-		c.identity = id
-	}
+	c.over = err
 	return nil
+}
+
+// Over returns how it is known that the generation has ended in which the step that has just ended was declared; nil: the step was committed.
+func (c *Comm) Over() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }
 
 // everyServer makes one call to each server, at the same time.
@@ -220,32 +206,27 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.want == initial {
 		round = c.first
 	}
+	if c.Over() != nil {
+		return nil
+	}
+	id := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
-		for {
-			id := c.now()
-			err := c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round), func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion}, m.Value)
-			})
-			if errors.Is(err, fault.Superseded) {
-				if err = c.committed(ctx, id, err); err == nil {
-					continue
-				}
-			}
-			return err
-		}
+		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round), func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
+			return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion}, m.Value)
+		})
 	})
 	return nil
 }
 
 // FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
-	if err := c.recvs.end(); err != nil || c.Sync || c.want != afterOwn || len(c.records) == 0 {
+	if err := c.orOver(c.recvs.end()); err != nil || c.Sync || c.want != afterOwn || len(c.records) == 0 {
 		return err
 	}
 	if err := c.sends.end(); err != nil {
 		return err
 	}
-	id, round, barrier := c.now(), c.step.Round, c.declaration(0)
+	id, round, barrier := c.identity, c.step.Round, c.declaration(0)
 	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id, round, barrier) })
 	return nil
 }
@@ -256,7 +237,7 @@ func (c *Comm) Settle() error { return c.entries.end() }
 // Complete tells every server that this trainer contributes to no later round.
 func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
-	id := c.now()
+	id := c.identity
 	return c.everyServer(ctx, func(ctx context.Context, server int) error {
 		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
 			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: id.Of(c.Rank, c.step.Round, attempt)}, grpc.WaitForReady(false))

@@ -38,6 +38,8 @@ type conductor struct {
 	queue    *queue.Queue
 	failed   []*rpc.TaskFailedRequest
 	reports  []*rpc.TrainerStep
+	asked    map[uint32]uint64  // the generation after which each rank has asked for another
+	late     []*rpc.TrainerStep // reports of a generation by a process that had asked for another: they are not counted
 	saver    *uint32
 	left     map[uint32]*rpc.LeaveRequest
 	deaf     bool                    // it hears nobody leave
@@ -49,7 +51,7 @@ const fence = 5
 
 func newConductor(p queue.Policy, servers ...rpc.ParameterServerClient) *conductor {
 	p.Epoch = time.Now()
-	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
+	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{}, asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
 // change changes the state under the lock and tells those who wait.
@@ -172,6 +174,19 @@ func (c *conductor) cut(ctx context.Context, round uint64) error {
 	return err
 }
 
+// committed returns the reports but those of rounds that have not committed in their generation, which their trainers could not know.
+func (c *conductor) committed() (reports []*rpc.TrainerStep) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.reports {
+		next := slices.IndexFunc(c.began, func(g machine.Generation) bool { return g.Number == m.Id.Generation+1 })
+		if !m.Pending || next >= 0 && m.Id.Round < c.began[next].Round {
+			reports = append(reports, m)
+		}
+	}
+	return reports
+}
+
 // members returns how many trainers the round that was committed had.
 func (c *conductor) members(round uint64) int {
 	c.mu.Lock()
@@ -187,7 +202,7 @@ func (c *conductor) members(round uint64) int {
 func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
 	c.change(func() {
 		if last := c.waiting[m.Id.Rank]; last == nil || last.Incarnation <= m.Incarnation { // else it was overtaken by the process that took its place
-			c.waiting[m.Id.Rank] = m
+			c.waiting[m.Id.Rank], c.asked[m.Id.Rank] = m, m.Id.Generation
 		}
 	})
 	var r *rpc.JoinResponse
@@ -340,7 +355,11 @@ func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport,
 	if err != nil {
 		return err
 	}
-	c.change(func() { c.reports = append(c.reports, m) })
+	c.change(func() {
+		if c.reports = append(c.reports, m); m.Id.Generation <= c.asked[m.Id.Rank] {
+			c.late = append(c.late, m)
+		}
+	})
 	return stream.SendAndClose(&rpc.ReportStepResponse{})
 }
 

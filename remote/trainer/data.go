@@ -59,9 +59,17 @@ func (l *life) trainData(ctx context.Context) error {
 	steps := &steps{life: l, from: from, reading: reading}
 	fetch := l.cfg.Spec.Fetch
 	_, err = l.local.TrainFrom(ctx, l.cfg.Program, steps, executor.TrainOptions{Fetch: fetch}, func(r executor.StepResult) error {
-		b := steps.batch
-		return l.reporter.report(&rpc.TrainerStep{Id: l.id(b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
-			Fetched: encode(fetch, r.Fetched), Records: l.comm.trained(), Trainers: l.sharing()})
+		b, over := steps.batch, l.comm.Over()
+		fetched := encode(fetch, r.Fetched)
+		if over != nil {
+			fetched = computed(l.cfg.Program, fetched)
+		}
+		report := &rpc.TrainerStep{Id: l.of.identity.Of(l.cfg.Rank, b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
+			Fetched: fetched, Records: l.comm.trained(), Trainers: l.sharing(), Pending: over != nil}
+		if err := l.reporter.report(report); err != nil {
+			return err
+		}
+		return over
 	})
 	if steps.drained {
 		return errors.Join(&fault.Fault{Kind: fault.Drained}, from.HandIn(ctx), l.reporter.flush())
@@ -101,9 +109,6 @@ type steps struct {
 // Next implements executor.BatchSource.
 func (s *steps) Next(context.Context) (*executor.Batch, error) {
 	if !s.ask.draining() {
-		if now := s.members.now(); now.Generation != s.of.Generation { // the last step was ended in a later one
-			return nil, &fault.Fault{Kind: fault.Superseded, Got: "a new generation"}
-		}
 		batch, err := s.from.Next(s.reading)
 		if err == nil {
 			s.batch = batch

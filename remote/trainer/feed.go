@@ -87,6 +87,9 @@ func (l *life) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedSha
 	}
 	l.comm.Begin(step, 0, nil)
 	fetched, err := l.local.RunStep(ctx, l.cfg.Program, step, feed, share.Fetch...)
+	if err == nil {
+		err = l.comm.Over()
+	}
 	if err != nil {
 		return nil, err
 	}

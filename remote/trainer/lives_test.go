@@ -175,7 +175,7 @@ func TestSyncTaskThatCannotBeRead(t *testing.T) {
 	for pass := range counts {
 		counts[pass] = make([]int, l.records)
 	}
-	for _, m := range c.conductor.reports {
+	for _, m := range c.conductor.committed() {
 		for _, r := range m.Records {
 			for i := r.From; i < r.To; i++ {
 				counts[m.Pass][i]++

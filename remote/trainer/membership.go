@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -20,14 +19,13 @@ type generation struct {
 	identity wire.Identity // of the messages in it
 }
 
-// membership is the sequence of a trainer's generations. It is safe for concurrent use.
+// membership is the sequence of a trainer's generations. now is safe for concurrent use.
 type membership struct {
 	coordinator rpc.CoordinatorClient
 	rank        uint32
 	incarnation uint64
 	ask         asking
 
-	joining sync.Mutex // held during the call, so that of all who learn of the end of a generation one joins the next
 	current atomic.Pointer[generation]
 }
 
@@ -38,21 +36,15 @@ func newMembership(cfg *Config, ask asking) *membership {
 	return m
 }
 
-// errEnded is what after returns when the job has ended without this trainer: nobody waits for it.
+// errEnded is what next returns when the job has ended without this trainer: nobody waits for it.
 var errEnded = errors.New("the job has ended")
 
 // now is the last generation that was joined, number 0 before the first.
 func (m *membership) now() *generation { return m.current.Load() }
 
-// after returns a generation newer than one that has ended; it joins it if that has not happened yet. There is no deadline: the coordinator has one for
-// those whom it waits for.
-func (m *membership) after(ctx context.Context, ended uint64) (*generation, error) {
-	m.joining.Lock()
-	defer m.joining.Unlock()
+// next joins a generation newer than the last one. There is no deadline: the coordinator has one for those whom it waits for.
+func (m *membership) next(ctx context.Context) (*generation, error) {
 	last := m.now()
-	if last.Generation > ended {
-		return last, nil
-	}
 	ctx, cancel := m.ask.untilDrain(ctx)
 	defer cancel()
 	var answer *rpc.JoinResponse

@@ -2,9 +2,11 @@ package trainer
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -110,4 +112,16 @@ func encode(names []string, values []*tensor.Tensor) []*job.Value {
 		out[i] = &job.Value{Name: names[i], Stream: tensor.AppendStream(nil, t)}
 	}
 	return out
+}
+
+// computed leaves out what a trainer program receives after it has declared its contribution.
+func computed(p *program.Program, fetched []*job.Value) []*job.Value {
+	declared, received := false, map[string]bool{}
+	for _, op := range p.Global().Ops {
+		declared = declared || op.Type == "send_barrier"
+		for _, name := range op.OutputNames() {
+			received[name] = declared
+		}
+	}
+	return slices.DeleteFunc(fetched, func(v *job.Value) bool { return received[v.Name] })
 }

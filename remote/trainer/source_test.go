@@ -45,7 +45,7 @@ func (j *readingJob) join(ctx context.Context, rank uint32) (*life, error) {
 	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client, Patience: time.Hour, Program: j.model.Program}
 	ask := asking{patience: time.Hour}
 	trainer := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask), comm: &Comm{}}
-	g, err := trainer.members.after(ctx, 0)
+	g, err := trainer.members.next(ctx)
 	return &life{Trainer: trainer, of: g}, err
 }
 

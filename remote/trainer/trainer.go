@@ -62,7 +62,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log}
 	t := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask)}
-	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers, ask: ask, Regroup: t.regroup}
+	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers, ask: ask}
 	if cfg.Spec.Save != "" {
 		storage, err := executor.NewStorage(cfg.Spec.Save)
 		if err != nil {
@@ -83,30 +83,27 @@ func Run(ctx context.Context, cfg Config) error {
 	return t.leave(ctx, err)
 }
 
-// generations lives through one generation after the other.
+// generations lives through one generation after the other. Who asks for the next, or takes leave, has reported all that is to be reported of the
+// last: the coordinator closes the rounds of a generation when it begins another.
 func (t *Trainer) generations(ctx context.Context) error {
-	for ended := uint64(0); ; {
-		g, err := t.members.after(ctx, ended)
+	for {
+		g, err := t.members.next(ctx)
 		if err != nil {
 			return err
 		}
 		t.cfg.Log.Info("generation begins", "generation", g.Generation, "members", g.Trainers, "round", g.Round)
 		err = t.live(ctx, g)
-		if !errors.Is(err, fault.Superseded) || t.ask.draining() || t.cfg.Spec.Interactive {
+		if !errors.Is(err, fault.Superseded) || t.cfg.Spec.Interactive {
+			return err
+		}
+		if lost := t.reporter.flush(); lost != nil {
+			return lost
+		}
+		if t.ask.draining() {
 			return err
 		}
 		t.cfg.Log.Info("generation has ended", "generation", g.Generation, "reason", err.Error())
-		ended = g.Generation
 	}
-}
-
-// regroup is Comm.Regroup.
-func (t *Trainer) regroup(ctx context.Context, ended uint64) (wire.Identity, uint64, error) {
-	g, err := t.members.after(ctx, ended)
-	if err != nil {
-		return wire.Identity{}, 0, err
-	}
-	return g.identity, g.Round, nil
 }
 
 // id is the identity of a message that is sent now.

@@ -35,6 +35,9 @@ func (m *Machine) State() State {
 // Generation is the last durable generation.
 func (m *Machine) Generation() Generation { return m.current }
 
+// Committed is how many rounds are known to have committed. In the last generation there may be more, of which its members know.
+func (m *Machine) Committed() uint64 { return max(m.current.Round, m.round) }
+
 // Now is the phase that the machine is in.
 func (m *Machine) Now() Phase { return m.phase }
 
