@@ -24,9 +24,10 @@ type Job struct {
 // stopTime bounds the stopping of a job whose follower has given up.
 const stopTime = 20 * time.Second
 
-// Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it
-// failed. When ctx ends, or each returns an error, the job is stopped. A job that has lost a pserver begins again: each is then called with step 0 once more,
-// and the summary is that of the last history.
+// Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it failed. When
+// ctx ends, or each returns an error, the job is stopped. A job that has lost a pserver begins again: each is then called with step 0 once more, and
+// the summary is that of the last history. A step that no trainer lived to report, or without one of the values that the job fetches, is counted in
+// the summary, and each is not called; of the former it is not known how many records it had.
 func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
 	var summary executor.Summary
 	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error {
@@ -37,17 +38,18 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 		if step == nil {
 			return nil
 		}
-		summary.Steps++
+		summary.Steps = step.Step + 1 // steps are numbered without gaps, though not all are told
 		summary.Records += step.Rows
 		summary.Passes = max(summary.Passes, int(step.Pass)+1)
-		if each == nil {
+		if each == nil || len(step.Fetched) < len(j.fetch) {
 			return nil
 		}
 		fetched, err := decodeAll(step.Fetched, j.fetch)
 		if err != nil {
 			return err
 		}
-		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers), Fetched: fetched})
+		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
+			Unreported: step.Unreported, Fetched: fetched})
 	})
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)

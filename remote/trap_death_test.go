@@ -26,7 +26,7 @@ func pausing(t testing.TB) testkit.Model {
 	t.Helper()
 	m := layers.NewModel().Seed(3)
 	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
-	v := layers.Read(layers.Batch(r, 8))
+	v := layers.Read(layers.Batch(r, struckBatch))
 	hidden := pauses(layers.FC(v[0], 10, layers.Act("tanh")))
 	loss := layers.Mean(layers.SquareErrorCost(layers.FC(hidden, 1), v[1]))
 	optimizer.Momentum(0.1, 0.9).Minimize(loss)
@@ -43,9 +43,10 @@ type struck struct {
 	follow func() (executor.Summary, error)
 }
 
-// Records and passes of a struck job.
+// Records, passes and rows of a batch of a struck job.
 const (
 	struckRecords = 64
+	struckBatch   = 8
 	struckPasses  = 3
 )
 
@@ -92,6 +93,9 @@ func (s *struck) mustEqualUndisturbed() map[string]int32 {
 	}
 	if summary.Records > struckPasses*struckRecords {
 		s.t.Errorf("%d records are told, of %d", summary.Records, struckPasses*struckRecords)
+	}
+	if want := uint64(struckPasses * struckRecords / struckBatch); summary.Steps != want {
+		s.t.Errorf("%d steps are counted, of %d", summary.Steps, want)
 	}
 	mustEqualReference(s.t.(*testing.T), s.model, 2, s.run)
 	d, err := s.client.Show(bounded(s.t), s.id)

@@ -15,11 +15,13 @@ type (
 		jsonTensor
 	}
 	stepEvent struct {
-		Event string         `json:"event"`
-		Pass  int            `json:"pass"`
-		Step  uint64         `json:"step"`
-		Loss  *jsonNumber    `json:"loss,omitempty"`
-		Fetch map[string]any `json:"fetch"`
+		Event      string         `json:"event"`
+		Pass       int            `json:"pass"`
+		Step       uint64         `json:"step"`
+		Loss       *jsonNumber    `json:"loss,omitempty"`
+		Rows       int64          `json:"rows,omitempty"`       // given where Unreported is
+		Unreported int64          `json:"unreported,omitempty"` // of Rows
+		Fetch      map[string]any `json:"fetch"`
 	}
 	doneEvent struct {
 		Event   string                `json:"event"`
@@ -54,6 +56,9 @@ func (r *jsonReporter) step(s executor.StepResult) error {
 
 func (r *jsonReporter) show(s executor.StepResult) error {
 	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Fetch: map[string]any{}}
+	if s.Unreported > 0 {
+		e.Rows, e.Unreported = s.Rows, s.Unreported
+	}
 	if loss, ok := r.watch.lossOf(s); ok {
 		e.Loss = (*jsonNumber)(&loss)
 	}

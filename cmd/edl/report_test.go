@@ -80,6 +80,29 @@ func TestBarEndsWithTheSummary(t *testing.T) {
 	}
 }
 
+// A step that some trainer did not live to report says for how many rows its loss stands; the mean weighs it with those.
+func TestUnreportedRows(t *testing.T) {
+	s := executor.StepResult{Step: 7, Rows: 64, Unreported: 16, Fetched: []*tensor.Tensor{vector(t, []float32{0.5}, 1)}}
+	what := watch{names: []string{"loss"}, loss: "loss", every: 1}
+	var text, lines bytes.Buffer
+	if err := errors.Join(newTextReporter(&text, what).step(s), newJSONReporter(&lines, what).step(s)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pass 0  step 7  loss 0.5  (of 48 of 64 rows)\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	if want := `{"event":"step","pass":0,"step":7,"loss":0.5,"rows":64,"unreported":16,"fetch":{"loss":0.5}}` + "\n"; lines.String() != want {
+		t.Errorf("%s, want %s", lines.String(), want)
+	}
+	var m means
+	m.add(what.names, s)
+	s.Unreported, s.Fetched = 0, []*tensor.Tensor{vector(t, []float32{2}, 1)}
+	m.add(what.names, s)
+	if mean, ok := m.of("loss"); !ok || mean != (0.5*48+2*64)/112 {
+		t.Errorf("the mean is %v", mean)
+	}
+}
+
 // A run that fails takes its bar away without waiting for the rest.
 func TestBarOfFailedRunIsClosed(t *testing.T) {
 	r := newBarReporter(io.Discard, io.Discard, watch{every: 1}, 1000)

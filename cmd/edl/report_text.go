@@ -60,6 +60,9 @@ func (w watch) line(s executor.StepResult) string {
 			parts = append(parts, fmt.Sprintf("%s %v", w.names[i], t))
 		}
 	}
+	if s.Unreported > 0 {
+		parts = append(parts, fmt.Sprintf("(of %d of %d rows)", s.Rows-s.Unreported, s.Rows))
+	}
 	return strings.Join(parts, "  ")
 }
 

@@ -47,10 +47,11 @@ func (m *means) add(names []string, s executor.StepResult) {
 	if m.sums == nil {
 		m.sums = map[string]float64{}
 	}
-	m.rows += float64(s.Rows)
+	rows := float64(s.Rows - s.Unreported)
+	m.rows += rows
 	for i, t := range s.Fetched {
 		if t.Len() == 1 {
-			m.sums[names[i]] += float(t, 0) * float64(s.Rows)
+			m.sums[names[i]] += float(t, 0) * rows
 		}
 	}
 }

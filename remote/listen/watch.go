@@ -48,7 +48,7 @@ func (j *Job) take(e *job.Event, number int) {
 	}
 	first := j.status.State != job.State_RUNNING
 	j.status.State = job.State_RUNNING
-	j.status.Pass, j.status.Steps = step.Pass, j.status.Steps+1
+	j.status.Pass, j.status.Steps = step.Pass, step.Step+1
 	j.status.Records += step.Rows
 	j.crew.machine.Progress()
 	j.mu.Unlock()
