@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 )
 
@@ -106,107 +103,5 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	row("steps", r.Steps)
 	row("records", r.Records)
 	row("age", age(r.Seconds))
-	return t.Flush()
-}
-
-// roleName is how commands call a role.
-func roleName(r *job.RoleStatus) string {
-	if r.Role == job.Role_COORDINATOR {
-		return "coordinator"
-	}
-	return fmt.Sprintf("%s-%d", strings.ToLower(r.Role.String()), r.Index)
-}
-
-func writeRoles(w io.Writer, d *rpc.JobDetails) error {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ROLE\tSTATE\tSTARTS\tPID\tNODE\tLAST END, OR WAIT")
-	for _, r := range d.Status.Roles {
-		pid := "-"
-		if r.Pid != 0 {
-			pid = fmt.Sprint(r.Pid)
-		}
-		node := r.Node
-		if node == "" {
-			node = "here"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, lastOf(r))
-	}
-	return t.Flush()
-}
-
-// lastOf tells in a few words how a role ended last, else what it waits for. JSON has it all.
-func lastOf(r *job.RoleStatus) string {
-	f := r.Failure
-	if f == nil {
-		return r.Waiting
-	}
-	kind := fault.Kind(f.Kind)
-	text := f.Got
-	switch {
-	case kind == fault.Drained:
-		return "drained"
-	case text == "":
-		text = f.Message
-	}
-	text = oneLine(text)
-	switch {
-	case text == "":
-		text = kind.String()
-	case f.Message == "" || kind != fault.Internal:
-		text = kind.String() + ": " + text
-	}
-	if runes := []rune(text); len(runes) > maxLast {
-		text = string(runes[:maxLast-1]) + "…"
-	}
-	return text
-}
-
-// maxLast bounds what the table says of the last end of a role, in characters.
-const maxLast = 72
-
-// rangeName writes the numbers of records: the first and the last.
-func rangeName(r *rpc.RecordRange) string {
-	if r.To == r.From+1 {
-		return fmt.Sprint(r.From)
-	}
-	return fmt.Sprintf("%d-%d", r.From, r.To-1)
-}
-
-func writeQueues(w io.Writer, d *rpc.JobDetails) error {
-	if len(d.Queues.GetQueues()) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DATASET\tPASS\tTODO\tPENDING\tDONE\tDISCARDED\tRECORDS\tRETRIED")
-	for _, q := range d.Queues.Queues {
-		records := fmt.Sprint(q.Records)
-		if q.Following {
-			records += " and growing"
-		}
-		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%d\t%d\t%d\t%s\t%d\n", q.Dataset, q.Pass, q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, records, q.Retried)
-	}
-	return t.Flush()
-}
-
-// writeDiscarded lists the tasks that were given up.
-func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	some := false
-	for _, q := range d.Queues.GetQueues() {
-		for _, task := range q.DiscardedTasks {
-			if !some {
-				fmt.Fprintln(w)
-				fmt.Fprintln(t, "DISCARDED\tTASK\tPASS\tRECORDS\tFAILURES\tLAST REASON")
-			}
-			some = true
-			var ranges []string
-			for _, r := range task.Records {
-				ranges = append(ranges, rangeName(r))
-			}
-			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(task.Reason))
-		}
-	}
 	return t.Flush()
 }

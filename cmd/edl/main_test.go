@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,13 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/edl-go/edl/layers"
-	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/tensor"
 )
 
 // TestMain makes the test binary be edl when a script, or edl itself, starts it under that name.
@@ -97,98 +91,4 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Setenv(args[0], l.Addr().String())
 	ts.Check(l.Close())
-}
-
-// waitJob waits until a job of the listener at $ADDRESS is in a state, and puts its name into JOB.
-func waitJob(ts *testscript.TestScript, _ bool, args []string) {
-	var list struct {
-		Jobs []jobRow `json:"jobs"`
-	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		ts.Check(ts.Exec("edl", "jobs", "--listener", ts.Getenv("ADDRESS"), "--output", "json"))
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
-		for _, j := range list.Jobs {
-			if j.State == args[0] {
-				ts.Setenv("JOB", j.Job)
-				return
-			}
-		}
-	}
-	ts.Fatalf("no job is %s: %v", args[0], list.Jobs)
-}
-
-var (
-	times    = regexp.MustCompile(`"seconds":[0-9.e-]+`)
-	textRate = regexp.MustCompile(`seconds [0-9.]+  records/s [0-9]+`)
-)
-
-// untimed writes the last standard output to a file, with 0 for whatever depends on the clock.
-func untimed(ts *testscript.TestScript, _ bool, args []string) {
-	text := times.ReplaceAllString(ts.ReadFile("stdout"), `"seconds":0`)
-	text = textRate.ReplaceAllString(text, "seconds 0  records/s 0")
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
-}
-
-// spoil makes a file that no command can use: spoil empty|random|huge FILE, or spoil cut FILE SOURCE. A huge file is sparse.
-func spoil(ts *testscript.TestScript, _ bool, args []string) {
-	path := ts.MkAbs(args[1])
-	switch args[0] {
-	case "empty":
-		ts.Check(os.WriteFile(path, nil, 0o666))
-	case "random":
-		noise, state := make([]byte, 5000), uint64(88172645463325252)
-		for i := range noise {
-			state ^= state << 13
-			state ^= state >> 7
-			state ^= state << 17
-			noise[i] = byte(state >> 32)
-		}
-		ts.Check(os.WriteFile(path, noise, 0o666))
-	case "huge":
-		ts.Check(os.WriteFile(path, nil, 0o666))
-		ts.Check(os.Truncate(path, 3<<30))
-	case "cut":
-		whole := ts.ReadFile(args[2])
-		ts.Check(os.WriteFile(path, []byte(whole[:len(whole)*2/3]), 0o666))
-	default:
-		ts.Fatalf("spoil does not know %s", args[0])
-	}
-}
-
-// writeProgram writes a small program of the DSL: program line FILE. All numbers of its first steps on small whole numbers are exact in
-// float32, so that outputs can be compared to the letter.
-func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
-	m := layers.NewModel()
-	zero := layers.Constant(0)
-	network := func(x layers.Variable) layers.Variable {
-		return layers.FC(x, 1, layers.Param(layers.ParamAttr{Initializer: zero}), layers.Bias(layers.ParamAttr{Initializer: zero}), layers.Name("prediction"))
-	}
-	read := func(data string) []layers.Variable {
-		table := layers.OpenDataset(m, data, layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))
-		return layers.Read(layers.Batch(table, 4))
-	}
-	loss := func(data string) layers.Variable {
-		batch := read(data)
-		return layers.Mean(layers.SquareErrorCost(network(batch[0]), batch[1]), layers.Name("loss"))
-	}
-	switch args[0] {
-	case "line":
-		optimizer.SGD(0.25).Minimize(loss("train"))
-	case "test":
-		loss("test")
-	case "fed":
-		x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
-		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(x), y), layers.Name("loss")))
-	case "diverging":
-		optimizer.SGD(1e30).Minimize(loss("train"))
-	case "infinite": // fetches values that are no numbers
-		x := layers.Data(m, "x", layers.Dims(1))
-		layers.Log(x, layers.Name("log"))
-		layers.Cast(x, tensor.Int64, layers.Name("whole"))
-	default:
-		ts.Fatalf("no program %s", args[0])
-	}
-	p, err := m.Program()
-	ts.Check(err)
-	ts.Check(p.Save(ts.MkAbs(args[1])))
 }

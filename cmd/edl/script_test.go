@@ -3,10 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -84,22 +82,20 @@ func gone(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// table writes rows that the program "line" learns, all exact in float32: table ROWS FILE.
-func table(ts *testscript.TestScript, _ bool, args []string) {
-	rows, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	var b strings.Builder
-	b.WriteString("a,b,y\n")
-	for i := range rows {
-		x, y := i%3-1, i/3%3-1
-		fmt.Fprintf(&b, "%d,%d,%d\n", x, y, 2*x+y)
+// waitJob waits until a job of the listener at $ADDRESS is in a state, and puts its name into JOB.
+func waitJob(ts *testscript.TestScript, _ bool, args []string) {
+	var list struct {
+		Jobs []jobRow `json:"jobs"`
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o666))
-}
-
-// damage flips the bits of one byte of the first chunk of a record file, behind the header of the chunk.
-func damage(ts *testscript.TestScript, _ bool, args []string) {
-	b := []byte(ts.ReadFile(args[0]))
-	b[100] ^= 0xff
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		ts.Check(ts.Exec("edl", "jobs", "--listener", ts.Getenv("ADDRESS"), "--output", "json"))
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
+		for _, j := range list.Jobs {
+			if j.State == args[0] {
+				ts.Setenv("JOB", j.Job)
+				return
+			}
+		}
+	}
+	ts.Fatalf("no job is %s: %v", args[0], list.Jobs)
 }
