@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,7 +101,7 @@ func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err 
 	if !bucket.IsURL(file.Name) {
 		info, err := os.Stat(file.Name)
 		if err != nil {
-			return s, statError(file.Name, err)
+			return s, fault.File(fault.Unavailable, file.Name, err)
 		}
 		if info.Mode().IsRegular() { // what else matches, such as a folder, counts as little as an empty file
 			file.Bytes, file.Changed = info.Size(), info.ModTime()
@@ -149,20 +148,13 @@ func (f *Follower) marked(ctx context.Context, glob string) (bool, error) {
 		folder, _ := filepath.Split(bucket.Literal(glob))
 		marker := filepath.Join(folder, EndMarker)
 		if _, err = os.Stat(marker); err != nil {
-			err = statError(marker, err)
+			err = fault.File(fault.Unavailable, marker, err)
 		}
 	}
 	if errors.Is(err, fault.NotFound) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func statError(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.NotFound, path, err)
-	}
-	return fault.Wrap(fault.Unavailable, path, err)
 }
 
 // kindOr returns the kind of err, or another one where err is no fault.

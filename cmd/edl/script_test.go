@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -18,35 +19,48 @@ import (
 // patience bounds what scripts wait for; it ends soon unless something is broken.
 const patience = time.Minute
 
-// until repeats a command until it succeeds and its output matches: until PATTERN edl jobs.
-func until(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := regexp.Compile("(?m)" + args[0])
-	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; {
-		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
+// await repeats try until it succeeds. The script fails with the last error when it takes longer than patience.
+func await(ts *testscript.TestScript, try func() error) {
+	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+		err := try()
+		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%v never matches %q: %v", args[1:], args[0], err)
+			ts.Fatalf("after %v: %v", patience, err)
 		}
 	}
 }
 
+// until repeats a command until it succeeds and its output matches: until PATTERN edl jobs.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	await(ts, func() error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if !want.MatchString(ts.ReadFile("stdout")) {
+			return fmt.Errorf("%v does not match %q", args[1:], args[0])
+		}
+		return nil
+	})
+}
+
 // pid puts the process of a role into a variable, as soon as there is one: pid JOB ROLE NAME.
 func pid(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if ts.Exec("edl", "jobs", "show", args[0], "--output", "json") != nil {
-			continue
+	await(ts, func() error {
+		if err := ts.Exec("edl", "jobs", "show", args[0], "--output", "json"); err != nil {
+			return err
 		}
 		for _, r := range details(ts).Status.Roles {
 			if roleName(r) == args[1] && r.Pid != 0 {
 				ts.Setenv(args[2], fmt.Sprint(r.Pid))
-				return
+				return nil
 			}
 		}
-	}
-	ts.Fatalf("%s has no process", args[1])
+		return fmt.Errorf("%s has no process", args[1])
+	})
 }
 
 // details is what "edl jobs show --output json" has printed last.
@@ -75,11 +89,12 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 func gone(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(patience); syscall.Kill(n, 0) == nil; {
-		if time.Now().After(deadline) {
-			ts.Fatalf("process %d goes on", n)
+	await(ts, func() error {
+		if syscall.Kill(n, 0) == nil {
+			return fmt.Errorf("process %d goes on", n)
 		}
-	}
+		return nil
+	})
 }
 
 // waitJob waits until a job of the listener at $ADDRESS is in a state, and puts its name into JOB.
@@ -87,15 +102,15 @@ func waitJob(ts *testscript.TestScript, _ bool, args []string) {
 	var list struct {
 		Jobs []jobRow `json:"jobs"`
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	await(ts, func() error {
 		ts.Check(ts.Exec("edl", "jobs", "--listener", ts.Getenv("ADDRESS"), "--output", "json"))
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &list))
 		for _, j := range list.Jobs {
 			if j.State == args[0] {
 				ts.Setenv("JOB", j.Job)
-				return
+				return nil
 			}
 		}
-	}
-	ts.Fatalf("no job is %s: %v", args[0], list.Jobs)
+		return fmt.Errorf("no job is %s: %v", args[0], list.Jobs)
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -114,8 +116,8 @@ func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
-	for name, b := range c.open {
-		if err := b.Close(); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(c.open)) {
+		if err := c.open[name].Close(); err != nil {
 			errs = append(errs, fault.Wrap(fault.Unavailable, name, err))
 		}
 	}

@@ -34,7 +34,10 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 		return nil, err
 	}
 	if _, err := path.Match(a.key, ""); err != nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "URL " + fault.Quote(pattern), Err: err}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Where: "URL " + fault.Quote(pattern), Err: err,
+			Want: "a pattern of *, %3F and [a-z], with a backslash before any of these that is meant as it is",
+		}
 	}
 	b, err := c.bucket(ctx, a)
 	if err != nil {
