@@ -146,8 +146,10 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"type":  {[]Field{{"image", tensor.Float64, []int64{3}}, sampleFields[1]}, fault.TypeMismatch, `variable "image": type mismatch: got float32[3], want float64[3]`},
-		"dims":  {[]Field{sampleFields[0], {"", tensor.Int64, []int64{2}}}, fault.ShapeMismatch, `variable "field 1": shape mismatch: got int64[1], want int64[2]`},
+		"type": {[]Field{{"image", tensor.Float64, []int64{3}}, sampleFields[1]}, fault.TypeMismatch,
+			`variable "image": type mismatch: got float32[3], want float64[3]`},
+		"dims": {[]Field{sampleFields[0], {"", tensor.Int64, []int64{2}}}, fault.ShapeMismatch,
+			`variable "field 1": shape mismatch: got int64[1], want int64[2]`},
 		"count": {sampleFields[:1], fault.ShapeMismatch, "got 2 tensors, want 1"},
 	} {
 		for _, part := range []Part{{}, {0, 2}} {

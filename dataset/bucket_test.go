@@ -167,7 +167,8 @@ func TestBucketsHoldTheSameDataset(t *testing.T) {
 		for _, f := range d.Files() {
 			names = append(names, strings.TrimPrefix(f.Path, b.url("")[:len(b.url(""))-len(query(b.url("")))]))
 		}
-		if got, want := strings.Join(names, " "), "a%20folder/x/train-2 a%20folder/x/train-0 a%20folder/x/train-1"; strings.ReplaceAll(got, query(b.url("")), "") != want {
+		if got, want := strings.Join(names, " "),
+			"a%20folder/x/train-2 a%20folder/x/train-0 a%20folder/x/train-1"; strings.ReplaceAll(got, query(b.url("")), "") != want {
 			t.Errorf("files %s, want %s", got, want)
 		}
 		grown := new(Dataset) // in the order of the files of this machine

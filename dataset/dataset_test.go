@@ -110,7 +110,8 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "train-3"), []byte("no record file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(context.Background(), []string{filepath.Join(dir, "train-*")}); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "train-3") {
+	if _, err := Open(context.Background(), []string{filepath.Join(dir, "train-*")}); !errors.Is(err, fault.Corrupt) ||
+		!strings.Contains(err.Error(), "train-3") {
 		t.Errorf("a foreign file: %v", err)
 	}
 }

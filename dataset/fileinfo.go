@@ -65,7 +65,8 @@ func (d *Dataset) Add(ctx context.Context, path string, want FileInfo) error {
 	if end := d.NumRecords(); end != want.FirstRecord {
 		return &fault.Fault{
 			Kind: fault.InvalidArgument, Where: path,
-			Got: fmt.Sprintf("a file whose records begin at number %d", want.FirstRecord), Want: fmt.Sprintf("one that begins at %d, where the dataset ends", end),
+			Got:  fmt.Sprintf("a file whose records begin at number %d", want.FirstRecord),
+			Want: fmt.Sprintf("one that begins at %d, where the dataset ends", end),
 		}
 	}
 	d.mu.Lock()
@@ -87,7 +88,10 @@ func (d *Dataset) at(path string, first int64) (file, bool) {
 
 func matches(f file, want FileInfo) error {
 	if got := f.info(); !got.same(want) {
-		return &fault.Fault{Kind: fault.Corrupt, Where: f.Name, Got: got.String(), Want: want.String(), Hint: "the file is another one than that of the others, or has changed"}
+		return &fault.Fault{
+			Kind: fault.Corrupt, Where: f.Name,
+			Got: got.String(), Want: want.String(), Hint: "the file is another one than that of the others, or has changed",
+		}
 	}
 	return nil
 }

@@ -35,7 +35,10 @@ func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error
 	}
 	count, rest := binary.LittleEndian.Uint32(record), record[countBytes:]
 	if uint64(count)*minStreamBytes > uint64(len(rest)) {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d tensors in a record of %d bytes", count, len(record)), Want: "at least 22 bytes a tensor"}
+		return nil, &fault.Fault{
+			Kind: fault.Corrupt,
+			Got:  fmt.Sprintf("%d tensors in a record of %d bytes", count, len(record)), Want: "at least 22 bytes a tensor",
+		}
 	}
 	if cap(streams) < int(count) {
 		streams = append(streams[:cap(streams)], make([]tensor.Stream, int(count)-cap(streams))...)

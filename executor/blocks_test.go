@@ -60,10 +60,12 @@ func pserver() *program.Program {
 			Attrs: map[string]program.Attr{"scale": float32(1)}})
 		optimize.Append(&program.Op{Type: "sgd", Inputs: map[string][]string{"Param": {w}, "Grad": {"clipped"}, "LearningRate": {"rate"}},
 			Outputs: map[string][]string{"ParamOut": {w}}})
-		blocks, grads, ids, merges = append(blocks, program.BlockIndex(optimize.Index)), append(grads, g), append(ids, int32(optimize.Index)), append(merges, int32(ops.MergeMean))
+		blocks, grads, ids, merges = append(blocks, program.BlockIndex(optimize.Index)), append(grads, g), append(ids, int32(optimize.Index)),
+			append(merges, int32(ops.MergeMean))
 	}
-	b.Append(&program.Op{Type: "listen_and_serv", Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0), "lr_decay_block_id": int32(schedule.Index),
-		"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges}})
+	b.Append(&program.Op{Type: "listen_and_serv",
+		Attrs: map[string]program.Attr{"endpoint": "pserver:0", "pserver_id": int32(0), "lr_decay_block_id": int32(schedule.Index),
+			"optimize_blocks": blocks, "grad_names": grads, "grad_block_ids": ids, "grad_merge": merges}})
 	return p
 }
 

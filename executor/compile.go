@@ -61,7 +61,8 @@ func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[stri
 	if l.profile != nil {
 		compiled.SetTrace(&l.profile.trace)
 	}
-	l.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes", compiled.Memory().Arena)
+	l.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
+		compiled.Memory().Arena)
 	return compiled, nil
 }
 

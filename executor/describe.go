@@ -40,7 +40,8 @@ func describe(w io.Writer, p *plan.Plan) error {
 		}
 		total.Cost.Flops += s.Cost.Flops
 		total.Cost.Bytes += s.Cost.Bytes
-		fmt.Fprintf(table, "%d\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%s\n", i, s.Name, abridged(s.Shapes), s.Cost.Flops, s.Cost.Bytes, abridged(s.Memory), s.Parts, took, rate)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%d\t%d\t%s\t%d\t%s\t%s\n", i, s.Name, abridged(s.Shapes), s.Cost.Flops, s.Cost.Bytes, abridged(s.Memory),
+			s.Parts, took, rate)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -42,7 +42,8 @@ func TestStepThatIsNotFiniteNamesTheOpAndChangesNoParameter(t *testing.T) {
 			before := slices.Clone(w.Float32s())
 			_, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2, 0, 0}, 2, 2)}, fetch...)
 			var f *fault.Fault
-			if !errors.As(err, &f) || f.Kind != fault.NotFinite || f.Op != "log" || f.Variable == "" || f.Where != "step 1" || !strings.Contains(f.Site, "finite_test.go") {
+			if !errors.As(err, &f) || f.Kind != fault.NotFinite ||
+				f.Op != "log" || f.Variable == "" || f.Where != "step 1" || !strings.Contains(f.Site, "finite_test.go") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(w.Float32s(), before) {

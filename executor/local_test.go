@@ -85,13 +85,14 @@ func TestBadRunsSayWhatIsWrong(t *testing.T) {
 		kind     fault.Kind
 		variable string
 	}{
-		"missing feed":      {executor.Feed{"x": good["x"]}, m.Loss, fault.NotFound, "y"},
-		"wrong dims":        {executor.Feed{"x": wide, "y": good["y"]}, m.Loss, fault.ShapeMismatch, "x"},
-		"wrong type":        {executor.Feed{"x": whole, "y": good["y"]}, m.Loss, fault.TypeMismatch, "x"},
-		"unknown feed":      {executor.Feed{"x": good["x"], "y": good["y"], "z": wide}, m.Loss, fault.NotFound, "z"},
-		"nil feed":          {executor.Feed{"x": nil, "y": good["y"]}, m.Loss, fault.InvalidArgument, "x"},
-		"fed parameter":     {executor.Feed{"x": good["x"], "y": good["y"], "fc_0.w_0": wide}, m.Loss, fault.InvalidArgument, "fc_0.w_0"},
-		"computed feed":     {executor.Feed{"x": good["x"], "y": good["y"], "mean_0.tmp_0": fixture.Numbers(1, 1)}, m.Loss, fault.InvalidArgument, "mean_0.tmp_0"},
+		"missing feed":  {executor.Feed{"x": good["x"]}, m.Loss, fault.NotFound, "y"},
+		"wrong dims":    {executor.Feed{"x": wide, "y": good["y"]}, m.Loss, fault.ShapeMismatch, "x"},
+		"wrong type":    {executor.Feed{"x": whole, "y": good["y"]}, m.Loss, fault.TypeMismatch, "x"},
+		"unknown feed":  {executor.Feed{"x": good["x"], "y": good["y"], "z": wide}, m.Loss, fault.NotFound, "z"},
+		"nil feed":      {executor.Feed{"x": nil, "y": good["y"]}, m.Loss, fault.InvalidArgument, "x"},
+		"fed parameter": {executor.Feed{"x": good["x"], "y": good["y"], "fc_0.w_0": wide}, m.Loss, fault.InvalidArgument, "fc_0.w_0"},
+		"computed feed": {executor.Feed{"x": good["x"], "y": good["y"], "mean_0.tmp_0": fixture.Numbers(1, 1)}, m.Loss, fault.InvalidArgument,
+			"mean_0.tmp_0"},
 		"unknown fetch":     {good, "nothing", fault.NotFound, "nothing"},
 		"rows do not agree": {executor.Feed{"x": good["x"], "y": line(1, 3)["y"]}, m.Loss, fault.ShapeMismatch, ""},
 	} {
@@ -144,8 +145,9 @@ func TestChangedProgramIsCompiledAnew(t *testing.T) {
 		return out[0].Float32s()[0]
 	}
 	loss := run()
-	double := m.Program.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {m.Loss}}, Outputs: map[string][]string{"Out": {m.Loss}},
-		Attrs: map[string]program.Attr{"scale": float32(2)}})
+	double := m.Program.Global().Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {m.Loss}},
+		Outputs: map[string][]string{"Out": {m.Loss}},
+		Attrs:   map[string]program.Attr{"scale": float32(2)}})
 	if got := run(); got != 2*loss {
 		t.Errorf("with a new op: %v, want %v", got, 2*loss)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/executor/internal/plan"
 )
 
-// A Profile records when each step of the plans of an executor ran, and on which worker. Make one with new, hand it to WithProfile, and write it out at
-// any time. It costs some tens of nanoseconds for each step, and memory for up to 262,144 of them.
+// A Profile records when each step of the plans of an executor ran, and on which worker. Make one with new, hand it to WithProfile, and write
+// it out at any time. It costs some tens of nanoseconds for each step, and memory for up to 262,144 of them.
 type Profile struct {
 	trace plan.Trace
 }

@@ -23,8 +23,8 @@ type Reader struct {
 	batcher  *dataset.Batcher
 }
 
-// OpenReader opens the dataset that p reads. data binds dataset names to globs of record files, as dataset.Open takes them, and must name what p reads and nothing else;
-// the files hold at least one record.
+// OpenReader opens the dataset that p reads. data binds dataset names to globs of record files, as dataset.Open takes them, and must name what
+// p reads and nothing else; the files hold at least one record.
 func OpenReader(ctx context.Context, p *program.Program, data map[string][]string) (*Reader, error) {
 	r, err := NewReader(p, data, nil)
 	if err != nil {
@@ -117,7 +117,10 @@ func checkBound(read *program.Op, name string, data map[string][]string) error {
 			Want: "globs of record files", Hint: "bind it with --data " + name + "=GLOB, or in TrainOptions.Data"})
 	}
 	if len(data) > 1 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "files for the datasets " + bound, Want: "only " + fault.Quote(name) + ", which the program reads"}
+		return &fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  "files for the datasets " + bound, Want: "only " + fault.Quote(name) + ", which the program reads",
+		}
 	}
 	return nil
 }

@@ -69,7 +69,10 @@ func (s *Scope) Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tens
 		return v.value, checkVar(name, v.value, dtype, dims)
 	}
 	if slices.Contains(dims, program.Unknown) {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("dims %v", dims), Want: "known dims of a variable that lives from step to step"}
+		return nil, &fault.Fault{
+			Kind: fault.ShapeMismatch, Variable: name,
+			Got: fmt.Sprintf("dims %v", dims), Want: "known dims of a variable that lives from step to step",
+		}
 	}
 	t, err := tensor.New(dtype, dims...)
 	if err != nil {

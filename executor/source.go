@@ -59,7 +59,11 @@ func ReadVariables(p *program.Program) ([]string, error) {
 // check compares a batch with what a program reads.
 func (b *Batch) check(variables []string) error {
 	if len(b.Tensors) != len(variables) {
-		return &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("a batch of %d tensors", len(b.Tensors)), Want: fmt.Sprintf("%d, one for each variable that is read", len(variables))}
+		return &fault.Fault{
+			Kind: fault.Internal,
+			Got:  fmt.Sprintf("a batch of %d tensors", len(b.Tensors)),
+			Want: fmt.Sprintf("%d, one for each variable that is read", len(variables)),
+		}
 	}
 	return nil
 }

@@ -53,7 +53,11 @@ func (r *tensorReader) next() (*tensor.Tensor, error) {
 // end fails when bytes remain: then the file belongs to another program.
 func (r *tensorReader) end() error {
 	if _, err := r.r.Peek(1); err != io.EOF {
-		return &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("bytes behind %d tensors", r.count), Want: "the end of the file", Hint: "the file belongs to a program with other variables"}
+		return &fault.Fault{
+			Kind: fault.Corrupt,
+			Got:  fmt.Sprintf("bytes behind %d tensors", r.count), Want: "the end of the file",
+			Hint: "the file belongs to a program with other variables",
+		}
 	}
 	return nil
 }

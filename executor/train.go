@@ -27,7 +27,8 @@ func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions,
 // TrainFrom is Train on batches that source delivers; run.Data and run.Passes have no effect. A batch without rows, which a trainer meets when
 // there are more trainers than rows, runs p from its send_barrier on, and its StepResult has no Fetched. p must not change
 // before TrainFrom returns; each may call Run of the same executor.
-func (l *Local) TrainFrom(ctx context.Context, p *program.Program, source BatchSource, run TrainOptions, each func(StepResult) error) (Summary, error) {
+func (l *Local) TrainFrom(ctx context.Context, p *program.Program, source BatchSource, run TrainOptions,
+	each func(StepResult) error) (Summary, error) {
 	t := &training{local: l, program: p, run: run, feed: Feed{}}
 	if run.Save != "" {
 		if err := PrepareSave(run.Save); err != nil {

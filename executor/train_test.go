@@ -26,13 +26,14 @@ func TestTrainReadsItsFiles(t *testing.T) {
 	var rows []int64
 	var passes []int
 	var losses []float32
-	summary, err := l.Train(t.Context(), m.Program, executor.TrainOptions{Data: data, Passes: 30, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
-		if r.Step != uint64(len(rows)) {
-			t.Errorf("step %d, want %d", r.Step, len(rows))
-		}
-		rows, passes, losses = append(rows, r.Rows), append(passes, r.Pass), append(losses, r.Fetched[0].Float32s()[0])
-		return nil
-	})
+	summary, err := l.Train(t.Context(), m.Program, executor.TrainOptions{Data: data, Passes: 30, Fetch: []string{m.Loss}},
+		func(r executor.StepResult) error {
+			if r.Step != uint64(len(rows)) {
+				t.Errorf("step %d, want %d", r.Step, len(rows))
+			}
+			rows, passes, losses = append(rows, r.Rows), append(passes, r.Pass), append(losses, r.Fetched[0].Float32s()[0])
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ var workloads = []workload{
 var variants = []workload{
 	{"fit_a_line", func(t testing.TB) fixture.Model { return fixture.FitALine(t, optimizer.SGD(0.01)) }, line(1, 20)},
 	{"decay", func(t testing.TB) fixture.Model {
-		return fixture.MLP(t, 20, []int64{16, 16}, optimizer.Momentum(optimizer.Exponential(0.1, 3, 0.5, false), 0.9, optimizer.Regularize(layers.L2(0.01))))
+		return fixture.MLP(t, 20, []int64{16, 16},
+			optimizer.Momentum(optimizer.Exponential(0.1, 3, 0.5, false), 0.9, optimizer.Regularize(layers.L2(0.01))))
 	}, executor.Feed{"image": fixture.Numbers(1, 33, 20), "label": fixture.Labels(1, 33, 10)}},
 	{"adam", func(t testing.TB) fixture.Model { return fixture.MLP(t, 20, []int64{16, 16}, optimizer.Adam(0.001)) },
 		executor.Feed{"image": fixture.Numbers(1, 33, 20), "label": fixture.Labels(1, 33, 10)}},

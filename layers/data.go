@@ -40,7 +40,10 @@ func (l *layer) data(name string) Variable {
 			Got: fmt.Sprintf("dims %v", l.dims), Want: "extents of at least 1, or -1 where open"})
 	}
 	if l.lod < 0 || l.lod > 0 && l.noBatch {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: fmt.Sprintf("%d LoD levels", l.lod), Want: "at least 0, and rows to cut into sequences"})
+		return l.mistake(&fault.Fault{
+			Kind: fault.InvalidArgument, Variable: name,
+			Got: fmt.Sprintf("%d LoD levels", l.lod), Want: "at least 0, and rows to cut into sequences",
+		})
 	}
 	dims := l.dims
 	if !l.noBatch {

@@ -57,7 +57,8 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 		{"fc", func(in inputs) []layers.Variable { return one(layers.FC(in.rows, 3, layers.Act("relu"))) }, "mul elementwise_add relu", "[-1 3]"},
 		{"fc without bias", func(in inputs) []layers.Variable { return one(layers.FC(in.rows, 3, layers.NoBias())) }, "mul", "[-1 3]"},
 		{"fc of an image", func(in inputs) []layers.Variable { return one(layers.FC(in.image, 3)) }, "mul elementwise_add", "[-1 3]"},
-		{"fc of two flatten dims", func(in inputs) []layers.Variable { return one(layers.FC(in.image, 3, layers.NumFlattenDims(2))) }, "mul elementwise_add", "[-1 4 3]"},
+		{"fc of two flatten dims", func(in inputs) []layers.Variable { return one(layers.FC(in.image, 3, layers.NumFlattenDims(2))) },
+			"mul elementwise_add", "[-1 4 3]"},
 		{"fc of two inputs", func(in inputs) []layers.Variable {
 			return one(layers.FCs([]layers.Variable{in.rows, in.columns}, 3))
 		}, "mul mul sum elementwise_add", "[-1 3]"},
@@ -86,7 +87,8 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 		{"softmax_with_cross_entropy", func(in inputs) []layers.Variable {
 			return two(layers.SoftmaxWithCrossEntropy(in.rows, in.label))
 		}, "softmax_with_cross_entropy", "[-1 1] [-1 6]"},
-		{"square_error_cost", func(in inputs) []layers.Variable { return one(layers.SquareErrorCost(in.rows, in.columns)) }, "elementwise_sub square", "[-1 6]"},
+		{"square_error_cost", func(in inputs) []layers.Variable { return one(layers.SquareErrorCost(in.rows, in.columns)) },
+			"elementwise_sub square", "[-1 6]"},
 		{"log_loss", func(in inputs) []layers.Variable {
 			p := layers.FC(in.rows, 1, layers.Act("sigmoid"))
 			return one(layers.LogLoss(p, layers.Cast(in.label, tensor.Float32)))
@@ -209,7 +211,8 @@ func TestBatchNormKeepsStatisticsThatAreNotTrained(t *testing.T) {
 	m := layers.NewModel()
 	layers.BatchNorm(layers.Data(m, "x", layers.Dims(3)))
 	p := finish(t, m)
-	for name, trained := range map[string]bool{"batch_norm_0.w_0": true, "batch_norm_0.b_0": true, "batch_norm_0.w_1": false, "batch_norm_0.w_2": false} {
+	for name, trained := range map[string]bool{"batch_norm_0.w_0": true, "batch_norm_0.b_0": true, "batch_norm_0.w_1": false,
+		"batch_norm_0.w_2": false} {
 		v, ok := p.Global().Var(name)
 		if !ok || !v.Persistable || v.IsParameter != trained || v.StopGradient == trained {
 			t.Errorf("%s: %+v", name, v)

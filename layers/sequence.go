@@ -64,8 +64,8 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	return l.result(out[0]), out[1]
 }
 
-// SequencePool makes one row of each sequence of x, column by column: kind is max, average, sum, sqrt (the sum over the square root of the length), last or
-// first. A sequence without rows gives zeros.
+// SequencePool makes one row of each sequence of x, column by column: kind is max, average, sum, sqrt (the sum over the square root of the
+// length), last or first. A sequence without rows gives zeros.
 //
 // Options: Name. Op: sequence_pool.
 func SequencePool(x Variable, kind string, opts ...Option) Variable {

@@ -123,7 +123,8 @@ func (s *Shapes) checkTensors() error {
 			wrong := &fault.Fault{}
 			switch {
 			case m.Kind == program.SelectedRows && !slot.Rows:
-				wrong.Kind, wrong.Want, wrong.Hint = fault.TypeMismatch, "a dense tensor", "this op takes no sparse gradient: look the table up without layers.Sparse"
+				wrong.Kind, wrong.Want, wrong.Hint = fault.TypeMismatch, "a dense tensor",
+					"this op takes no sparse gradient: look the table up without layers.Sparse"
 			case m.Kind == program.SelectedRows && (len(m.Dims) == 0 || m.Rows < program.Unknown):
 				wrong.Kind, wrong.Want = fault.ShapeMismatch, "rows of a tensor of at least rank 1"
 			case m.Kind != program.LoDTensor && m.Kind != program.SelectedRows:

@@ -22,7 +22,8 @@ func init() {
 				}
 				return nil
 			}},
-			{Name: "shape", Doc: "for tests", Default: []int64{}}, {Name: "rate", Doc: "for tests", Default: float32(1)}, {Name: "rates", Doc: "for tests", Default: []float32{}},
+			{Name: "shape", Doc: "for tests", Default: []int64{}}, {Name: "rate", Doc: "for tests", Default: float32(1)},
+			{Name: "rates", Doc: "for tests", Default: []float32{}},
 			{Name: "test", Doc: "for tests", Default: false}, {Name: "kind", Doc: "for tests", Kind: ""}},
 		Infer: func(s *ops.Shapes) error { s.Like("Out", "X"); return nil },
 		Bind:  func(*ops.Binding) (ops.Kernel, error) { return nil, nil },

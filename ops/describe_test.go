@@ -43,7 +43,8 @@ func TestDescribe(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"Param Grad LearningRate MeanSquare Moment MeanGrad?", "epsilon=1e-06", "epmap! send_varnames=[]", `origin=""`, "X*?"} {
+	for _, want := range []string{"Param Grad LearningRate MeanSquare Moment MeanGrad?", "epsilon=1e-06", "epmap! send_varnames=[]",
+		`origin=""`, "X*?"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q", want)
 		}

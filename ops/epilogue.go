@@ -2,8 +2,8 @@ package ops
 
 import "github.com/edl-go/edl/tensor"
 
-// An Epilogue is the work of a loop that does something to each element by itself: it adds a bias, or applies a function. A loop before it that makes these
-// elements may take it over (Loop.TakeOver), and do it as soon as they are complete.
+// An Epilogue is the work of a loop that does something to each element by itself: it adds a bias, or applies a function. A loop before it that
+// makes these elements may take it over (Loop.TakeOver), and do it as soon as they are complete.
 type Epilogue struct {
 	Of   string         // the input slot that the elements come from
 	Out  *tensor.Tensor // where they go

@@ -18,16 +18,17 @@ type Loop struct {
 	Reads  []string // input slots that it reads; nil: all
 	Whole  []string // those of them of which an iteration may read everything
 	Writes []string // output slots that it writes; nil: all
-	// Apart says that iterations own other parts of the tensors than equal shares, of which no two overlap; what is in Whole may still be read by all. Nothing
-	// can be said of what a range of them touches then, so such a loop only runs after the loops before it and before those after it.
+	// Apart says that iterations own other parts of the tensors than equal shares, of which no two overlap; what is in Whole may still be read by
+	// all. Nothing can be said of what a range of them touches then, so such a loop only runs after the loops before it and before those after it.
 	Apart bool
 	// Copies says that the loop does nothing but to copy the first of Reads to the first of Writes, which have as many elements,
 	// so that an executor that can give both the same memory need not run it.
 	Copies bool
 	// Epilogue describes a loop that does no more than an epilogue; nil for others.
 	Epilogue *Epilogue
-	// TakeOver lets a loop do the epilogue that follows it, too, whose Out it writes then in place of its own output. It is called before the first run, by an
-	// executor that need not run the loop of the epilogue when the answer is true, and knows that nobody else reads what is between them. The bits stay the same. nil: never.
+	// TakeOver lets a loop do the epilogue that follows it, too, whose Out it writes then in place of its own output. It is called before the
+	// first run, by an executor that need not run the loop of the epilogue when the answer is true, and knows that nobody else reads what is
+	// between them. The bits stay the same. nil: never.
 	TakeOver func(Epilogue) bool
 	// Run does the iterations [from, to). Ranges that run at the same time have different parts below Binding.Parts.
 	Run func(part, from, to int) error

@@ -24,7 +24,10 @@ func GradientMerge(p *program.Program) (Merge, error) {
 	grad := block.Ops[at]
 	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
 	if !ok {
-		return MergeNone, At(grad, &fault.Fault{Kind: fault.InvalidProgram, Variable: grad.Out("Out"), Got: "a first gradient of this name", Want: "the gradient of the loss"})
+		return MergeNone, At(grad, &fault.Fault{
+			Kind: fault.InvalidProgram, Variable: grad.Out("Out"),
+			Got: "a first gradient of this name", Want: "the gradient of the loss",
+		})
 	}
 	r := newReductions(block, block.Ops[:at])
 	kind, err := r.of(loss)
@@ -146,7 +149,10 @@ func (r *reductions) isScalar(name string) bool {
 }
 
 func (r *reductions) unclear(name, got string) error {
-	f := &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: got, Want: "a loss whose gradients can be computed in parts", Hint: "end the loss with layers.Mean over the batch"}
+	f := &fault.Fault{
+		Kind: fault.Unsupported, Variable: name,
+		Got: got, Want: "a loss whose gradients can be computed in parts", Hint: "end the loss with layers.Mean over the batch",
+	}
 	if op := r.writers[name]; op != nil {
 		return At(op, f)
 	}

@@ -29,17 +29,20 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		"two means": {func(_ *layers.Model, cost variable) variable {
 			return layers.Add(layers.Mean(cost), layers.Mean(layers.Abs(cost)))
 		}, ops.MergeMean, fault.OK},
-		"mean and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.Mean(cost), half(penalty(m))) }, ops.MergeMean, fault.OK},
+		"mean and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.Mean(cost), half(penalty(m))) },
+			ops.MergeMean, fault.OK},
 		"sums of two sums": {func(_ *layers.Model, cost variable) variable {
 			return layers.Sums([]variable{layers.ReduceSum(cost), half(layers.ReduceSum(cost))})
 		}, ops.MergeSum, fault.OK},
 		"mean and sum": {func(_ *layers.Model, cost variable) variable {
 			return layers.Add(layers.Mean(cost), layers.ReduceSum(cost))
 		}, 0, fault.Unsupported},
-		"sum and penalty":      {func(m *layers.Model, cost variable) variable { return layers.Add(layers.ReduceSum(cost), penalty(m)) }, 0, fault.Unsupported},
-		"root of a mean":       {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, 0, fault.Unsupported},
-		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) }, 0, fault.Unsupported},
-		"only a penalty":       {func(m *layers.Model, _ variable) variable { return penalty(m) }, 0, fault.Unsupported},
+		"sum and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.ReduceSum(cost), penalty(m)) }, 0,
+			fault.Unsupported},
+		"root of a mean": {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, 0, fault.Unsupported},
+		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) }, 0,
+			fault.Unsupported},
+		"only a penalty": {func(m *layers.Model, _ variable) variable { return penalty(m) }, 0, fault.Unsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := layers.NewModel()

@@ -8,8 +8,8 @@ import (
 )
 
 // The rows of a batch may be cut into sequences of different lengths: its level of detail (LoD), which comes with a feed. An op that keeps the rows
-// of an input hands its LoD on, and says so in Infer: with Like, by copying a Meta, or with ShareLoD. So it is known before a run which variables have
-// the LoD of which feed, and executors give it to their tensors when they feed; no kernel moves it.
+// of an input hands its LoD on, and says so in Infer: with Like, by copying a Meta, or with ShareLoD. So it is known before a run which
+// variables have the LoD of which feed, and executors give it to their tensors when they feed; no kernel moves it.
 //
 // A kernel that works on sequences asks the tensor for its offsets on every run. When it is bound, the LoD of a tensor has the right number of
 // sequences and the offsets mean nothing yet.
@@ -49,8 +49,8 @@ func (m Meta) withLoD(from Meta, levels int) Meta {
 	return m
 }
 
-// CountSequences checks that the rows of an input slot are cut into sequences, and returns how many the innermost level has, program.Unknown where that
-// is open.
+// CountSequences checks that the rows of an input slot are cut into sequences, and returns how many the innermost level has, program.Unknown
+// where that is open.
 func (s *Shapes) CountSequences(slot string) (int64, error) {
 	m := s.In(slot)
 	if m.LoDLevel < 1 {

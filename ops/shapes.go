@@ -77,7 +77,10 @@ type Shapes struct {
 func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.Unsupported, Op: op.Type, Site: op.Site(), Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"}
+		return nil, &fault.Fault{
+			Kind: fault.Unsupported, Op: op.Type, Site: op.Site(),
+			Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists",
+		}
 	}
 	if faults := def.Check(op); len(faults) > 0 {
 		return nil, faults[0]
@@ -87,7 +90,10 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 		for _, name := range names {
 			m, ok := input(name)
 			if !ok && name != program.Empty {
-				return nil, &fault.Fault{Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(), Got: "a name that no block declares", Want: "a declared variable"}
+				return nil, &fault.Fault{
+					Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(),
+					Got: "a name that no block declares", Want: "a declared variable",
+				}
 			}
 			s.in[slot] = append(s.in[slot], m)
 		}

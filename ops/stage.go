@@ -95,7 +95,10 @@ func servesBlocks(p *program.Program, report func(*fault.Fault)) {
 	}
 	op := p.Global().Ops[serve]
 	if blocks, ok := op.Attrs["optimize_blocks"].([]program.BlockIndex); !ok || len(blocks) == 0 {
-		report(&fault.Fault{Kind: fault.InvalidProgram, Where: program.WhereOp(0, serve), Op: op.Type, Site: op.Site(), Got: "no optimize_blocks", Want: "the blocks to run when gradients have arrived"})
+		report(&fault.Fault{
+			Kind: fault.InvalidProgram, Where: program.WhereOp(0, serve), Op: op.Type, Site: op.Site(),
+			Got: "no optimize_blocks", Want: "the blocks to run when gradients have arrived",
+		})
 	}
 }
 
@@ -112,7 +115,8 @@ func (r stageRule) checkOp(stage program.Stage, b *program.Block, def *Def) *fau
 	for i, c := range legal {
 		names[i] = c.String()
 	}
-	return &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("%s, of class %v, in block %d of a %v program", def.Type, def.Class, b.Index, stage),
+	return &fault.Fault{Kind: fault.InvalidProgram,
+		Got:  fmt.Sprintf("%s, of class %v, in block %d of a %v program", def.Type, def.Class, b.Index, stage),
 		Want: fmt.Sprintf("%s, but not %s", strings.Join(names, ", "), orNothing(r.refused))}
 }
 
@@ -131,7 +135,10 @@ func (r stageRule) checkShape(p *program.Program, report func(*fault.Fault)) {
 	}
 	for _, need := range r.needs {
 		if present[need.first] && !present[need.second] {
-			report(&fault.Fault{Kind: fault.InvalidProgram, Op: need.first, Got: "no " + need.second + " in the program", Want: "one, or this op waits for ever"})
+			report(&fault.Fault{
+				Kind: fault.InvalidProgram, Op: need.first,
+				Got: "no " + need.second + " in the program", Want: "one, or this op waits for ever",
+			})
 		}
 	}
 	if r.shape != nil {

@@ -34,10 +34,14 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 	forward, hasForward := Lookup(strings.TrimSuffix(op.Type, "_grad"))
 	var faults fault.List
 	for _, name := range slices.Sorted(maps.Keys(op.Attrs)) {
-		if def.hasAttr(name) || hasForward && forward.hasAttr(name) || ignoredAttrs[name] || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "__") {
+		if def.hasAttr(name) || hasForward && forward.hasAttr(name) ||
+			ignoredAttrs[name] || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "__") {
 			continue
 		}
-		faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Got: "attribute " + fault.Quote(name), Want: "one of those that `edl show ops " + op.Type + "` lists"})
+		faults.Add(&fault.Fault{
+			Kind: fault.InvalidProgram,
+			Got:  "attribute " + fault.Quote(name), Want: "one of those that `edl show ops " + op.Type + "` lists",
+		})
 	}
 	return faults
 }

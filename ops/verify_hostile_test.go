@@ -83,7 +83,8 @@ func hostileValues(a program.Attr) []program.Attr {
 	case string:
 		return []program.Attr{"", "../../x", "\x00", "NHWC"}
 	case []int32, []int64:
-		return []program.Attr{[]int32{}, []int64{0}, []int64{0, 0}, []int64{-1, -1}, []int64{-1, 0}, []int64{math.MinInt64, math.MaxInt64}, []int64{1 << 32, 1 << 32, 1 << 32}, []int64{-5, 9}, make([]int64, 1000), int64(math.MinInt64)}
+		return []program.Attr{[]int32{}, []int64{0}, []int64{0, 0}, []int64{-1, -1}, []int64{-1, 0}, []int64{math.MinInt64, math.MaxInt64},
+			[]int64{1 << 32, 1 << 32, 1 << 32}, []int64{-5, 9}, make([]int64, 1000), int64(math.MinInt64)}
 	case []float32, []float64:
 		return []program.Attr{[]float32{}, []float64{math.NaN()}, make([]float32, 1000)}
 	case []string:

@@ -9,9 +9,9 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// checkOverlap refuses an op that writes a variable which it reads, unless its definition says that this is well-defined: the slots may share a buffer
-// (Def.InPlace), the output is state of the op (Def.State), or the op is of a class that computes nothing by itself. Any other kernel would read what it has
-// just written.
+// checkOverlap refuses an op that writes a variable which it reads, unless its definition says that this is well-defined: the slots may share a
+// buffer (Def.InPlace), the output is state of the op (Def.State), or the op is of a class that computes nothing by itself. Any other kernel
+// would read what it has just written.
 func checkOverlap(op *program.Op, def *Def) fault.List {
 	if def.Class != Compute && def.Class != Backward && def.Class != Random {
 		return nil

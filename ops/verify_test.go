@@ -159,10 +159,13 @@ func TestVerifyComparesTypesWithDeclarations(t *testing.T) {
 		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2, 3}}, []int64{2, 3}, int32(5), nil},
 		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 3}}, []int64{2, 3}, int64(5), nil},
 		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32}, []int64{2, 3}, int32(5), nil},
-		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2, 3}}, []int64{2, 3}, int32(3), []string{"type mismatch; float32[2 3]; want int64[2 3]"}},
-		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2, 4}}, []int64{2, 3}, int32(5), []string{"shape mismatch; float32[2 4]; want float32[2 3]"}},
+		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2, 3}}, []int64{2, 3}, int32(3),
+			[]string{"type mismatch; float32[2 3]; want int64[2 3]"}},
+		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2, 4}}, []int64{2, 3}, int32(5),
+			[]string{"shape mismatch; float32[2 4]; want float32[2 3]"}},
 		{program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{6}}, []int64{2, 3}, int32(5), []string{"shape mismatch; float32[6]"}},
-		{program.Var{Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{2, 3}}, []int64{2, 3}, int32(5), []string{"type mismatch; selected_rows; want lod_tensor"}},
+		{program.Var{Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{2, 3}}, []int64{2, 3}, int32(5),
+			[]string{"type mismatch; selected_rows; want lod_tensor"}},
 	}
 	for _, test := range tests {
 		d := newDraft(t)

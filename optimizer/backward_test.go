@@ -40,12 +40,13 @@ func TestGradientsOfNetsEqualCentralDifferences(t *testing.T) {
 			x, y := layers.Data(m, "x", layers.Dims(5), double), layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
 			return layers.Mean(layers.CrossEntropy(layers.FC(x, 3, layers.Act("softmax")), y))
 		}},
-		{"softmax_with_cross_entropy beside a use of its softmax", map[string]*tensor.Tensor{"x": floats(1, 4, 5), "label": label}, func(m *layers.Model) layers.Variable {
-			x, y := layers.Data(m, "x", layers.Dims(5), double), layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
-			loss, probabilities := layers.SoftmaxWithCrossEntropy(layers.FC(x, 3), y)
-			layers.Accuracy(probabilities, y)
-			return layers.Mean(loss)
-		}},
+		{"softmax_with_cross_entropy beside a use of its softmax", map[string]*tensor.Tensor{"x": floats(1, 4, 5), "label": label},
+			func(m *layers.Model) layers.Variable {
+				x, y := layers.Data(m, "x", layers.Dims(5), double), layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
+				loss, probabilities := layers.SoftmaxWithCrossEntropy(layers.FC(x, 3), y)
+				layers.Accuracy(probabilities, y)
+				return layers.Mean(loss)
+			}},
 		{"a part of a split that is not used", map[string]*tensor.Tensor{"x": floats(1, 4, 5)}, func(m *layers.Model) layers.Variable {
 			x := layers.Data(m, "x", layers.Dims(5), double)
 			parts := layers.Split(layers.FC(x, 6), 3, 1)
@@ -154,7 +155,8 @@ func TestMistakesInTraining(t *testing.T) {
 			m := layers.NewModel()
 			c.build(m, layers.Data(m, "x", layers.Dims(3)))
 			_, err := m.Program()
-			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "optimizer/backward_test.go:") {
+			if err == nil || strings.Contains(err.Error(), "\n") ||
+				!strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "optimizer/backward_test.go:") {
 				t.Errorf("got %v, want one mistake at a line of this file that says %q", err, c.says)
 			}
 		})

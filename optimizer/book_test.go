@@ -68,16 +68,18 @@ func TestBookModelsLearn(t *testing.T) {
 			loss := layers.Assign(classify(h), layers.Name("loss"))
 			optimizer.Adam(0.01, optimizer.Regularize(layers.L2(1e-4)), optimizer.ClipGradients(optimizer.ByGlobalNorm(1))).Minimize(loss)
 		}},
-		{"word2vec", 40, 0.2, executor.Feed{"first": classes(12, 5), "second": classes(12, 4), "third": classes(12, 6), "label": classes(12, 10)}, func(m *layers.Model) {
-			table := layers.Param(layers.ParamAttr{Name: "words"})
-			var words []layers.Variable
-			for _, name := range []string{"first", "second", "third"} {
-				words = append(words, layers.Embedding(ids(m, name), 12, 8, table))
-			}
-			h := layers.FC(layers.Concat(words, 1), 16, layers.Act("sigmoid"))
-			optimizer.Momentum(optimizer.Exponential(1, 100, 0.5, true), 0.5).Minimize(layers.Assign(classify(h), layers.Name("loss")))
-		}},
-		{"click-through rate", 40, 0.2, executor.Feed{"dense": numbers(12, 5), "user": classes(12, 7), "page": classes(12, 5), "click": numbers(12, 1)}, func(m *layers.Model) {
+		{"word2vec", 40, 0.2, executor.Feed{"first": classes(12, 5), "second": classes(12, 4), "third": classes(12, 6), "label": classes(12, 10)},
+			func(m *layers.Model) {
+				table := layers.Param(layers.ParamAttr{Name: "words"})
+				var words []layers.Variable
+				for _, name := range []string{"first", "second", "third"} {
+					words = append(words, layers.Embedding(ids(m, name), 12, 8, table))
+				}
+				h := layers.FC(layers.Concat(words, 1), 16, layers.Act("sigmoid"))
+				optimizer.Momentum(optimizer.Exponential(1, 100, 0.5, true), 0.5).Minimize(layers.Assign(classify(h), layers.Name("loss")))
+			}},
+		{"click-through rate", 40, 0.2, executor.Feed{"dense": numbers(12, 5), "user": classes(12, 7), "page": classes(12, 5),
+			"click": numbers(12, 1)}, func(m *layers.Model) {
 			dense, click := layers.Data(m, "dense", layers.Dims(5)), layers.Data(m, "click", layers.Dims(1))
 			label := layers.Scale(layers.Sign(click), 0.5, 0.5)
 			sparse := layers.Param(layers.ParamAttr{Name: "features", Regularizer: layers.L1(1e-5)})

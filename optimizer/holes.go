@@ -66,7 +66,8 @@ func fillHoles(grads, whole []*program.Op) []*program.Op {
 }
 
 func zeroGradient(forward, site string) *program.Op {
-	op := &program.Op{Type: "fill_zeros_like", Inputs: map[string][]string{"X": {forward}}, Outputs: map[string][]string{"Out": {program.GradName(forward)}}}
+	op := &program.Op{Type: "fill_zeros_like", Inputs: map[string][]string{"X": {forward}},
+		Outputs: map[string][]string{"Out": {program.GradName(forward)}}}
 	op.SetSite(site)
 	return op
 }

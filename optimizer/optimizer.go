@@ -150,7 +150,10 @@ func sourceOf[R Rate](rate R) source {
 // that it can be changed by feeding or loading.
 func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a learning rate %v", s.constant), Want: "a finite number, or a schedule that is not nil"})
+		m.Report(&fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  fmt.Sprintf("a learning rate %v", s.constant), Want: "a finite number, or a schedule that is not nil",
+		})
 		return layers.Variable{}
 	}
 	if s.schedule == nil {

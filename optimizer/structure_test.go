@@ -32,8 +32,10 @@ func TestRegressionWithSGDHasFluidsOps(t *testing.T) {
 	if got := opTypes(p.Startup); got != want {
 		t.Errorf("startup program: got %s, want %s", got, want)
 	}
-	wantVars := []string{"x", "y", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1", "square_error_cost_0.tmp_0", "square_error_cost_0.tmp_1", "mean_0.tmp_0",
-		"mean_0.tmp_0@GRAD", "square_error_cost_0.tmp_1@GRAD", "square_error_cost_0.tmp_0@GRAD", "fc_0.tmp_1@GRAD", "fc_0.tmp_0@GRAD", "fc_0.b_0@GRAD", "fc_0.w_0@GRAD", "learning_rate_0"}
+	wantVars := []string{"x", "y", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1", "square_error_cost_0.tmp_0",
+		"square_error_cost_0.tmp_1", "mean_0.tmp_0",
+		"mean_0.tmp_0@GRAD", "square_error_cost_0.tmp_1@GRAD", "square_error_cost_0.tmp_0@GRAD", "fc_0.tmp_1@GRAD", "fc_0.tmp_0@GRAD",
+		"fc_0.b_0@GRAD", "fc_0.w_0@GRAD", "learning_rate_0"}
 	var vars []string
 	for _, v := range p.Global().Vars() {
 		vars = append(vars, v.Name)
@@ -89,7 +91,8 @@ func TestUpdatesAreBuiltAsFluidBuildsThem(t *testing.T) {
 		{"rmsprop", optimizer.RMSProp(0.1, optimizer.WithMomentum(0.5)), "rmsprop", []string{"learning_rate_0", "w_momentum_0", "w_mean_square_0"}},
 		{"centered rmsprop", optimizer.RMSProp(0.1, optimizer.Centered()), "rmsprop",
 			[]string{"learning_rate_0", "w_momentum_0", "w_mean_square_0", "w_mean_grad_0"}},
-		{"ftrl", optimizer.Ftrl(0.1, optimizer.Penalties(0.1, 0.2), optimizer.Power(-0.6)), "ftrl", []string{"learning_rate_0", "w_squared_0", "w_linear_0"}},
+		{"ftrl", optimizer.Ftrl(0.1, optimizer.Penalties(0.1, 0.2), optimizer.Power(-0.6)), "ftrl",
+			[]string{"learning_rate_0", "w_squared_0", "w_linear_0"}},
 		{"exponential decay", optimizer.SGD(optimizer.Exponential(1, 100, 0.5, true)),
 			"increment cast fill_constant elementwise_div floor fill_constant elementwise_pow fill_constant elementwise_mul sgd", []string{"@LR_DECAY_COUNTER@"}},
 		{"L1", optimizer.SGD(1, optimizer.Regularize(layers.L1(0.1))), "sign scale sum sgd", []string{"learning_rate_0"}},

@@ -74,7 +74,8 @@ func TestUpdatesComputeTheirFormulas(t *testing.T) {
 				return p + d
 			}
 		}},
-		{"centered rmsprop", optimizer.RMSProp(0.1, optimizer.Decay(0.7), optimizer.WithMomentum(0.5), optimizer.Centered(), optimizer.Epsilon(0.01)), layers.ParamAttr{}, func() reference {
+		{"centered rmsprop", optimizer.RMSProp(0.1, optimizer.Decay(0.7), optimizer.WithMomentum(0.5), optimizer.Centered(),
+			optimizer.Epsilon(0.01)), layers.ParamAttr{}, func() reference {
 			s, c, m := 0.0, 0.0, 0.0
 			return func(p, g float64, _ int) float64 {
 				s, c = 0.7*s+0.3*g*g, 0.7*c+0.3*g
@@ -94,10 +95,12 @@ func TestUpdatesComputeTheirFormulas(t *testing.T) {
 				return (math.Copysign(0.1, z) - z) / (math.Sqrt(n)/0.1 + 0.4)
 			}
 		}},
-		{"clip by value, then L2", optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByValue(-0.5, 0.25)), optimizer.Regularize(layers.L2(0.3))), layers.ParamAttr{}, func() reference {
+		{"clip by value, then L2", optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByValue(-0.5, 0.25)),
+			optimizer.Regularize(layers.L2(0.3))), layers.ParamAttr{}, func() reference {
 			return func(p, g float64, _ int) float64 { return p - 0.1*(math.Min(math.Max(g, -0.5), 0.25)+0.3*p) }
 		}},
-		{"clip by norm, then the parameter's own L1", optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByNorm(0.5)), optimizer.Regularize(layers.L2(0.3))),
+		{"clip by norm, then the parameter's own L1",
+			optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByNorm(0.5)), optimizer.Regularize(layers.L2(0.3))),
 			layers.ParamAttr{Regularizer: layers.L1(0.2)}, func() reference {
 				return func(p, g float64, _ int) float64 {
 					return p - 0.1*(g*math.Min(1, 0.5/math.Abs(g))+math.Copysign(0.2, p))

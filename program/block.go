@@ -64,7 +64,10 @@ func (b *Block) Vars() []*Var {
 // AddVar adds a copy of v. A second variable of one name is an error.
 func (b *Block) AddVar(v Var) (*Var, error) {
 	if _, ok := b.vars[v.Name]; ok {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Variable: v.Name, Got: "a second variable of this name in block " + fmt.Sprint(b.Index), Want: "unique names"}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidProgram, Variable: v.Name,
+			Got: "a second variable of this name in block " + fmt.Sprint(b.Index), Want: "unique names",
+		}
 	}
 	if b.vars == nil {
 		b.vars = map[string]*Var{}

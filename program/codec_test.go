@@ -31,7 +31,8 @@ func TestEveryValueSurvivesARoundTrip(t *testing.T) {
 		"longs": []int64{1 << 40}, "float64s": []float64{1e300}, "float64": 1e-300, "empty": []int64(nil),
 	}
 	op := child.Append(&program.Op{Type: "while", IsTarget: true, Inputs: map[string][]string{"X": {"x", program.Empty}, "None": {}}, Attrs: want})
-	reader := program.Var{Name: "reader", Kind: program.Reader, Persistable: true, Fields: []program.Var{{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{program.Unknown, 1}, LoDLevel: 1}}}
+	reader := program.Var{Name: "reader", Kind: program.Reader, Persistable: true,
+		Fields: []program.Var{{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{program.Unknown, 1}, LoDLevel: 1}}}
 	rows := program.Var{Name: "rows", Kind: program.SelectedRows, DType: tensor.Float64, Dims: []int64{1 << 33, 4}}
 	array := program.Var{Name: "array", Kind: program.LoDTensorArray, DType: tensor.Float32, Dims: []int64{2}, LoDLevel: 2}
 	for _, v := range []program.Var{reader, rows, array} {
@@ -41,7 +42,8 @@ func TestEveryValueSurvivesARoundTrip(t *testing.T) {
 	}
 
 	got := decode(t, encode(t, p))
-	if got.Version != p.Version || len(got.Blocks) != 2 || got.Blocks[1].Parent != 0 || got.Blocks[1].Forward != 0 || got.Global().Forward != program.NoBlock {
+	if got.Version != p.Version || len(got.Blocks) != 2 ||
+		got.Blocks[1].Parent != 0 || got.Blocks[1].Forward != 0 || got.Global().Forward != program.NoBlock {
 		t.Errorf("the blocks came back as %+v", got)
 	}
 	back := got.Blocks[1].Ops[0]
@@ -176,13 +178,16 @@ func TestUnknownFieldsSurviveAtEveryLevel(t *testing.T) {
 	field := &framework.VarType_LoDTensorDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
 	reader := &framework.VarType_ReaderDesc{LodTensor: []*framework.VarType_LoDTensorDesc{field}}
 	array := &framework.VarType_LoDTensorArrayDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
-	variable := &framework.VarDesc{Name: new("v"), Type: varType, Attrs: []*framework.VarDesc_Attr{{Name: new("kept"), Type: framework.AttrType_INT.Enum(), I: new(int32(7))}}}
+	variable := &framework.VarDesc{Name: new("v"), Type: varType,
+		Attrs: []*framework.VarDesc_Attr{{Name: new("kept"), Type: framework.AttrType_INT.Enum(), I: new(int32(7))}}}
 	slot := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
 	out := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
 	attr := &framework.OpDesc_Attr{Name: new("X"), Type: framework.AttrType_INT.Enum(), I: new(int32(1))}
-	scalar := &framework.OpDesc_Attr{Name: new("scalar"), Type: framework.AttrType_SCALAR.Enum(), Scalar: &framework.Scalar{Type: framework.Scalar_LONG.Enum(), I: new(int64(5))}}
+	scalar := &framework.OpDesc_Attr{Name: new("scalar"), Type: framework.AttrType_SCALAR.Enum(),
+		Scalar: &framework.Scalar{Type: framework.Scalar_LONG.Enum(), I: new(int64(5))}}
 	later := &framework.OpDesc_Attr{Name: new("later"), Type: new(framework.AttrType(99))}
-	op := &framework.OpDesc{Type: new("relu"), Inputs: []*framework.OpDesc_Var{slot}, Outputs: []*framework.OpDesc_Var{out}, Attrs: []*framework.OpDesc_Attr{attr, later, scalar}}
+	op := &framework.OpDesc{Type: new("relu"), Inputs: []*framework.OpDesc_Var{slot}, Outputs: []*framework.OpDesc_Var{out},
+		Attrs: []*framework.OpDesc_Attr{attr, later, scalar}}
 	block := &framework.BlockDesc{Idx: new(int32(0)), ParentIdx: new(int32(-1)), Ops: []*framework.OpDesc{op}, Vars: []*framework.VarDesc{
 		{Name: new("array"), Type: &framework.VarType{Type: framework.VarType_LOD_TENSOR_ARRAY.Enum(), TensorArray: array}},
 		{Name: new("later"), Type: &framework.VarType{Type: new(framework.VarType_Type(77))}},
@@ -190,8 +195,10 @@ func TestUnknownFieldsSurviveAtEveryLevel(t *testing.T) {
 		variable,
 	}}
 	desc := &framework.ProgramDesc{Blocks: []*framework.BlockDesc{block}, Version: &framework.Version{Version: new(int64(3))},
-		OpVersionMap: &framework.OpVersionMap{Pair: []*framework.OpVersionMap_OpVersionPair{{OpName: new("relu"), OpVersion: &framework.OpVersion{Version: new(int32(2))}}}}}
-	for _, m := range []proto.Message{tensorDesc, lodTensor, varType, field, field.Tensor, reader, array, array.Tensor, variable, variable.Attrs[0], slot, out, attr, scalar, scalar.Scalar, later, op, block, desc, desc.Version, desc.OpVersionMap} {
+		OpVersionMap: &framework.OpVersionMap{Pair: []*framework.OpVersionMap_OpVersionPair{{OpName: new("relu"),
+			OpVersion: &framework.OpVersion{Version: new(int32(2))}}}}}
+	for _, m := range []proto.Message{tensorDesc, lodTensor, varType, field, field.Tensor, reader, array, array.Tensor, variable,
+		variable.Attrs[0], slot, out, attr, scalar, scalar.Scalar, later, op, block, desc, desc.Version, desc.OpVersionMap} {
 		m.ProtoReflect().SetUnknown(unknown)
 	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(desc)
@@ -258,13 +265,15 @@ func TestEncodeRefusesWhatAFileCannotHold(t *testing.T) {
 		spoil func(*program.Program)
 		words []string
 	}{
-		"attribute of a Go int": {func(p *program.Program) { p.Global().Ops[0].SetAttr("axis", 5) }, []string{"block 0, op 0", "axis", "Go type int", "fit.go:12"}},
+		"attribute of a Go int": {func(p *program.Program) { p.Global().Ops[0].SetAttr("axis", 5) },
+			[]string{"block 0, op 0", "axis", "Go type int", "fit.go:12"}},
 		"name that is no UTF-8": {func(p *program.Program) { p.Global().Ops[1].Inputs["X"][0] = "\xff" }, []string{"block 0, op 1", "UTF-8"}},
-		"op without a type":     {func(p *program.Program) { p.Startup.Global().Ops[0].Type = "" }, []string{"startup program, block 0, op 0", "empty name"}},
-		"renamed variable":      {func(p *program.Program) { p.Global().Vars()[0].Name = "z" }, []string{`"z"`, `"x"`}},
-		"no block":              {func(p *program.Program) { p.Blocks = nil }, []string{"no block"}},
-		"moved block":           {func(p *program.Program) { p.Blocks[0].Index = 3 }, []string{"index 3"}},
-		"startup of a startup":  {func(p *program.Program) { p.Startup.Startup = program.NewStartup() }, []string{"startup program of a startup program"}},
+		"op without a type": {func(p *program.Program) { p.Startup.Global().Ops[0].Type = "" },
+			[]string{"startup program, block 0, op 0", "empty name"}},
+		"renamed variable":     {func(p *program.Program) { p.Global().Vars()[0].Name = "z" }, []string{`"z"`, `"x"`}},
+		"no block":             {func(p *program.Program) { p.Blocks = nil }, []string{"no block"}},
+		"moved block":          {func(p *program.Program) { p.Blocks[0].Index = 3 }, []string{"index 3"}},
+		"startup of a startup": {func(p *program.Program) { p.Startup.Startup = program.NewStartup() }, []string{"startup program of a startup program"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,8 @@ func (d *decoder) attr(op *Op, desc *framework.OpDesc_Attr) {
 	}
 	value, ok := form.take(desc)
 	if !ok || holdsValue(desc) {
-		d.fault(fault.TypeMismatch, fmt.Sprintf("attribute %s of type %s without a value of this type, or with one of another", fault.Quote(name), form.name), "one value, of its type").Op = op.Type
+		d.fault(fault.TypeMismatch, fmt.Sprintf("attribute %s of type %s without a value of this type, or with one of another", fault.Quote(name),
+			form.name), "one value, of its type").Op = op.Type
 		return
 	}
 	op.Attrs[name] = value
@@ -97,7 +98,8 @@ func (d *decoder) attr(op *Op, desc *framework.OpDesc_Attr) {
 
 // holdsValue reports whether any value field is set.
 func holdsValue(a *framework.OpDesc_Attr) bool {
-	return a.I != nil || a.F != nil || a.S != nil || a.B != nil || a.L != nil || a.BlockIdx != nil || a.Float64 != nil || a.VarName != nil || a.Scalar != nil ||
+	return a.I != nil || a.F != nil || a.S != nil ||
+		a.B != nil || a.L != nil || a.BlockIdx != nil || a.Float64 != nil || a.VarName != nil || a.Scalar != nil ||
 		len(a.Ints) > 0 || len(a.Floats) > 0 || len(a.Strings) > 0 || len(a.Bools) > 0 || len(a.BlocksIdx) > 0 || len(a.Longs) > 0 ||
 		len(a.Float64S) > 0 || len(a.VarsName) > 0 || len(a.Scalars) > 0
 }

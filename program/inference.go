@@ -14,8 +14,8 @@ const (
 	attrColumn = "col"
 )
 
-// InferenceProgram returns the form that Fluid saves for inference: a copy for test, pruned to what computes the targets from the feeds, with one feed
-// op per feed before and one fetch op per target behind. Ops carry their number in "col"; as in Fluid's files the feed op of the
+// InferenceProgram returns the form that Fluid saves for inference: a copy for test, pruned to what computes the targets from the feeds, with
+// one feed op per feed before and one fetch op per target behind. Ops carry their number in "col"; as in Fluid's files the feed op of the
 // last number comes first. It fails when a feed is not needed, or when something that is needed is neither fed, computed nor persistable.
 func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 	c := p.CloneForTest()
@@ -52,7 +52,10 @@ func (p *Program) checkFeeds(feeds, targets []string) error {
 		v, ok := b.Var(name)
 		if ok && !v.Persistable && len(uses[name].Writers) == 0 && !slices.Contains(feeds, name) {
 			op := b.Ops[uses[name].Readers[0]]
-			report.add(&fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: name, Site: op.Site(), Got: "an input that is neither fed, computed nor persistable", Want: "it among the feeds"})
+			report.add(&fault.Fault{
+				Kind: fault.InvalidArgument, Op: op.Type, Variable: name, Site: op.Site(),
+				Got: "an input that is neither fed, computed nor persistable", Want: "it among the feeds",
+			})
 		}
 	}
 	return report.err()

@@ -60,7 +60,8 @@ func regression(tb testing.TB) *program.Program {
 		o := b.Append(&program.Op{Type: opType, Inputs: in, Outputs: map[string][]string{"Out": {out}}, Attrs: attrs})
 		o.SetSite("model/fit.go:12")
 	}
-	op("mul", "fc_0.tmp_0", map[string][]string{"X": {"x"}, "Y": {"fc_0.w_0"}}, map[string]program.Attr{"x_num_col_dims": int32(1), "y_num_col_dims": int32(1)})
+	op("mul", "fc_0.tmp_0", map[string][]string{"X": {"x"}, "Y": {"fc_0.w_0"}},
+		map[string]program.Attr{"x_num_col_dims": int32(1), "y_num_col_dims": int32(1)})
 	op("elementwise_add", "fc_0.tmp_1", map[string][]string{"X": {"fc_0.tmp_0"}, "Y": {"fc_0.b_0"}}, map[string]program.Attr{"axis": int32(1)})
 	op("elementwise_sub", "cost", map[string][]string{"X": {"fc_0.tmp_1"}, "Y": {"y"}}, nil)
 	op("square", "cost_squared", map[string][]string{"X": {"cost"}}, nil)
@@ -70,7 +71,8 @@ func regression(tb testing.TB) *program.Program {
 	for _, name := range []string{"fc_0.w_0", "fc_0.b_0"} {
 		v, _ := b.Var(name)
 		s.EnsureVar(v.Copy(""))
-		s.Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}}, Attrs: map[string]program.Attr{"shape": v.Dims, "value": float32(0.5), "dtype": int32(5)}})
+		s.Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}},
+			Attrs: map[string]program.Attr{"shape": v.Dims, "value": float32(0.5), "dtype": int32(5)}})
 	}
 	return p
 }

@@ -118,7 +118,10 @@ func (s *scanner) group(b []byte, at int64, group protowire.Number, depth int64)
 		switch wire {
 		case protowire.EndGroupType:
 			if number != group {
-				return 0, &fault.Fault{Kind: fault.Corrupt, Where: atByte(at + total), Got: fmt.Sprintf("the end of group %d", number), Want: fmt.Sprintf("the end of group %d", group)}
+				return 0, &fault.Fault{
+					Kind: fault.Corrupt, Where: atByte(at + total),
+					Got: fmt.Sprintf("the end of group %d", number), Want: fmt.Sprintf("the end of group %d", group),
+				}
 			}
 			return total, nil
 		case protowire.StartGroupType:

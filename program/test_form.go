@@ -5,8 +5,9 @@ import "slices"
 // roleTraining marks ops that only training needs.
 const roleTraining = RoleBackward | RoleOptimize | RoleLRSched | RoleRPC | RoleDist
 
-// CloneForTest returns a copy for evaluation: without the ops of training (roles Backward, Optimize, LRSched, RPC and Dist), without the variables that only
-// those used, and with is_test set on dropout, batch_norm and every op that has the attribute. Block indices may change as in Prune.
+// CloneForTest returns a copy for evaluation: without the ops of training (roles Backward, Optimize, LRSched, RPC and Dist), without the
+// variables that only those used, and with is_test set on dropout, batch_norm and every op that has the attribute. Block indices may change as
+// in Prune.
 func (p *Program) CloneForTest() *Program {
 	c := p.Clone()
 	before := c.usedVars()

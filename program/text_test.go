@@ -28,13 +28,15 @@ func TestTextShowsWhatMatters(t *testing.T) {
 	p := nested(t)
 	p.Startup = nil
 	op := p.Blocks[3].Ops[0]
-	for name, value := range map[string]program.Attr{"float": float32(0.1), "inf": math.Inf(1), "list": make([]int64, 12), "text": "say \"hi\"\x1b[31m", "block": program.BlockIndex(1), "names": []string{"a", "b"}} {
+	for name, value := range map[string]program.Attr{"float": float32(0.1), "inf": math.Inf(1), "list": make([]int64, 12),
+		"text": "say \"hi\"\x1b[31m", "block": program.BlockIndex(1), "names": []string{"a", "b"}} {
 		op.SetAttr(name, value)
 	}
 	op.IsTarget = true
 	op.SetSite("model/net.go:7")
 	op.Inputs["Y"] = []string{"a b", program.Empty}
-	p.Blocks[3].EnsureVar(program.Var{Name: "reader", Kind: program.Reader, Persistable: true, Fields: []program.Var{{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}, LoDLevel: 1}}})
+	p.Blocks[3].EnsureVar(program.Var{Name: "reader", Kind: program.Reader, Persistable: true,
+		Fields: []program.Var{{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}, LoDLevel: 1}}})
 	hash, err := p.Hash()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +82,8 @@ func TestTextOfHostileNamesIsPlainAndShort(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	p.Global().EnsureVar(program.Var{Name: "\x1b]0;owned\x07", Kind: program.LoDTensor})
 	p.Global().EnsureVar(program.Var{Name: long, Kind: 99})
-	p.Global().Append(&program.Op{Type: "a\nb", Inputs: map[string][]string{"\u202e": {long}}, Attrs: map[string]program.Attr{"go": 5, "long": long}}).SetSite("x\ny")
+	p.Global().Append(&program.Op{Type: "a\nb", Inputs: map[string][]string{"\u202e": {long}},
+		Attrs: map[string]program.Attr{"go": 5, "long": long}}).SetSite("x\ny")
 	got := text(t, p, program.TextOptions{})
 	for _, r := range got {
 		if r != '\n' && (r < ' ' || r > '~') {

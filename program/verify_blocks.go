@@ -34,12 +34,18 @@ func (v *verifier) blocks() bool {
 		return false
 	}
 	if cycle := p.blockCycle(); cycle != nil {
-		v.report.add(&fault.Fault{Kind: fault.InvalidProgram, Err: fmt.Errorf("invalid program: block cycle %s", arrows(cycle)), Hint: "a block may be neither its own parent nor its own sub-block, also not through others"})
+		v.report.add(&fault.Fault{
+			Kind: fault.InvalidProgram, Err: fmt.Errorf("invalid program: block cycle %s", arrows(cycle)),
+			Hint: "a block may be neither its own parent nor its own sub-block, also not through others",
+		})
 		return false
 	}
 	for _, b := range p.Blocks {
 		if depth := b.depth(); depth > maxNesting {
-			v.report.add(&fault.Fault{Kind: fault.TooLarge, Where: fmt.Sprintf("block %d", b.Index), Got: fmt.Sprintf("%d enclosing blocks", depth), Want: fmt.Sprintf("at most %d", maxNesting)})
+			v.report.add(&fault.Fault{
+				Kind: fault.TooLarge, Where: fmt.Sprintf("block %d", b.Index),
+				Got: fmt.Sprintf("%d enclosing blocks", depth), Want: fmt.Sprintf("at most %d", maxNesting),
+			})
 			return false
 		}
 	}

@@ -23,7 +23,8 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 					continue
 				}
 				if _, ok := b.resolve(name); !ok {
-					wrong(fault.InvalidProgram, name, "a name in slot "+fault.Quote(slot)+" that neither the block nor an enclosing one declares", "a declared variable")
+					wrong(fault.InvalidProgram, name, "a name in slot "+fault.Quote(slot)+" that neither the block nor an enclosing one declares",
+						"a declared variable")
 				}
 			}
 		}

@@ -102,7 +102,8 @@ func TestVariablesMustBePossible(t *testing.T) {
 		"kind":                 {program.Var{Kind: 99}, []string{"kind 99"}},
 		"element type as kind": {program.Var{Kind: 20}, []string{"kind 20"}},
 		"LoD":                  {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, LoDLevel: 100}, []string{"LoD level 100"}},
-		"field of a reader":    {program.Var{Kind: program.Reader, Fields: []program.Var{{DType: tensor.Int64}, {DType: tensor.Int64, Dims: []int64{-7}}}}, []string{"field 1; dims [-7]"}},
+		"field of a reader": {program.Var{Kind: program.Reader,
+			Fields: []program.Var{{DType: tensor.Int64}, {DType: tensor.Int64, Dims: []int64{-7}}}}, []string{"field 1; dims [-7]"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

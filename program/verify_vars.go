@@ -18,7 +18,10 @@ func (v *verifier) variables(b *Block) {
 			v.report.add(f)
 		}
 		if b.vars[variable.Name] != variable || variable.Name == "" || variable.Name == Empty {
-			wrong(&fault.Fault{Kind: fault.InvalidProgram, Got: "the name " + fault.Quote(variable.Name), Want: "the name that it was added under, not empty and not " + Empty})
+			wrong(&fault.Fault{
+				Kind: fault.InvalidProgram,
+				Got:  "the name " + fault.Quote(variable.Name), Want: "the name that it was added under, not empty and not " + Empty,
+			})
 		}
 		if f := checkVar(variable); f != nil {
 			wrong(f)
@@ -60,7 +63,10 @@ func checkTensor(v *Var) *fault.Fault {
 	case v.DType == noDType:
 		return &fault.Fault{Kind: fault.TypeMismatch, Got: "no element type", Want: "one"}
 	case v.DType.Size() == 0:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: "element type " + v.DType.String(), Want: "one of bool, int8 to int64, uint8, float16 to float64, bfloat16"}
+		return &fault.Fault{
+			Kind: fault.TypeMismatch,
+			Got:  "element type " + v.DType.String(), Want: "one of bool, int8 to int64, uint8, float16 to float64, bfloat16",
+		}
 	case len(v.Dims) > tensor.MaxRank:
 		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("rank %d", len(v.Dims)), Want: fmt.Sprintf("at most %d", tensor.MaxRank)}
 	case slices.ContainsFunc(known, func(d int64) bool { return d < 0 }):

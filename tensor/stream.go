@@ -53,7 +53,8 @@ func (s *Stream) parseHead(src *source, limits Limits) (lodLast bool, err error)
 		return false, err
 	}
 	levels := binary.LittleEndian.Uint64(word)
-	if length := int32(binary.LittleEndian.Uint32(word)); levels > uint64(limits.LoDLevels) && length >= 4 && length <= maxDesc && word[4] == dataTypeTag {
+	if length := int32(binary.LittleEndian.Uint32(word)); levels > uint64(limits.LoDLevels) &&
+		length >= 4 && length <= maxDesc && word[4] == dataTypeTag {
 		rest, err := src.next(int64(length)-4, "tensor description")
 		if err != nil {
 			return false, err

@@ -89,7 +89,8 @@ func TestSelectedRowsStream(t *testing.T) {
 		at   int
 		to   byte
 		kind fault.Kind
-	}{{12, 10, fault.Corrupt}, {27, 0x80, fault.Corrupt}, {4, 1, fault.Unsupported}, {10, 1, fault.TooLarge}, {35, 0x80, fault.Corrupt}, {47, 3, fault.Corrupt}} {
+	}{{12, 10, fault.Corrupt}, {27, 0x80, fault.Corrupt}, {4, 1, fault.Unsupported}, {10, 1, fault.TooLarge}, {35, 0x80, fault.Corrupt},
+		{47, 3, fault.Corrupt}} {
 		b := bytes.Clone(golden)
 		b[c.at] = c.to
 		if _, _, err := DecodeSelectedRows(b, Limits{}); !errors.Is(err, c.kind) {

@@ -165,13 +165,14 @@ func TestStreamRefusals(t *testing.T) {
 		limits Limits
 		kind   fault.Kind
 	}{
-		"stream version":       {"01000000" + strings.Repeat("00", 30), Limits{}, fault.Unsupported},
-		"tensor version":       {"00000000 0000000000000000 01000000 02000000 0805", Limits{}, fault.Unsupported},
-		"levels over limit":    {"00000000 0900000000000000", Limits{}, fault.TooLarge},
-		"lying level":          {"00000000 0100000000000000 00000000ffffffff", Limits{}, fault.TooLarge},
-		"odd level":            {"00000000 0100000000000000 0900000000000000 000000000000000000", Limits{}, fault.Corrupt},
-		"empty level":          {"00000000 0100000000000000 0000000000000000", Limits{}, fault.Corrupt},
-		"level from 1":         {"00000000 0100000000000000 0800000000000000 0100000000000000 00000000 04000000 08051001 0000803f", Limits{}, fault.Corrupt},
+		"stream version":    {"01000000" + strings.Repeat("00", 30), Limits{}, fault.Unsupported},
+		"tensor version":    {"00000000 0000000000000000 01000000 02000000 0805", Limits{}, fault.Unsupported},
+		"levels over limit": {"00000000 0900000000000000", Limits{}, fault.TooLarge},
+		"lying level":       {"00000000 0100000000000000 00000000ffffffff", Limits{}, fault.TooLarge},
+		"odd level":         {"00000000 0100000000000000 0900000000000000 000000000000000000", Limits{}, fault.Corrupt},
+		"empty level":       {"00000000 0100000000000000 0000000000000000", Limits{}, fault.Corrupt},
+		"level from 1": {"00000000 0100000000000000 0800000000000000 0100000000000000 00000000 04000000 08051001 0000803f", Limits{},
+			fault.Corrupt},
 		"level beyond dims":    {strings.Replace(goldenLoD, "0300000000000000", "0400000000000000", 1), Limits{}, fault.Corrupt},
 		"level falls":          {strings.Replace(goldenLoD, "0200000000000000", "0900000000000000", 1), Limits{}, fault.Corrupt},
 		"negative description": {head + "ffffffff", Limits{}, fault.Corrupt},

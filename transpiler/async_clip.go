@@ -41,7 +41,8 @@ func keepClipping(s *state) error {
 func (s *state) checkKept(n *node) error {
 	for _, name := range n.writes {
 		if s.variable(name).Persistable {
-			return unsupported(n, name, "an update that reads the norm of gradients", "clipping that yields gradients", "use sync mode, or clip before the optimizer's own op")
+			return unsupported(n, name, "an update that reads the norm of gradients", "clipping that yields gradients",
+				"use sync mode, or clip before the optimizer's own op")
 		}
 	}
 	for _, name := range n.reads {

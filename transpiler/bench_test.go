@@ -16,7 +16,8 @@ func BenchmarkTranspile(b *testing.B) {
 		h = layers.FC(h, 64, layers.Act("relu"))
 	}
 	y := layers.Data(m, "y", layers.Dims(64))
-	optimizer.Adam(0.1, optimizer.Regularize(layers.L2(0.1)), optimizer.ClipGradients(optimizer.ByGlobalNorm(1))).Minimize(layers.Mean(layers.SquareErrorCost(h, y)))
+	optimizer.Adam(0.1, optimizer.Regularize(layers.L2(0.1)),
+		optimizer.ClipGradients(optimizer.ByGlobalNorm(1))).Minimize(layers.Mean(layers.SquareErrorCost(h, y)))
 	p := built(b, m)
 	for b.Loop() {
 		transpile(b, p, transpiler.Config{Trainers: 4, PServers: 10, MinBlockSize: 1024})

@@ -158,7 +158,8 @@ func TestUpdateOpsWithBlocks(t *testing.T) {
 
 func TestFetchFaults(t *testing.T) {
 	p := fitLine(t, 100, 100, optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1))))
-	_, err := transpiler.Transpile(t.Context(), p, transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"los", "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "nothing like it"}})
+	_, err := transpiler.Transpile(t.Context(), p,
+		transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"los", "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "nothing like it"}})
 	var faults fault.List
 	if !errors.As(err, &faults) || len(faults) != 3 {
 		t.Fatalf("got %v, want three faults", err)

@@ -32,13 +32,14 @@ func TestGolden(t *testing.T) {
 		model  func(testing.TB) *program.Program
 		config func(*transpiler.Config)
 	}{
-		"sgd":                 {model: line(optimizer.SGD(0.1))},
-		"sgd_async":           {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.Mode = transpiler.Async }},
-		"no_slice":            {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.NoSlice = true }},
-		"min_block_size":      {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.MinBlockSize = 1 << 20 }},
-		"hash_name":           {line(optimizer.Adam(0.1)), func(c *transpiler.Config) { c.SplitMethod = transpiler.HashName }},
-		"exponential_decay":   {model: line(optimizer.SGD(rate))},
-		"fetch_rate":          {line(optimizer.SGD(rate)), func(c *transpiler.Config) { c.Fetch = []string{"loss", program.LRDecayCounter, "fc_0.w_0@GRAD"} }},
+		"sgd":               {model: line(optimizer.SGD(0.1))},
+		"sgd_async":         {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.Mode = transpiler.Async }},
+		"no_slice":          {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.NoSlice = true }},
+		"min_block_size":    {line(optimizer.SGD(0.1)), func(c *transpiler.Config) { c.MinBlockSize = 1 << 20 }},
+		"hash_name":         {line(optimizer.Adam(0.1)), func(c *transpiler.Config) { c.SplitMethod = transpiler.HashName }},
+		"exponential_decay": {model: line(optimizer.SGD(rate))},
+		"fetch_rate": {line(optimizer.SGD(rate)),
+			func(c *transpiler.Config) { c.Fetch = []string{"loss", program.LRDecayCounter, "fc_0.w_0@GRAD"} }},
 		"l2_clip_by_value":    {model: line(optimizer.SGD(0.1, optimizer.Regularize(layers.L2(0.01)), optimizer.ClipGradients(optimizer.ByValue(-1, 1))))},
 		"momentum":            {model: line(optimizer.Momentum(0.1, 0.9))},
 		"adam":                {model: line(optimizer.Adam(0.1))},

@@ -18,7 +18,8 @@ func drawProgram(t *rapid.T) (*program.Program, error) {
 	m := layers.NewModel().Seed(rapid.Int64Range(0, 9).Draw(t, "seed"))
 	h := layers.Data(m, "x", layers.Dims(rapid.Int64Range(1, 5).Draw(t, "features")))
 	y := layers.Data(m, "y", layers.Dims(2))
-	names := rapid.SampledFrom([][]string{{"", "", ""}, {"w", "w.block0", "w@GRAD.block1"}, {"a:b", "a", "a.block1"}, {"same", "same", "same"}}).Draw(t, "names")
+	names := rapid.SampledFrom([][]string{{"", "", ""}, {"w", "w.block0", "w@GRAD.block1"}, {"a:b", "a", "a.block1"},
+		{"same", "same", "same"}}).Draw(t, "names")
 	width := rapid.Int64Range(1, 6).Draw(t, "width")
 	for i, name := range names {
 		attr := layers.ParamAttr{Name: name, Frozen: name == "" && rapid.IntRange(0, 4).Draw(t, "frozen") == 0}
@@ -43,7 +44,8 @@ func drawProgram(t *rapid.T) (*program.Program, error) {
 }
 
 func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
-	clips := map[string]optimizer.Clip{"none": nil, "value": optimizer.ByValue(-0.1, 0.1), "norm": optimizer.ByNorm(0.1), "global norm": optimizer.ByGlobalNorm(0.1)}
+	clips := map[string]optimizer.Clip{"none": nil, "value": optimizer.ByValue(-0.1, 0.1), "norm": optimizer.ByNorm(0.1),
+		"global norm": optimizer.ByGlobalNorm(0.1)}
 	var options []optimizer.Option
 	if clip := clips[rapid.SampledFrom([]string{"none", "value", "norm", "global norm"}).Draw(t, "clip")]; clip != nil {
 		options = append(options, optimizer.ClipGradients(clip))
@@ -51,7 +53,8 @@ func drawOptimizer(t *rapid.T) *optimizer.Optimizer {
 	if rapid.Bool().Draw(t, "regularize") {
 		options = append(options, optimizer.Regularize(layers.L1(0.01)))
 	}
-	rate := rapid.SampledFrom([]optimizer.Schedule{optimizer.InverseTime(0.1, 1, 0.5, false), optimizer.Noam(4, 2), optimizer.Cosine(0.1, 1, 3)}).Draw(t, "rate")
+	rate := rapid.SampledFrom([]optimizer.Schedule{optimizer.InverseTime(0.1, 1, 0.5, false), optimizer.Noam(4, 2),
+		optimizer.Cosine(0.1, 1, 3)}).Draw(t, "rate")
 	switch rapid.IntRange(0, 4).Draw(t, "optimizer") {
 	case 0:
 		return optimizer.SGD(rate, options...)

@@ -193,7 +193,8 @@ func TestLawOfForwardState(t *testing.T) {
 // What only servers compute can be reported: the counter, the learning rate, the global norm, and accumulators.
 func TestLawOfFetchedUpdates(t *testing.T) {
 	o := optimizer.Adam(optimizer.Exponential(0.1, 2, 0.5, false), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.1)))
-	fetch := []string{"loss", program.LRDecayCounter, "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "fc_0.w_0_moment1_0", "fc_0.w_0_beta1_pow_acc_0", "fc_0.w_0"}
+	fetch := []string{"loss", program.LRDecayCounter, "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "fc_0.w_0_moment1_0",
+		"fc_0.w_0_beta1_pow_acc_0", "fc_0.w_0"}
 	if err := checkLaw(t, perceptron(t, o), transpiler.Config{Trainers: 2, PServers: 3, MinBlockSize: 4}, fetch...); err != nil {
 		t.Error(err)
 	}

@@ -73,9 +73,11 @@ func (s *state) checkTrainerOp(n *node, exchange int) error {
 			case w.duty == dutyTrainer || w.duty == dutyConstant:
 			case !s.isParameter(name) && w.at > n.at:
 			case !s.isParameter(name) || w.duty == dutyRate:
-				return unsupported(n, name, "a variable that the update computes", "nothing but parameters from the update", "fetch it by name instead, or give its ops the role of an update")
+				return unsupported(n, name, "a variable that the update computes", "nothing but parameters from the update",
+					"fetch it by name instead, or give its ops the role of an update")
 			case w.at < n.at && n.at <= exchange:
-				return unsupported(n, name, "a parameter after its update and before that of another", "all updates after everything that they wait for", "one step of a distributed job has one round")
+				return unsupported(n, name, "a parameter after its update and before that of another",
+					"all updates after everything that they wait for", "one step of a distributed job has one round")
 			}
 		}
 	}
@@ -128,14 +130,16 @@ func (s *state) checkContribution(n *node, name string) error {
 		return unsupported(n, name, "a persistable variable that the forward pass writes and the update reads", "one writer on one side", "")
 	}
 	if p := s.lastProducer(name); p.at > n.at {
-		return unsupported(p, name, "a gradient that is written again after its update", "updates after the backward pass", "one step of a distributed job has one round")
+		return unsupported(p, name, "a gradient that is written again after its update", "updates after the backward pass",
+			"one step of a distributed job has one round")
 	}
 	if slices.Contains(v.Dims, program.Unknown) {
 		return unsupported(n, name, "an update that reads a value of unknown extents "+fmt.Sprint(v.Dims), "gradients of parameters", "")
 	}
 	param := n.group.paramOf[name]
 	if param == "" || !slices.Equal(s.variable(param).Dims, v.Dims) {
-		return unsupported(n, name, fmt.Sprintf("an update that reads a forward value of dims %v", v.Dims), "gradients of the parameters that it updates", "")
+		return unsupported(n, name, fmt.Sprintf("an update that reads a forward value of dims %v", v.Dims),
+			"gradients of the parameters that it updates", "")
 	}
 	return nil
 }

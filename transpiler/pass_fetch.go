@@ -33,7 +33,8 @@ func findFetched(s *state) error {
 			parts = []heldVar{{variable: name, at: v.Copy(""), server: s.firstActive(), total: rowsOf(v.Dims)}}
 		}
 		if parts == nil {
-			faults.Add(&fault.Fault{Kind: fault.Unsupported, Where: "fetch", Variable: name, Got: "a temporary of the update, of which each server knows a part",
+			faults.Add(&fault.Fault{Kind: fault.Unsupported, Where: "fetch", Variable: name,
+				Got:  "a temporary of the update, of which each server knows a part",
 				Want: "a variable of trainers, or a persistable one", Hint: "fetch the parameter or its gradient"})
 			continue
 		}

@@ -43,7 +43,8 @@ func (s *state) placement() Placement {
 	for _, u := range s.units {
 		for i, param := range u.group.params {
 			v := s.at(u, param)
-			slice := Slice{Param: param, Grad: u.group.gradientOf(param), Block: u.block, Name: v.Name, FirstRow: u.first, Rows: rowsOf(v.Dims), Server: u.server}
+			slice := Slice{Param: param, Grad: u.group.gradientOf(param), Block: u.block, Name: v.Name, FirstRow: u.first, Rows: rowsOf(v.Dims),
+				Server: u.server}
 			if slice.Grad != "" {
 				slice.GradName = u.name(slice.Grad)
 			}

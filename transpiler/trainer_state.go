@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// findTrainerState finds the forward state that its op has no rule for. What does not depend on rows, such as a counter of steps, is the same on every
-// trainer that has some, so the first of them tells it to the others. What follows from the rows of one trainer differs between trainers, so
+// findTrainerState finds the forward state that its op has no rule for. What does not depend on rows, such as a counter of steps, is the same
+// on every trainer that has some, so the first of them tells it to the others. What follows from the rows of one trainer differs between trainers, so
 // without a way to merge it there is no one value that a model could be saved with.
 func (s *state) findTrainerState() error {
 	ofRows := map[string]bool{} // differs between trainers
@@ -17,7 +17,8 @@ func (s *state) findTrainerState() error {
 		if n.duty != dutyTrainer {
 			continue
 		}
-		varies := n.def.Class == ops.Read || n.def.Class == ops.Random || slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || s.isFed(name) })
+		varies := n.def.Class == ops.Read || n.def.Class == ops.Random ||
+			slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || s.isFed(name) })
 		for _, name := range n.writes {
 			ofRows[name] = ofRows[name] || varies
 			v := s.variable(name)

@@ -93,7 +93,8 @@ func (f files) Load(string, []*tensor.Tensor) error { return errors.New("nothing
 // saved runs the save program on the trainer of rank 0.
 func (c *cluster) saved() (files, error) {
 	f := files{}
-	e := executor.New(executor.WithComm(&wire{c, 0}), executor.WithScope(c.trainers[0].Scope()), executor.WithStorage(f), executor.WithStage(program.StageSave))
+	e := executor.New(executor.WithComm(&wire{c, 0}), executor.WithScope(c.trainers[0].Scope()), executor.WithStorage(f),
+		executor.WithStage(program.StageSave))
 	defer e.Close()
 	_, err := e.Run(context.Background(), c.save, nil)
 	return f, err

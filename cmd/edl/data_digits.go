@@ -63,7 +63,10 @@ func parseDims(s string) ([]int64, error) {
 	for field := range strings.SplitSeq(s, ",") {
 		n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
 		if err != nil || n < 1 {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--dims", Got: fault.Quote(s), Want: fmt.Sprintf("extents between commas whose product is %d", digits.Side*digits.Side)}
+			return nil, &fault.Fault{
+				Kind: fault.InvalidArgument, Where: "--dims",
+				Got: fault.Quote(s), Want: fmt.Sprintf("extents between commas whose product is %d", digits.Side*digits.Side),
+			}
 		}
 		dims = append(dims, n)
 	}

@@ -34,7 +34,11 @@ func (h *heldBack) Write(record []byte) error {
 // flush writes the test set.
 func (h *heldBack) flush() error {
 	if len(h.held) > 0 && h.train.records == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: fmt.Sprintf("%d, and %d records in all", cap(h.held), len(h.held)), Want: "fewer than there are, so that some are left to train with"}
+		return &fault.Fault{
+			Kind: fault.InvalidArgument, Where: "--test",
+			Got:  fmt.Sprintf("%d, and %d records in all", cap(h.held), len(h.held)),
+			Want: "fewer than there are, so that some are left to train with",
+		}
 	}
 	for i := range h.held {
 		if err := h.test.Write(h.held[(h.next+i)%len(h.held)]); err != nil {

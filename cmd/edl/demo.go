@@ -79,7 +79,8 @@ func (d *demo) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := d.command(ctx, "verify", d.path("program.pb"), "--data", d.data(trainSet), "--trainers", "2", "--pservers", "2", "--steps", demoSteps); err != nil {
+	if _, err := d.command(ctx, "verify", d.path("program.pb"), "--data", d.data(trainSet), "--trainers", "2", "--pservers", "2", "--steps",
+		demoSteps); err != nil {
 		return err
 	}
 	return d.table()
@@ -88,7 +89,8 @@ func (d *demo) run(ctx context.Context) error {
 // train trains in one way, and tests what was learned.
 func (d *demo) train(ctx context.Context, name string, flags []string) error {
 	model := d.path("model-" + strings.ReplaceAll(name, " ", "-"))
-	args := []string{"run", d.path("program.pb"), "--data", d.data(trainSet), "--passes", demoPasses, "--save", model, "--fetch", "accuracy", "--every", "100"}
+	args := []string{"run", d.path("program.pb"), "--data", d.data(trainSet), "--passes", demoPasses, "--save", model, "--fetch", "accuracy",
+		"--every", "100"}
 	trained, err := d.command(ctx, append(args, flags...)...)
 	if err != nil {
 		return err

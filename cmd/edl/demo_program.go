@@ -10,7 +10,8 @@ import (
 
 // demoNetwork reads pictures of digits in batches, and returns the loss and the share of digits that it tells right.
 func demoNetwork(m *layers.Model, dataset string, batch int) (loss layers.Variable) {
-	pictures := layers.OpenDataset(m, dataset, layers.Field("image", layers.Dims(784)), layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
+	pictures := layers.OpenDataset(m, dataset, layers.Field("image", layers.Dims(784)),
+		layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
 	read := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 6000, 1), batch)))
 	ink := layers.Scale(read[0], 0.5, 0.5) // 0 is paper, so that most inputs are silent
 	hidden := layers.FC(ink, 256, layers.Act("relu"))

@@ -41,7 +41,8 @@ func TestDifferencesAreThoseOfBits(t *testing.T) {
 
 // In sync mode any other bit is a failed verification that names the variable; in async mode it is only shown.
 func TestVerdict(t *testing.T) {
-	same, close, far := difference{Name: "a", Elements: 4}, difference{Name: "b", Elements: 4, Differing: 1, Largest: 1e-9}, difference{Name: "c", Elements: 4, Differing: 2, Largest: 0.5}
+	same, close, far := difference{Name: "a", Elements: 4}, difference{Name: "b", Elements: 4, Differing: 1, Largest: 1e-9},
+		difference{Name: "c", Elements: 4, Differing: 2, Largest: 0.5}
 	for _, test := range []struct {
 		mode        job.Mode
 		differences []difference

@@ -41,7 +41,8 @@ func secured(t *testing.T) []string {
 			t.Fatal(err)
 		}
 	}
-	return []string{"--etcd", strings.Join(servers.Endpoints(), ","), "--etcd-ca", files.CA, "--etcd-cert", files.ClientCertificate, "--etcd-key", files.ClientKey, "--etcd-user", "edl"}
+	return []string{"--etcd", strings.Join(servers.Endpoints(), ","), "--etcd-ca", files.CA, "--etcd-cert", files.ClientCertificate,
+		"--etcd-key", files.ClientKey, "--etcd-user", "edl"}
 }
 
 // A job runs over an etcd cluster that asks who comes, and the password is seen nowhere.
@@ -120,7 +121,8 @@ func TestWrongPasswordOfEtcd(t *testing.T) {
 			_ = cmd.Run()
 			cancel()
 			text := jobLine.ReplaceAllString(said.String(), "")
-			if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(text, c.says) || strings.Count(text, "\n") != 1 || strings.Contains(text, "guessed") {
+			if code := cmd.ProcessState.ExitCode(); code != 2 ||
+				!strings.Contains(text, c.says) || strings.Count(text, "\n") != 1 || strings.Contains(text, "guessed") {
 				t.Errorf("%s, edl %s: ended with %d: %s", name, command[0], code, text)
 			}
 		}

@@ -20,7 +20,10 @@ func readFeeds(p *program.Program, values []string) (executor.Feed, error) {
 	for name, path := range paths {
 		declared, ok := p.Global().Var(name)
 		if !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Where: "--feed", Variable: name, Got: "a name that the program does not declare", Want: wantedFeeds(p)}
+			return nil, &fault.Fault{
+				Kind: fault.NotFound, Where: "--feed", Variable: name,
+				Got: "a name that the program does not declare", Want: wantedFeeds(p),
+			}
 		}
 		if feed[name], err = feedfile.Read(path, declared); err != nil {
 			return nil, err
@@ -50,7 +53,10 @@ func feedPaths(ops []string, values []string) (map[string]string, error) {
 		}
 	}
 	if len(unnamed) > 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--feed", Got: fault.Quote(unnamed[0]), Want: "NAME=FILE, since the program has no feed op left for it"}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Where: "--feed",
+			Got: fault.Quote(unnamed[0]), Want: "NAME=FILE, since the program has no feed op left for it",
+		}
 	}
 	return paths, nil
 }

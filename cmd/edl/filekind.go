@@ -23,7 +23,8 @@ const (
 
 // String names what is in the file.
 func (k fileKind) String() string {
-	return [...]string{programFile: "a program", tensorFile: "parameters", recordFile: "records", jobFile: "a job file", queueFile: "a snapshot of task queues"}[k]
+	return [...]string{programFile: "a program", tensorFile: "parameters", recordFile: "records", jobFile: "a job file",
+		queueFile: "a snapshot of task queues"}[k]
 }
 
 // kindOf tells the kind of a file from its name or its first bytes. A program is what is nothing else, so that its decoder says what is

@@ -48,14 +48,20 @@ func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, erro
 		if name != "" {
 			return nil, &fault.Fault{Kind: fault.NotFound, Got: "no listener on this machine that has job " + fault.Quote(name), Want: want}
 		}
-		return nil, &fault.Fault{Kind: fault.NotFound, Got: "no listener on this machine", Want: want, Hint: "\"edl run --remote\" and \"edl listen\" start one"}
+		return nil, &fault.Fault{
+			Kind: fault.NotFound,
+			Got:  "no listener on this machine", Want: want, Hint: "\"edl run --remote\" and \"edl listen\" start one",
+		}
 	}
 	var addresses []string
 	for _, c := range clients {
 		addresses = append(addresses, c.Address())
 		c.Close()
 	}
-	return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "several listeners on this machine: " + strings.Join(addresses, ", "), Want: "--listener ADDR"}
+	return nil, &fault.Fault{
+		Kind: fault.InvalidArgument,
+		Got:  "several listeners on this machine: " + strings.Join(addresses, ", "), Want: "--listener ADDR",
+	}
 }
 
 // having closes the clients whose listeners do not have a job, and returns the others.

@@ -39,7 +39,8 @@ func TestFeedsWithoutNamesFillFeedOpsInTurn(t *testing.T) {
 }
 
 func TestNumbersOfTrainers(t *testing.T) {
-	for value, want := range map[string][2]int32{"1": {1, 1}, "2:4": {2, 4}, "3:3": {3, 3}, "0": {}, "4:2": {}, "": {}, "two": {}, "2:": {}, "-1:2": {}, "99999999999": {}} {
+	for value, want := range map[string][2]int32{"1": {1, 1}, "2:4": {2, 4}, "3:3": {3, 3}, "0": {}, "4:2": {}, "": {}, "two": {}, "2:": {},
+		"-1:2": {}, "99999999999": {}} {
 		spec := &job.JobSpec{}
 		err := parseTrainers(value, spec)
 		if (err == nil) != (want[0] > 0) || [2]int32{spec.Trainers, spec.TrainersMax} != want {

@@ -68,14 +68,16 @@ func listJobs(ctx context.Context, c *console, f *findFlags, output string) erro
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tSTATE\tMODE\tTRAINERS\tPASS\tSTEPS\tRECORDS\tAGE")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%d/%d\t%d\t%d\t%v\n", r.Job, r.State, r.Mode, r.Trainers, r.Wanted, r.Pass, r.Passes, r.Steps, r.Records, age(r.Seconds))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%d/%d\t%d\t%d\t%v\n", r.Job, r.State, r.Mode, r.Trainers, r.Wanted, r.Pass, r.Passes, r.Steps,
+			r.Records, age(r.Seconds))
 	}
 	return t.Flush()
 }
 
 // rowOf shortens a status. A job that does not go on is called paused.
 func rowOf(s *job.JobStatus) jobRow {
-	r := jobRow{Job: s.Job, State: strings.ToLower(s.State.String()), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers), Pass: int(s.Pass), Passes: int(s.Passes),
+	r := jobRow{Job: s.Job, State: strings.ToLower(s.State.String()), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
+		Pass: int(s.Pass), Passes: int(s.Passes),
 		Steps: s.Steps, Records: s.Records, Seconds: s.Seconds, Paused: s.Paused}
 	if s.Paused != "" && s.State == job.State_RUNNING {
 		r.State = "paused"

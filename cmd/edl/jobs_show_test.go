@@ -30,8 +30,11 @@ func TestLastOf(t *testing.T) {
 		"drained":     {&fault.Fault{Kind: fault.Drained, Where: "trainer-1", Got: "got the request"}, "drained"},
 		"only a kind": {fault.New(fault.Fenced, ""), "fenced"},
 		"many lines":  {&fault.Fault{Kind: fault.Corrupt, Got: "a\n\tb"}, "corrupt data: a b"},
-		"a long one":  {&fault.Fault{Kind: fault.Corrupt, Got: strings.Repeat("ä", 100)}, "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
-		"a cause":     {&fault.Fault{Kind: fault.Internal, Where: "x", Err: errors.New("exit status 2")}, "exit status 2"},
+		"a long one": {&fault.Fault{
+			Kind: fault.Corrupt,
+			Got:  strings.Repeat("ä", 100),
+		}, "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
+		"a cause": {&fault.Fault{Kind: fault.Internal, Where: "x", Err: errors.New("exit status 2")}, "exit status 2"},
 	} {
 		r := &job.RoleStatus{Waiting: "round 7"}
 		if c.failure != nil {
@@ -79,7 +82,8 @@ func TestSnapshotsFromOutside(t *testing.T) {
 		}
 	}
 	evil := "\x1b[2J"
-	text, err := show(snapshot(&state.Snapshot{Job: evil, Entries: map[string][]byte{evil: []byte(evil), "job/left/0": []byte(evil), "data/a/head": []byte(evil)}}))
+	text, err := show(snapshot(&state.Snapshot{Job: evil,
+		Entries: map[string][]byte{evil: []byte(evil), "job/left/0": []byte(evil), "data/a/head": []byte(evil)}}))
 	if err != nil || strings.Contains(text, "\x1b") {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -90,7 +90,8 @@ func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
 	return context.Cause(ctx)
 }
 
-// childProcesses starts roles as processes of a binary of edl, by default the one that runs. What etcd asks for is in their environment, and nowhere else.
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs. What etcd asks for is in their environment, and
+// nowhere else.
 func childProcesses(binary string, access cluster.Access) (launch.Launcher, error) {
 	if binary == "" {
 		var err error

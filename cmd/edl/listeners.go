@@ -17,8 +17,8 @@ import (
 	"github.com/edl-go/edl/remote"
 )
 
-// Listeners of this user on this machine are listed in a directory, one file each, so that commands find them. A file proves nothing: whoever reads it
-// asks the listener, and one that refuses is gone.
+// Listeners of this user on this machine are listed in a directory, one file each, so that commands find them. A file proves nothing: whoever
+// reads it asks the listener, and one that refuses is gone.
 
 // findTime bounds the wait for the listeners that are listed.
 const findTime = time.Second
@@ -47,7 +47,8 @@ func listenersDir() (string, error) {
 	return filepath.Join(dir, "edl", "listeners"), nil
 }
 
-// announce lists a listener of this process, and returns what takes it off the list. A machine without a place for the list has none: --listener still works.
+// announce lists a listener of this process, and returns what takes it off the list. A machine without a place for the list has none:
+// --listener still works.
 func announce(address string) (withdraw func()) {
 	dir, err := listenersDir()
 	if err != nil || os.MkdirAll(dir, 0o700) != nil {

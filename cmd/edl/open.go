@@ -70,7 +70,8 @@ type clusterExecutor struct {
 }
 
 // Train implements executor.Executor, and tells what to call the job.
-func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (executor.Summary, error) {
+func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
 	j, err := e.Submit(ctx, p, run)
 	if err != nil {
 		return executor.Summary{}, err
@@ -98,7 +99,8 @@ func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 			continue
 		}
 		first := q.DiscardedTasks[0]
-		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset), q.Discarded, oneLine(first.Reason))
+		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
+			q.Discarded, oneLine(first.Reason))
 	}
 }
 
@@ -115,7 +117,8 @@ func closeExecutor(e executor.Executor, err *error) {
 }
 
 // runTrain is one run of a self-reading program to its end.
-func runTrain(ctx context.Context, where place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (s executor.Summary, err error) {
+func runTrain(ctx context.Context, where place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (s executor.Summary, err error) {
 	e, err := openExecutor(where, spec)
 	if err != nil {
 		return s, err

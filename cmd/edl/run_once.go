@@ -22,7 +22,10 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	where.remote = where.remote && trains(p) // what trains nothing has nothing to spread
 	if !where.remote {
 		if spec.Save != "" {
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--save", Got: "a program that runs once and changes nothing", Want: "one that trains on its own data"}
+			return &fault.Fault{
+				Kind: fault.InvalidArgument, Where: "--save",
+				Got: "a program that runs once and changes nothing", Want: "one that trains on its own data",
+			}
 		}
 		if p, err = p.CloneForTest().Prune(fetch...); err != nil {
 			return err

@@ -58,7 +58,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 	m := layers.NewModel()
 	zero := layers.Constant(0)
 	network := func(x layers.Variable) layers.Variable {
-		return layers.FC(x, 1, layers.Param(layers.ParamAttr{Initializer: zero}), layers.Bias(layers.ParamAttr{Initializer: zero}), layers.Name("prediction"))
+		return layers.FC(x, 1, layers.Param(layers.ParamAttr{Initializer: zero}), layers.Bias(layers.ParamAttr{Initializer: zero}),
+			layers.Name("prediction"))
 	}
 	read := func(data string) []layers.Variable {
 		table := layers.OpenDataset(m, data, layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))

@@ -50,7 +50,10 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 		return err
 	}
 	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: "a file that holds no program", Want: "a program for --svg, --plan and --output prototext"}
+		return &fault.Fault{
+			Kind: fault.InvalidArgument, Where: path,
+			Got: "a file that holds no program", Want: "a program for --svg, --plan and --output prototext",
+		}
 	}
 	switch kind {
 	case tensorFile:

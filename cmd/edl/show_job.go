@@ -45,7 +45,8 @@ func showJob(c *console, path, output string) error {
 	row("params", spec.Params)
 	row("save", spec.Save)
 	row("fetch", strings.Join(spec.Fetch, ", "))
-	row("deadlines", fmt.Sprintf("start %v, round %v, lease %v", spec.StartDeadline.AsDuration().Round(time.Millisecond), spec.RoundDeadline.AsDuration(), spec.Lease.AsDuration()))
+	row("deadlines", fmt.Sprintf("start %v, round %v, lease %v", spec.StartDeadline.AsDuration().Round(time.Millisecond),
+		spec.RoundDeadline.AsDuration(), spec.Lease.AsDuration()))
 	return t.Flush()
 }
 

@@ -105,7 +105,8 @@ func showOp(c *console, opType, output string) error {
 }
 
 func describeOp(d *ops.Def) opReport {
-	r := opReport{Type: d.Type, Class: d.Class.String(), Doc: d.Doc, Inputs: slots(d.Inputs), Outputs: slots(d.Outputs), Attrs: []attrReport{}, Gradient: d.Gradient != nil}
+	r := opReport{Type: d.Type, Class: d.Class.String(), Doc: d.Doc, Inputs: slots(d.Inputs), Outputs: slots(d.Outputs), Attrs: []attrReport{},
+		Gradient: d.Gradient != nil}
 	for _, a := range d.Attrs {
 		kind, value := a.Kind, ""
 		if a.Default != nil {

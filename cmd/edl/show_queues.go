@@ -42,7 +42,8 @@ func takeSnapshot(ctx context.Context, c *console, client *remote.Client, name, 
 	if err != nil {
 		return err
 	}
-	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(binary.LittleEndian.AppendUint32(nil, queueMagic), &state.Snapshot{Job: name, Entries: entries})
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(binary.LittleEndian.AppendUint32(nil, queueMagic),
+		&state.Snapshot{Job: name, Entries: entries})
 	if err != nil {
 		return fault.Wrap(fault.Internal, path, err)
 	}
@@ -95,7 +96,10 @@ func decodeSnapshot(path string, b []byte) (*state.Snapshot, error) {
 	for rest := b; len(rest) > 0; {
 		_, _, n := protowire.ConsumeField(rest)
 		if n < 0 {
-			return nil, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: fmt.Sprintf("a snapshot of task queues that is cut or damaged at byte %d", 4+len(b)-len(rest))}
+			return nil, &fault.Fault{
+				Kind: fault.Corrupt, Where: path,
+				Got: fmt.Sprintf("a snapshot of task queues that is cut or damaged at byte %d", 4+len(b)-len(rest)),
+			}
 		}
 		if entries++; entries > maxEntries {
 			return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("a snapshot of more than %d entries", maxEntries)}
@@ -132,7 +136,8 @@ func describeEntry(key string, value []byte) string {
 			return oneLine(text)
 		}
 	}
-	for prefix, m := range map[string]proto.Message{"job/generation": &state.Generation{}, "job/settled": &state.Settled{}, "job/left/": &state.Left{}, "job/saver": &state.Saver{}} {
+	for prefix, m := range map[string]proto.Message{"job/generation": &state.Generation{}, "job/settled": &state.Settled{},
+		"job/left/": &state.Left{}, "job/saver": &state.Saver{}} {
 		if strings.HasPrefix(key, prefix) && proto.Unmarshal(value, m) == nil {
 			return oneLine(fmt.Sprint(m))
 		}

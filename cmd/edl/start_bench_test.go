@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkColdStart is the time from the start of a process of edl to the line that reports the first step of recognize_digits, on disk-cached files.
-// The command is built as users build it, and the example writes program and data.
+// BenchmarkColdStart is the time from the start of a process of edl to the line that reports the first step of recognize_digits, on disk-cached
+// files. The command is built as users build it, and the example writes program and data.
 func BenchmarkColdStart(b *testing.B) {
 	dir := b.TempDir()
 	edl, example, digits := filepath.Join(dir, "edl"), filepath.Join(dir, "example"), filepath.Join(dir, "digits")
@@ -16,7 +16,8 @@ func BenchmarkColdStart(b *testing.B) {
 	execute(b, "go", "build", "-o", example, "../../examples/recognize_digits")
 	execute(b, example, "-out", digits)
 	for b.Loop() {
-		cmd := exec.Command(edl, "run", filepath.Join(digits, "program.pb"), "--data", "train="+filepath.Join(digits, "train-*"), "--every", "1", "--output", "json")
+		cmd := exec.Command(edl, "run", filepath.Join(digits, "program.pb"), "--data", "train="+filepath.Join(digits, "train-*"), "--every", "1",
+			"--output", "json")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			b.Fatal(err)

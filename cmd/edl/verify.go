@@ -74,7 +74,8 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 }
 
 // trainTwice trains p by the reference and by a cluster, and compares what both saved.
-func trainTwice(ctx context.Context, cluster place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions, dir string) ([]difference, executor.Summary, error) {
+func trainTwice(ctx context.Context, cluster place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions,
+	dir string) ([]difference, executor.Summary, error) {
 	expected, actual := filepath.Join(dir, "reference"), filepath.Join(dir, "cluster")
 	run.Save = expected
 	if _, err := trainReference(ctx, spec, p, run); err != nil {
@@ -131,7 +132,11 @@ func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.
 	if r.Equal || spec.Mode == job.Mode_ASYNC {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.VerifyFailed, Variable: worst.Name, Got: fmt.Sprintf("%d of %d elements different from the reference, by up to %g", worst.Differing, worst.Elements, float64(worst.Largest)), Want: "equal bits"}
+	return &fault.Fault{
+		Kind: fault.VerifyFailed, Variable: worst.Name,
+		Got:  fmt.Sprintf("%d of %d elements different from the reference, by up to %g", worst.Differing, worst.Elements, float64(worst.Largest)),
+		Want: "equal bits",
+	}
 }
 
 func writeVerifyReport(c *console, output string, r verifyReport) error {

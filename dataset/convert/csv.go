@@ -84,7 +84,10 @@ type csvConverter struct {
 // newCSVConverter resolves the columns against the first row.
 func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (c *csvConverter, err error) {
 	if len(row) > maxColumns {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: atLine(1), Got: fmt.Sprintf("%d columns", len(row)), Want: fmt.Sprintf("at most %d", maxColumns)}
+		return nil, &fault.Fault{
+			Kind: fault.TooLarge, Where: atLine(1),
+			Got: fmt.Sprintf("%d columns", len(row)), Want: fmt.Sprintf("at most %d", maxColumns),
+		}
 	}
 	c = &csvConverter{labelColumn: len(row) - 1}
 	for i, name := range row {
@@ -111,7 +114,10 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 		}
 	}
 	if len(c.featureColumns) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d columns and no features", len(row)), Want: "a label and at least one feature"}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  fmt.Sprintf("%d columns and no features", len(row)), Want: "a label and at least one feature",
+		}
 	}
 	c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns)))
 	return c, err
@@ -125,7 +131,10 @@ func (c *csvConverter) column(name string) (int, error) {
 	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(c.names) {
 		return i, nil
 	}
-	return 0, &fault.Fault{Kind: fault.NotFound, Where: atLine(1), Got: "no column " + fault.Quote(name), Want: fmt.Sprintf("one of %d columns", len(c.names))}
+	return 0, &fault.Fault{
+		Kind: fault.NotFound, Where: atLine(1),
+		Got: "no column " + fault.Quote(name), Want: fmt.Sprintf("one of %d columns", len(c.names)),
+	}
 }
 
 func (c *csvConverter) convert(row []string, line int) error {

@@ -24,7 +24,8 @@ func TestCSV(t *testing.T) {
 		"label by name": {"y, a ,b\n7,1,2\n", CSVOptions{Header: true, Label: "y", LabelDType: tensor.Int64},
 			"[1 2] int64[1] [7][]; "},
 		"label by index": {"7,1,2\n", CSVOptions{Label: "0", LabelDType: tensor.Int64}, "[1 2] int64[1] [7][]; "},
-		"features in an order of their own": {"a,b,c,d\n1,2,3,4\n", CSVOptions{Header: true, Label: "c", Features: []string{"d", "a"}, LabelDType: tensor.Float32},
+		"features in an order of their own": {"a,b,c,d\n1,2,3,4\n",
+			CSVOptions{Header: true, Label: "c", Features: []string{"d", "a"}, LabelDType: tensor.Float32},
 			"[4 1] float32[1] [][3]; "},
 		"semicolons and quotes": {"\"1\"; 2\n", CSVOptions{Comma: ';', LabelDType: tensor.Int64}, "[1] int64[1] [2][]; "},
 		"header only":           {"a,b\n", CSVOptions{Header: true, LabelDType: tensor.Int64}, ""},
@@ -63,7 +64,8 @@ func TestCSVErrorsNameTheLine(t *testing.T) {
 		"label type":       {"1,2\n", CSVOptions{LabelDType: tensor.Bool}, fault.InvalidArgument, "bool"},
 		"many columns":     {strings.Repeat("1,", maxColumns) + "1\n", int64s, fault.TooLarge, "columns"},
 	} {
-		if _, err := CSV(background, strings.NewReader(c.text), &kept{t: t}, c.options); !errors.Is(err, c.kind) || !strings.Contains(fmt.Sprint(err), c.want) {
+		if _, err := CSV(background, strings.NewReader(c.text), &kept{t: t}, c.options); !errors.Is(err, c.kind) ||
+			!strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %v: %s", name, err, c.kind, c.want)
 		}
 	}

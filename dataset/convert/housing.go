@@ -89,7 +89,10 @@ func normalise(rows []housingRow) error {
 			low, high, sum = min(low, row[column]), max(high, row[column]), sum+row[column]
 		}
 		if low == high {
-			return &fault.Fault{Kind: fault.InvalidArgument, Variable: fmt.Sprintf("column %d", column), Got: fmt.Sprintf("%v in every row", low), Want: "a feature that varies"}
+			return &fault.Fault{
+				Kind: fault.InvalidArgument, Variable: fmt.Sprintf("column %d", column),
+				Got: fmt.Sprintf("%v in every row", low), Want: "a feature that varies",
+			}
 		}
 		mean := sum / float64(len(rows))
 		for i := range rows {

@@ -24,7 +24,10 @@ func idxHeader(r io.Reader, what string, rank int) ([]int64, error) {
 		return nil, idxError(err, what+" header")
 	}
 	if magic := binary.BigEndian.Uint32(words); magic != idxUint8|uint32(rank) {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: what, Got: fmt.Sprintf("magic number 0x%08x", magic), Want: fmt.Sprintf("0x%08x", idxUint8|rank)}
+		return nil, &fault.Fault{
+			Kind: fault.Corrupt, Where: what,
+			Got: fmt.Sprintf("magic number 0x%08x", magic), Want: fmt.Sprintf("0x%08x", idxUint8|rank),
+		}
 	}
 	dims := make([]int64, rank)
 	for i := range dims {

@@ -72,7 +72,10 @@ func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter
 func (o MNISTOptions) rangeOf(count int64) (from, to int64, err error) {
 	first, last := int64(o.First), int64(o.Last)
 	if first < 0 || last < 0 || first > count || last > count || first > 0 && last > 0 {
-		return 0, 0, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("the first %d and the last %d images", first, last), Want: fmt.Sprintf("one of them, up to %d", count)}
+		return 0, 0, &fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  fmt.Sprintf("the first %d and the last %d images", first, last), Want: fmt.Sprintf("one of them, up to %d", count),
+		}
 	}
 	switch {
 	case first > 0:
@@ -109,10 +112,16 @@ func openMNIST(images, labels io.Reader) (m *mnistReader, err error) {
 		return nil, err
 	}
 	if dims[0] != count[0] {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: "labels", Got: fmt.Sprintf("%d labels", count[0]), Want: fmt.Sprintf("one for each of %d images", dims[0])}
+		return nil, &fault.Fault{
+			Kind: fault.Corrupt, Where: "labels",
+			Got: fmt.Sprintf("%d labels", count[0]), Want: fmt.Sprintf("one for each of %d images", dims[0]),
+		}
 	}
 	if dims[1] > maxPixels || dims[2] > maxPixels || dims[1]*dims[2] > maxPixels {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "images", Got: fmt.Sprintf("images of %d x %d", dims[1], dims[2]), Want: fmt.Sprintf("at most %d pixels", maxPixels)}
+		return nil, &fault.Fault{
+			Kind: fault.TooLarge, Where: "images",
+			Got: fmt.Sprintf("images of %d x %d", dims[1], dims[2]), Want: fmt.Sprintf("at most %d pixels", maxPixels),
+		}
 	}
 	m.count, m.pixels = dims[0], dims[1]*dims[2]
 	m.pixel = make([]byte, m.pixels)

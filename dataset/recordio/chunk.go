@@ -34,7 +34,10 @@ func (l *chunkLoader) load(c Chunk) ([]byte, error) {
 			fmt.Sprintf("a chunk of %d bytes that holds more when decompressed", c.StoredBytes), fmt.Sprintf("at most %d", limit))
 	}
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: place(l.index.Name, c.Offset), Got: "a damaged " + c.Compressor.String() + " payload", Err: err}
+		return nil, &fault.Fault{
+			Kind: fault.Corrupt, Where: place(l.index.Name, c.Offset),
+			Got: "a damaged " + c.Compressor.String() + " payload", Err: err,
+		}
 	}
 	if l.index.Layout == Indexed && int64(len(raw)) != c.RawBytes {
 		return nil, corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk that holds %d bytes when decompressed", len(raw)), fmt.Sprint(c.RawBytes))
@@ -94,10 +97,12 @@ func (l *chunkLoader) check(c Chunk, raw []byte) error {
 		}
 		length := binary.LittleEndian.Uint32(raw[at:])
 		if int64(length) > int64(left-lengthBytes) {
-			return corrupt(l.index.Name, c.Offset, fmt.Sprintf("record %d of the chunk with %d bytes", i, length), fmt.Sprintf("at most the %d that are left", left-lengthBytes))
+			return corrupt(l.index.Name, c.Offset, fmt.Sprintf("record %d of the chunk with %d bytes", i, length),
+				fmt.Sprintf("at most the %d that are left", left-lengthBytes))
 		}
 		if int64(length) > int64(l.index.limits.RecordBytes) {
-			return tooLarge(l.index.Name, c.Offset, fmt.Sprintf("record %d of the chunk with %d bytes", i, length), fmt.Sprintf("at most %d", l.index.limits.RecordBytes))
+			return tooLarge(l.index.Name, c.Offset, fmt.Sprintf("record %d of the chunk with %d bytes", i, length),
+				fmt.Sprintf("at most %d", l.index.limits.RecordBytes))
 		}
 		at += lengthBytes + int(length)
 	}

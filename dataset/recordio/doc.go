@@ -29,6 +29,6 @@
 // LoadIndex finds the chunks of a file without reading payloads, RangeReader reads any run of records through it, and Scan
 // reads whole files in order. Files are not trusted: whatever is cut, flipped or lies about its size ends in a fault of kind
 // Corrupt or TooLarge that names file and byte, and a record is handed out only when its whole chunk is sound. Nothing is allocated for what a
-// file only claims. A file with a footer is read as it was written, or refused. A file of an old layout that is cut exactly between two chunks is a sound,
-// shorter file, and an empty file is one of no records.
+// file only claims. A file with a footer is read as it was written, or refused. A file of an old layout that is cut exactly between two chunks
+// is a sound, shorter file, and an empty file is one of no records.
 package recordio

@@ -14,8 +14,8 @@ import (
 // not closed it yet.
 var ErrIncomplete = errors.New("the file has no footer: it is cut short, or not written to its end yet")
 
-// Finished reports whether a file of the layout Indexed ends as one with a footer, which it does not read. known is false for a file that does not begin
-// as one of that layout: others do not tell whether they are whole.
+// Finished reports whether a file of the layout Indexed ends as one with a footer, which it does not read. known is false for a file that does
+// not begin as one of that layout: others do not tell whether they are whole.
 func Finished(r io.ReaderAt, size int64) (finished, known bool, err error) {
 	var head [magicBytes]byte
 	var end [len(endMagic)]byte

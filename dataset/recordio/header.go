@@ -92,10 +92,12 @@ func (h header) check(layout Layout, name string, offset, behind int64, limits L
 	limit := limits.maxRaw(int64(h.stored))
 	if layout == Indexed {
 		if least > int64(h.raw) || h.compressor == None && h.raw != h.stored {
-			return corrupt(name, offset, fmt.Sprintf("%d records in %d bytes, stored in %d (%v)", h.records, h.raw, h.stored, h.compressor), "at least 4 bytes a record")
+			return corrupt(name, offset, fmt.Sprintf("%d records in %d bytes, stored in %d (%v)", h.records, h.raw, h.stored, h.compressor),
+				"at least 4 bytes a record")
 		}
 		if int64(h.raw) > limit {
-			return tooLarge(name, offset, fmt.Sprintf("a chunk of %d bytes that holds %d when decompressed", h.stored, h.raw), fmt.Sprintf("at most %d", limit))
+			return tooLarge(name, offset, fmt.Sprintf("a chunk of %d bytes that holds %d when decompressed", h.stored, h.raw),
+				fmt.Sprintf("at most %d", limit))
 		}
 	}
 	if h.compressor == None && least > int64(h.stored) {

@@ -51,7 +51,8 @@ func LoadIndex(name string, r io.ReaderAt, size int64, limits Limits) (*Index, e
 	}
 	layout, ok := layoutOf(head[:])
 	if !ok {
-		return nil, corrupt(name, 0, fmt.Sprintf("magic number 0x%08x", binary.LittleEndian.Uint32(head[:])), "0x01020304 or \"EDLR\", as a record file begins")
+		return nil, corrupt(name, 0, fmt.Sprintf("magic number 0x%08x", binary.LittleEndian.Uint32(head[:])),
+			"0x01020304 or \"EDLR\", as a record file begins")
 	}
 	x.Layout = layout
 	if layout == Indexed {

@@ -139,7 +139,8 @@ func cplusplus(b []byte) []byte {
 }
 
 func TestCPlusPlusHeaders(t *testing.T) {
-	if got, want := cplusplus(unhex(t, golden)), unhex(t, "04030201 02000000 b1b17049 00000000 0b000000 01000000 61 02000000 6263"); !bytes.Equal(got, want) {
+	if got, want := cplusplus(unhex(t, golden)),
+		unhex(t, "04030201 02000000 b1b17049 00000000 0b000000 01000000 61 02000000 6263"); !bytes.Equal(got, want) {
 		t.Fatalf("the test writes %x", got)
 	}
 	for c := None; c <= Gzip; c++ {
@@ -279,7 +280,8 @@ func indexedOf(c Compressor, records, raw uint32, payload string) []byte {
 	chunk := append(h.appendIndexed(appendWords(nil, chunkMagic)), payload...)
 	h.checksum = indexedChecksum(chunk)
 	h.appendIndexed(chunk[:magicBytes])
-	return appendFooter(chunk, []Chunk{{Records: int64(records), StoredBytes: int64(len(payload)), RawBytes: int64(raw), Compressor: c, checksum: h.checksum}})
+	return appendFooter(chunk, []Chunk{{Records: int64(records), StoredBytes: int64(len(payload)), RawBytes: int64(raw), Compressor: c,
+		checksum: h.checksum}})
 }
 
 func compressed(t testing.TB, c Compressor, raw string) string {

@@ -38,10 +38,12 @@ func NewWriter(w io.Writer, options Options) (*Writer, error) {
 	if options.ChunkBytes == 0 {
 		options.ChunkBytes = 1 << 20
 	}
-	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit || options.ChunkRecords < 0 || options.Compressor > Gzip || (options.Layout != Indexed && options.Layout != Plain) {
+	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit ||
+		options.ChunkRecords < 0 || options.Compressor > Gzip || (options.Layout != Indexed && options.Layout != Plain) {
 		return nil, &fault.Fault{
 			Kind: fault.InvalidArgument, Got: fmt.Sprintf("recordio options %+v", options),
-			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip, layout indexed or plain", defaultRecordLimit),
+			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip, layout indexed or plain",
+				defaultRecordLimit),
 		}
 	}
 	return &Writer{w: w, options: options, written: Index{Layout: options.Layout, limits: Limits{}.withDefaults()}}, nil
@@ -53,7 +55,10 @@ func (w *Writer) Write(record []byte) error {
 		return w.err
 	}
 	if len(record) > defaultRecordLimit {
-		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a record of %d bytes", len(record)), Want: fmt.Sprintf("at most %d", defaultRecordLimit)}
+		return &fault.Fault{
+			Kind: fault.TooLarge,
+			Got:  fmt.Sprintf("a record of %d bytes", len(record)), Want: fmt.Sprintf("at most %d", defaultRecordLimit),
+		}
 	}
 	full := w.options.ChunkRecords > 0 && w.records == w.options.ChunkRecords
 	if full || len(w.raw)+lengthBytes+len(record) > w.options.ChunkBytes {

@@ -44,7 +44,11 @@ func elements(t *tensor.Tensor) any {
 // or a transposed tensor must be materialized before.
 func FromDense(d *gorgonia.Dense) (*tensor.Tensor, error) {
 	if d.RequiresIterator() || d.DataOrder().IsColMajor() || d.DataOrder().IsNotContiguous() || d.DataOrder().IsTransposed() {
-		return nil, &fault.Fault{Kind: fault.Unsupported, Got: fmt.Sprintf("a tensor of strides %v", d.Strides()), Want: "a contiguous row-major one", Hint: "call Materialize or Clone"}
+		return nil, &fault.Fault{
+			Kind: fault.Unsupported,
+			Got:  fmt.Sprintf("a tensor of strides %v", d.Strides()), Want: "a contiguous row-major one",
+			Hint: "call Materialize or Clone",
+		}
 	}
 	dims := make([]int64, d.Dims())
 	for i, n := range d.Shape() {

@@ -83,7 +83,8 @@ func (e *Executor) check(p *program.Program) error {
 }
 
 // Train implements executor.Executor. Every batch of the files is a round.
-func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (executor.Summary, error) {
+func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
 	if err := e.check(p); err != nil {
 		return executor.Summary{}, err
 	}
@@ -111,7 +112,8 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	return summary, err
 }
 
-func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetch []string, each func(executor.StepResult) error) (executor.Summary, error) {
+func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetch []string,
+	each func(executor.StepResult) error) (executor.Summary, error) {
 	var summary executor.Summary
 	variables, err := executor.ReadVariables(e.program)
 	if err != nil {
@@ -139,7 +141,8 @@ func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetc
 		if each == nil {
 			continue
 		}
-		if err := each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched}); err != nil {
+		if err := each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared,
+			Fetched: fetched}); err != nil {
 			return summary, err
 		}
 	}

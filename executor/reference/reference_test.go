@@ -265,14 +265,15 @@ func TestReferenceRefuses(t *testing.T) {
 	}
 	read := m.Program.Clone()
 	update := read.Global().Ops[len(read.Global().Ops)-1]
-	read.Global().Append(&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {update.Out("ParamOut")}}, Outputs: map[string][]string{"Out": {m.Loss}}})
+	read.Global().Append(&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {update.Out("ParamOut")}},
+		Outputs: map[string][]string{"Out": {m.Loss}}})
 	if _, err := reference.New(read, 2); !errors.Is(err, fault.Unsupported) {
 		t.Errorf("a forward op behind the update: %v", err)
 	}
 }
 
-// A number of trainers that changes between rounds gives in each round what a constant number of them gives there: with one trainer in some rounds and
-// three in others, every round equals that of an executor of one or of three that begins it with the same variables.
+// A number of trainers that changes between rounds gives in each round what a constant number of them gives there: with one trainer in some
+// rounds and three in others, every round equals that of an executor of one or of three that begins it with the same variables.
 func TestTrainersThatComeAndGo(t *testing.T) {
 	members := []int{3, 1, 1, 3, 2}
 	model := fixture.MLP(t, 20, []int64{8}, optimizer.Momentum(0.1, 0.9))

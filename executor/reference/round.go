@@ -60,7 +60,8 @@ func (e *Executor) wantedFromForward(fetch []string) []string {
 }
 
 // runRanks runs the forward half for every rank that has rows, each from the same state, and returns that state as it was.
-func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share, old map[string]*tensor.Tensor, err error) {
+func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share,
+	old map[string]*tensor.Tensor, err error) {
 	e.shared = e.trainers(e.round)
 	n := int64(e.shared)
 	if n < 1 {
@@ -98,7 +99,8 @@ func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64,
 }
 
 // prepare compiles a half for feeds of these shapes, once.
-func (e *Executor) prepare(ctx context.Context, cache map[request]*executor.Prepared, half *program.Program, feed executor.Feed, fetch []string) (*executor.Prepared, error) {
+func (e *Executor) prepare(ctx context.Context, cache map[request]*executor.Prepared, half *program.Program, feed executor.Feed,
+	fetch []string) (*executor.Prepared, error) {
 	var shapes strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		fmt.Fprintf(&shapes, "%q%v", name, feed[name])

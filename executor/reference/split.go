@@ -40,7 +40,8 @@ func splitByRole(p *program.Program) (*split, error) {
 			for _, name := range op.InputNames() {
 				v, _ := p.Global().Find(name)
 				if v.Kind == program.SelectedRows {
-					return nil, ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(), Want: "dense gradients in what trainers share",
+					return nil, ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(),
+						Want: "dense gradients in what trainers share",
 						Hint: "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"})
 				}
 				if !s.updated[name] && !v.Persistable {
@@ -72,7 +73,10 @@ func isUpdate(op *program.Op) bool {
 func (s *split) addForward(p *program.Program, op *program.Op, def *ops.Def, written map[string]bool) error {
 	for _, name := range op.InputNames() {
 		if s.updated[name] && !written[name] {
-			return ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a forward op that reads what an update op computes in the same step", Want: "updates after the backward pass"})
+			return ops.At(op, &fault.Fault{
+				Kind: fault.Unsupported, Variable: name,
+				Got: "a forward op that reads what an update op computes in the same step", Want: "updates after the backward pass",
+			})
 		}
 	}
 	for slot, names := range op.Outputs {

@@ -28,14 +28,17 @@ func Certify(t testing.TB) *Files {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	f := &Files{CA: file("ca.pem"), ServerCertificate: file("server.pem"), ServerKey: file("server.key"), ClientCertificate: file("client.pem"), ClientKey: file("client.key")}
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign}
+	f := &Files{CA: file("ca.pem"), ServerCertificate: file("server.pem"), ServerKey: file("server.key"),
+		ClientCertificate: file("client.pem"), ClientKey: file("client.key")}
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign}
 	key := sign(t, authority, authority, nil, f.CA, file("ca.key"))
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usage}, authority, key, f.ServerCertificate, f.ServerKey)
-	sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usage}, authority, key, f.ClientCertificate, f.ClientKey)
+	sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usage}, authority, key,
+		f.ClientCertificate, f.ClientKey)
 	return f
 }
 

@@ -72,8 +72,8 @@ func Start(t testing.TB, n int, o Options) *Cluster {
 	return c
 }
 
-// port returns an address of the loopback interface that was free a moment ago, below those that the system gives to others: a server keeps it when it is
-// started again.
+// port returns an address of the loopback interface that was free a moment ago, below those that the system gives to others: a server keeps it
+// when it is started again.
 func port(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -105,7 +105,8 @@ func (c *Cluster) Restart(i int) {
 		all = append(all, o.name+"="+o.peer)
 	}
 	arguments := []string{"--name", m.name, "--data-dir", m.dir, "--listen-client-urls", m.client, "--advertise-client-urls", m.client,
-		"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", filepath.Dir(m.dir),
+		"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", strings.Join(all, ","),
+		"--initial-cluster-token", filepath.Dir(m.dir),
 		"--heartbeat-interval", fmt.Sprint(heartbeat), "--election-timeout", fmt.Sprint(election), "--unsafe-no-fsync", "--log-level", "warn"}
 	if f := c.options.TLS; f != nil {
 		arguments = append(arguments, "--cert-file", f.ServerCertificate, "--key-file", f.ServerKey, "--trusted-ca-file", f.CA, "--client-cert-auth")

@@ -92,7 +92,10 @@ func (l *Log[T]) Read(ctx context.Context, mode Mode, send func(T) error) error 
 		if dropped := l.dropped; next < dropped {
 			if mode.Strict {
 				l.mu.Unlock()
-				return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a reader that is %d entries behind those that are kept", dropped-next), Want: "a reader that keeps up"}
+				return &fault.Fault{
+					Kind: fault.TooLarge,
+					Got:  fmt.Sprintf("a reader that is %d entries behind those that are kept", dropped-next), Want: "a reader that keeps up",
+				}
 			}
 			next = l.dropped
 		}

@@ -46,7 +46,10 @@ func check(dst *tensor.Tensor, shares []Share) error {
 	}
 	for _, s := range shares {
 		if s.Value == nil || s.Rows <= 0 || s.Value.DType() != dst.DType() || s.Value.Len() != dst.Len() {
-			return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("a share of %d rows and %v", s.Rows, s.Value), Want: fmt.Sprintf("at least one row and %v", dst)}
+			return &fault.Fault{
+				Kind: fault.ShapeMismatch,
+				Got:  fmt.Sprintf("a share of %d rows and %v", s.Rows, s.Value), Want: fmt.Sprintf("at least one row and %v", dst),
+			}
 		}
 	}
 	return nil

@@ -36,7 +36,8 @@ func destinations(a attributes, variables []string, namesAttr string) ([]destina
 		names = variables
 	}
 	if len(epmap) != len(variables) || len(names) != len(variables) {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("%d entries in %s and %d in %s", len(epmap), epmapAttr, len(names), namesAttr),
+		return nil, &fault.Fault{Kind: fault.InvalidProgram,
+			Got:  fmt.Sprintf("%d entries in %s and %d in %s", len(epmap), epmapAttr, len(names), namesAttr),
 			Want: fmt.Sprintf("%d, one per variable", len(variables))}
 	}
 	all := make([]destination, len(variables))
@@ -51,7 +52,11 @@ func destinations(a attributes, variables []string, namesAttr string) ([]destina
 		}
 		all[i] = destination{server, names[i]}
 		if taken[all[i]] {
-			return nil, &fault.Fault{Kind: fault.InvalidProgram, Variable: variable, Got: fmt.Sprintf("%s at %s twice in one op", fault.Quote(names[i]), epmap[i]), Want: "one variable of a name at each server"}
+			return nil, &fault.Fault{
+				Kind: fault.InvalidProgram, Variable: variable,
+				Got:  fmt.Sprintf("%s at %s twice in one op", fault.Quote(names[i]), epmap[i]),
+				Want: "one variable of a name at each server",
+			}
 		}
 		taken[all[i]] = true
 	}

@@ -21,7 +21,8 @@ func init() {
 		Attrs: []ops.Attr{
 			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
 			{Name: "send_varnames", Default: []string{}, Doc: "name of each X at its pserver; empty for its own name"},
-			{Name: "merge", Default: int32(ops.MergeMean), Doc: "how the contributions of all trainers become one: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
+			{Name: "merge", Default: int32(ops.MergeMean),
+				Doc: "how the contributions of all trainers become one: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
 		},
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {

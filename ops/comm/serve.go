@@ -20,7 +20,8 @@ func init() {
 			{Name: "endpoint", Kind: "", Doc: "logical address of this pserver, such as pserver:0"},
 			{Name: "pserver_id", Kind: int32(0), Doc: "index of this pserver, the number in endpoint"},
 			{Name: "sync_mode", Default: true, Doc: "merge the contributions of all trainers in rounds; else apply each by itself"},
-			{Name: "prepare_blocks", Default: []program.BlockIndex{}, Doc: "blocks that compute this pserver's part of what all pservers exchange; sync_mode only"},
+			{Name: "prepare_blocks", Default: []program.BlockIndex{},
+				Doc: "blocks that compute this pserver's part of what all pservers exchange; sync_mode only"},
 			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges and computes what all updates need; -1 for none; sync_mode only"},
 			{Name: "lr_decay_block_id", Default: int32(NoBlock), Doc: "block of the learning-rate schedule; -1 for none"},
 			{Name: "optimize_blocks", Kind: []program.BlockIndex{}, Doc: "blocks that update one slice of a parameter each"},
@@ -34,7 +35,8 @@ func init() {
 			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
 			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
 			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
-			{Name: "grad_to_block_id", Default: []string{}, Doc: "gradient:block as Fluid writes it, for tools that draw programs; never read here, since a name may hold a colon"},
+			{Name: "grad_to_block_id", Default: []string{},
+				Doc: "gradient:block as Fluid writes it, for tools that draw programs; never read here, since a name may hold a colon"},
 		},
 		Infer: func(s *ops.Shapes) error {
 			_, err := serviceOf(s)

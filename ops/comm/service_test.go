@@ -23,8 +23,9 @@ func exchangeOp(outs ...string) *program.Op {
 func serveOp(change attrs) *program.Op {
 	a := attrs{
 		"endpoint": "pserver:2", "pserver_id": int32(2),
-		"prepare_blocks": []program.BlockIndex{1, 2}, "global_block": int32(3), "lr_decay_block_id": int32(4), "optimize_blocks": []program.BlockIndex{5, 6},
-		"grad_names": []string{"a:b@GRAD", "w@GRAD.block0"}, "grad_block_ids": []int32{6, 5}, "grad_merge": []int32{1, 2},
+		"prepare_blocks": []program.BlockIndex{1, 2}, "global_block": int32(3), "lr_decay_block_id": int32(4),
+		"optimize_blocks": []program.BlockIndex{5, 6},
+		"grad_names":      []string{"a:b@GRAD", "w@GRAD.block0"}, "grad_block_ids": []int32{6, 5}, "grad_merge": []int32{1, 2},
 		"state_names": []string{"mean"}, "state_merge": []int32{1},
 		"slice_names": []string{"w.block1", "mean"}, "slice_origins": []string{"w", "mean"},
 		"slice_first_rows": []int64{500, 0}, "slice_rows": []int64{500, 7}, "slice_total_rows": []int64{1000, 7},
@@ -43,7 +44,8 @@ func TestServiceOf(t *testing.T) {
 		Server: 2, Sync: true, Prepare: []program.BlockIndex{1, 2}, Global: 3, LRDecay: 4, Optimize: []program.BlockIndex{5, 6},
 		Grads:  []comm.Contribution{{Name: "a:b@GRAD", Block: 6, Merge: ops.MergeMean}, {Name: "w@GRAD.block0", Block: 5, Merge: ops.MergeSum}},
 		States: []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean}},
-		Slices: []comm.Slice{{Name: "w.block1", Origin: "w", FirstRow: 500, Rows: 500, TotalRows: 1000}, {Name: "mean", Origin: "mean", Rows: 7, TotalRows: 7}},
+		Slices: []comm.Slice{{Name: "w.block1", Origin: "w", FirstRow: 500, Rows: 500, TotalRows: 1000},
+			{Name: "mean", Origin: "mean", Rows: 7, TotalRows: 7}},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -51,7 +53,8 @@ func TestServiceOf(t *testing.T) {
 }
 
 func TestServiceDefaults(t *testing.T) {
-	got, err := comm.ServiceOf(&program.Op{Type: "listen_and_serv", Attrs: attrs{"endpoint": "pserver:0", "pserver_id": int32(0), "optimize_blocks": []program.BlockIndex{}}})
+	got, err := comm.ServiceOf(&program.Op{Type: "listen_and_serv",
+		Attrs: attrs{"endpoint": "pserver:0", "pserver_id": int32(0), "optimize_blocks": []program.BlockIndex{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +146,8 @@ func TestExchange(t *testing.T) {
 		t.Errorf("inferred %v, %v", s, err)
 	}
 	for name, outs := range map[string][]*tensor.Tensor{"a hole": {nil, nil, nil}, "other dims": {words(1)}, "other type": {vector(t, 1, 2)}} {
-		if _, err := bind(op, &ops.Env{Server: server}, map[string][]*tensor.Tensor{"X": {words(3, 4)}}, map[string][]*tensor.Tensor{"Out": outs}); err == nil {
+		if _, err := bind(op, &ops.Env{Server: server}, map[string][]*tensor.Tensor{"X": {words(3, 4)}},
+			map[string][]*tensor.Tensor{"Out": outs}); err == nil {
 			t.Errorf("exchange into %s binds", name)
 		}
 	}

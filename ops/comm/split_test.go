@@ -95,7 +95,8 @@ func TestSplitFaults(t *testing.T) {
 		}
 		x, _ := tensor.New(tensor.Float32, 4, 2)
 		half := func() *tensor.Tensor { h, _ := tensor.New(tensor.Float32, 2, 2); return h }
-		if _, err := bind(op, nil, map[string][]*tensor.Tensor{"X": {x}}, map[string][]*tensor.Tensor{"Out": {half(), half()}}); !errors.Is(err, fault.ShapeMismatch) {
+		if _, err := bind(op, nil, map[string][]*tensor.Tensor{"X": {x}},
+			map[string][]*tensor.Tensor{"Out": {half(), half()}}); !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("%s binds: %v", name, err)
 		}
 	}

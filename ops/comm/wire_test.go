@@ -31,7 +31,8 @@ func TestStepOnTheWire(t *testing.T) {
 		op      *program.Op
 		in, out map[string][]*tensor.Tensor
 	}{
-		{op: sendOp(attrs{"epmap": epmap, "merge": int32(ops.MergeSum), "send_varnames": []string{"g0", "g1"}}), in: map[string][]*tensor.Tensor{"X": both}},
+		{op: sendOp(attrs{"epmap": epmap, "merge": int32(ops.MergeSum), "send_varnames": []string{"g0", "g1"}}),
+			in: map[string][]*tensor.Tensor{"X": both}},
 		{op: sendOp(attrs{"epmap": epmap}), in: map[string][]*tensor.Tensor{"X": both}},
 		{op: &program.Op{Type: "send_barrier"}},
 		{op: recvOp(attrs{"epmap": epmap, "recv_varnames": []string{"p0", "p1"}}), out: map[string][]*tensor.Tensor{"Out": both}},
@@ -114,13 +115,15 @@ func TestDestinationFaults(t *testing.T) {
 		attrs attrs
 		kind  fault.Kind
 	}{
-		"no servers":      {attrs{}, fault.InvalidProgram},
-		"one server":      {attrs{"epmap": []string{"pserver:0"}}, fault.InvalidProgram},
-		"real address":    {attrs{"epmap": []string{"127.0.0.1:6174", "pserver:0"}}, fault.InvalidProgram},
-		"one name":        {attrs{"epmap": two, "send_varnames": []string{"a"}, "recv_varnames": []string{"a"}}, fault.InvalidProgram},
-		"empty name":      {attrs{"epmap": two, "send_varnames": []string{"a", ""}, "recv_varnames": []string{"a", ""}}, fault.InvalidProgram},
-		"name of a hole":  {attrs{"epmap": two, "send_varnames": []string{"a", program.Empty}, "recv_varnames": []string{"a", program.Empty}}, fault.InvalidProgram},
-		"names meet":      {attrs{"epmap": []string{"pserver:0", "pserver:0"}, "send_varnames": []string{"a", "a"}, "recv_varnames": []string{"a", "a"}}, fault.InvalidProgram},
+		"no servers":   {attrs{}, fault.InvalidProgram},
+		"one server":   {attrs{"epmap": []string{"pserver:0"}}, fault.InvalidProgram},
+		"real address": {attrs{"epmap": []string{"127.0.0.1:6174", "pserver:0"}}, fault.InvalidProgram},
+		"one name":     {attrs{"epmap": two, "send_varnames": []string{"a"}, "recv_varnames": []string{"a"}}, fault.InvalidProgram},
+		"empty name":   {attrs{"epmap": two, "send_varnames": []string{"a", ""}, "recv_varnames": []string{"a", ""}}, fault.InvalidProgram},
+		"name of a hole": {attrs{"epmap": two, "send_varnames": []string{"a", program.Empty}, "recv_varnames": []string{"a", program.Empty}},
+			fault.InvalidProgram},
+		"names meet": {attrs{"epmap": []string{"pserver:0", "pserver:0"}, "send_varnames": []string{"a", "a"},
+			"recv_varnames": []string{"a", "a"}}, fault.InvalidProgram},
 		"servers as ints": {attrs{"epmap": []int32{0, 1}}, fault.TypeMismatch},
 	} {
 		for _, op := range []*program.Op{sendOp(c.attrs), recvOp(c.attrs)} {
@@ -139,7 +142,10 @@ func TestDestinationFaults(t *testing.T) {
 		}
 	}
 	sparse := sendOp(attrs{"epmap": two})
-	if _, err := ops.Infer(sparse, func(string) (ops.Meta, bool) { return ops.Meta{Kind: program.SelectedRows}, true }); !errors.Is(err, fault.Unsupported) {
+	if _, err := ops.Infer(sparse, func(string) (ops.Meta, bool) {
+		return ops.Meta{Kind: program.SelectedRows},
+			true
+	}); !errors.Is(err, fault.Unsupported) {
 		t.Errorf("send of selected rows: %v", err)
 	}
 }
@@ -148,7 +154,8 @@ func TestDestinationFaults(t *testing.T) {
 func TestOpsNeedACluster(t *testing.T) {
 	two := attrs{"epmap": []string{"pserver:0", "pserver:1"}}
 	both := map[string][]*tensor.Tensor{"X": {vector(t, 1), vector(t, 2)}, "Out": {vector(t, 1), vector(t, 2)}}
-	for _, op := range []*program.Op{sendOp(two), recvOp(two), {Type: "send_barrier"}, {Type: "fetch_barrier"}, {Type: "exchange_partials"}, serveOp(nil)} {
+	for _, op := range []*program.Op{sendOp(two), recvOp(two), {Type: "send_barrier"}, {Type: "fetch_barrier"}, {Type: "exchange_partials"},
+		serveOp(nil)} {
 		for _, env := range []*ops.Env{nil, {}} {
 			if _, err := bind(op, env, both, both); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "edl listen") {
 				t.Errorf("%s binds without a cluster: %v", op.Type, err)
@@ -169,7 +176,8 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s is parsed as %d, %v", comm.Address(i), got, err)
 		}
 	}
-	for _, s := range []string{"", "0", "pserver:", "pserver:-1", "pserver:+1", "pserver:01", "pserver:1 ", "PSERVER:1", "pserver:99999999999999999999", "pserver:2147483648", "127.0.0.1:80", "pserver:0x1"} {
+	for _, s := range []string{"", "0", "pserver:", "pserver:-1", "pserver:+1", "pserver:01", "pserver:1 ", "PSERVER:1",
+		"pserver:99999999999999999999", "pserver:2147483648", "127.0.0.1:80", "pserver:0x1"} {
 		if got, err := comm.ParseAddress(s); !errors.Is(err, fault.InvalidProgram) {
 			t.Errorf("%q is parsed as %d, %v", s, got, err)
 		}

@@ -76,8 +76,10 @@ func TestGorgonia(t *testing.T) {
 		{Case{Type: "reciprocal", Inputs: xs("X", y)}, []string{"X"}, one(G.Inverse)},
 		{Case{Type: "softmax", Inputs: xs("X", x)}, []string{"X"}, one(func(x *G.Node) (*G.Node, error) { return G.SoftMax(x) })},
 		{Case{Type: "mean", Inputs: xs("X", x)}, []string{"X"}, one(func(x *G.Node) (*G.Node, error) { return G.Mean(x) })},
-		{Case{Type: "reduce_sum", Inputs: xs("X", x), Attrs: attrs{"dim": int32(1)}}, []string{"X"}, one(func(x *G.Node) (*G.Node, error) { return G.Sum(x, 1) })},
-		{Case{Type: "reduce_mean", Inputs: xs("X", x), Attrs: attrs{"dim": int32(0)}}, []string{"X"}, one(func(x *G.Node) (*G.Node, error) { return G.Mean(x, 0) })},
+		{Case{Type: "reduce_sum", Inputs: xs("X", x), Attrs: attrs{"dim": int32(1)}}, []string{"X"},
+			one(func(x *G.Node) (*G.Node, error) { return G.Sum(x, 1) })},
+		{Case{Type: "reduce_mean", Inputs: xs("X", x), Attrs: attrs{"dim": int32(0)}}, []string{"X"},
+			one(func(x *G.Node) (*G.Node, error) { return G.Mean(x, 0) })},
 		{Case{Type: "conv2d", Inputs: map[string][]*tensor.Tensor{"Input": {image}, "Filter": {filter}},
 			Attrs: attrs{"paddings": []int32{1, 2}, "strides": []int32{2, 1}}}, []string{"Input", "Filter"},
 			both(func(x, f *G.Node) (*G.Node, error) {

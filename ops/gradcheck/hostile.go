@@ -193,7 +193,8 @@ func (m mutator) attr() program.Attr {
 		longs[i] = m.extent()
 		ints[i] = int32(longs[i])
 	}
-	return pick[program.Attr](m, int32(m.extent()), m.extent(), m.extent(), ints, ints, longs, "", "max", "avg", m.IntN(2) == 0, float32(-1), []string{"x"})
+	return pick[program.Attr](m, int32(m.extent()), m.extent(), m.extent(), ints, ints, longs, "", "max", "avg", m.IntN(2) == 0, float32(-1),
+		[]string{"x"})
 }
 
 // values makes a tensor of small numbers.

@@ -60,7 +60,8 @@ func (m *Interpreter) bind(op *program.Op) (ops.Kernel, []ops.Loop, error) {
 				continue
 			}
 			meta := shapes.Outs(slot)[i]
-			if t := m.Vars[name]; t == nil || t.DType() != meta.DType || !slices.Equal(t.Dims(), meta.Stored()) || t.IsSelected() != (meta.Kind == program.SelectedRows) {
+			if t := m.Vars[name]; t == nil || t.DType() != meta.DType ||
+				!slices.Equal(t.Dims(), meta.Stored()) || t.IsSelected() != (meta.Kind == program.SelectedRows) {
 				if m.Vars[name], err = allocate(meta); err != nil {
 					return nil, nil, err
 				}

@@ -16,25 +16,31 @@ func init() {
 	pair.Register(elementwise("elementwise_add", "X + Y", bind.Numbers("X",
 		bindAdd(kernel.Add[float32]), bindAdd(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
 		elementwiseGradient("dX = dOut, dY = dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
-			bindElementwiseGrad(true, kernel.AddGrad[float32], kernel.AddGradChannels[float32]), bindElementwiseGrad(true, kernel.AddGrad[float64], kernel.AddGradChannels[float64])))
+			bindElementwiseGrad(true, kernel.AddGrad[float32], kernel.AddGradChannels[float32]),
+			bindElementwiseGrad(true, kernel.AddGrad[float64], kernel.AddGradChannels[float64])))
 	pair.Register(elementwise("elementwise_sub", "X - Y", bind.Numbers("X",
-		bindElementwise(kernel.Sub[float32]), bindElementwise(kernel.Sub[float64]), bindElementwise(kernel.Sub[int32]), bindElementwise(kernel.Sub[int64]))),
+		bindElementwise(kernel.Sub[float32]), bindElementwise(kernel.Sub[float64]), bindElementwise(kernel.Sub[int32]),
+		bindElementwise(kernel.Sub[int64]))),
 		elementwiseGradient("dX = dOut, dY = -dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.SubGrad[float32], nil), bindElementwiseGrad(true, kernel.SubGrad[float64], nil)))
 	pair.Register(elementwise("elementwise_mul", "X * Y", bind.Numbers("X",
-		bindElementwise(kernel.Mul[float32]), bindElementwise(kernel.Mul[float64]), bindElementwise(kernel.Mul[int32]), bindElementwise(kernel.Mul[int64]))),
+		bindElementwise(kernel.Mul[float32]), bindElementwise(kernel.Mul[float64]), bindElementwise(kernel.Mul[int32]),
+		bindElementwise(kernel.Mul[int64]))),
 		elementwiseGradient("dX = dOut*Y, dY = dOut*X summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MulGrad[float32], nil), bindElementwiseGrad(false, kernel.MulGrad[float64], nil)))
 	pair.Register(elementwise("elementwise_div", "X / Y; for integers truncated, and 0 where Y is 0", bind.Numbers("X",
-		bindElementwise(kernel.Div[float32]), bindElementwise(kernel.Div[float64]), bindElementwise(kernel.Div[int32]), bindElementwise(kernel.Div[int64]))),
+		bindElementwise(kernel.Div[float32]), bindElementwise(kernel.Div[float64]), bindElementwise(kernel.Div[int32]),
+		bindElementwise(kernel.Div[int64]))),
 		elementwiseGradient("dX = dOut/Y, dY = -dOut*Out/Y summed over the axes that Y does not have.", []string{"Y"}, []string{"Out"},
 			bindElementwiseGrad(false, kernel.DivGrad[float32], nil), bindElementwiseGrad(false, kernel.DivGrad[float64], nil)))
 	pair.Register(elementwise("elementwise_max", "max(X, Y)", bind.Numbers("X",
-		bindElementwise(kernel.Max[float32]), bindElementwise(kernel.Max[float64]), bindElementwise(kernel.Max[int32]), bindElementwise(kernel.Max[int64]))),
+		bindElementwise(kernel.Max[float32]), bindElementwise(kernel.Max[float64]), bindElementwise(kernel.Max[int32]),
+		bindElementwise(kernel.Max[int64]))),
 		elementwiseGradient("dOut goes to dX where X > Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MaxGrad[float32], nil), bindElementwiseGrad(false, kernel.MaxGrad[float64], nil)))
 	pair.Register(elementwise("elementwise_min", "min(X, Y)", bind.Numbers("X",
-		bindElementwise(kernel.Min[float32]), bindElementwise(kernel.Min[float64]), bindElementwise(kernel.Min[int32]), bindElementwise(kernel.Min[int64]))),
+		bindElementwise(kernel.Min[float32]), bindElementwise(kernel.Min[float64]), bindElementwise(kernel.Min[int32]),
+		bindElementwise(kernel.Min[int64]))),
 		elementwiseGradient("dOut goes to dX where X < Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MinGrad[float32], nil), bindElementwiseGrad(false, kernel.MinGrad[float64], nil)))
 
@@ -134,10 +140,11 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 		case dy != nil && r.byY:
 			loops = append(loops, ops.Loop{N: r.n, Writes: []string{"Y@GRAD"}, Run: run(nil, dy)})
 		case dy != nil && channels != nil:
-			loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Out@GRAD"}, Whole: []string{"Out@GRAD"}, Writes: []string{"Y@GRAD"}, Run: func(_, from, to int) error {
-				channels(tensor.Data[T](dy), tensor.Data[T](dout), pre, n, post, from, to)
-				return nil
-			}})
+			loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Out@GRAD"}, Whole: []string{"Out@GRAD"}, Writes: []string{"Y@GRAD"},
+				Run: func(_, from, to int) error {
+					channels(tensor.Data[T](dy), tensor.Data[T](dout), pre, n, post, from, to)
+					return nil
+				}})
 		case dy != nil:
 			loops = append(loops, ops.Loop{N: 1, Writes: []string{"Y@GRAD"}, Run: func(int, int, int) error {
 				f(nil, tensor.Data[T](dy), bind.Data[T](x), tensor.Data[T](y), bind.Data[T](to), tensor.Data[T](dout), pre, n, post)

@@ -32,7 +32,8 @@ var arithmeticCases = []Case{
 var broadcastCases = []Case{
 	binary("add", "last axis", -1, Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6), Floats(dims{3}, 10, 20, 30), Floats(dims{2, 3}, 11, 22, 33, 14, 25, 36)),
 	binary("add", "first axis", 0, Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6), Floats(dims{2}, 10, 20), Floats(dims{2, 3}, 11, 12, 13, 24, 25, 26)),
-	binary("add", "middle axis", 1, Floats(dims{2, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8), Floats(dims{2}, 10, 20), Floats(dims{2, 2, 2}, 11, 12, 23, 24, 15, 16, 27, 28)),
+	binary("add", "middle axis", 1, Floats(dims{2, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8), Floats(dims{2}, 10, 20),
+		Floats(dims{2, 2, 2}, 11, 12, 23, 24, 15, 16, 27, 28)),
 	binary("add", "trailing ones", 0, Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6), Floats(dims{2, 1}, 10, 20), Floats(dims{2, 3}, 11, 12, 13, 24, 25, 26)),
 	binary("add", "all trailing ones", 1, Floats(dims{1, 2, 2}, 1, 2, 3, 4), Floats(dims{2, 1}, 10, 20), Floats(dims{1, 2, 2}, 11, 12, 23, 24)),
 	binary("sub", "one element", -1, Floats(dims{2, 2}, 1, 2, 3, 4), Floats(dims{1}, 10), Floats(dims{2, 2}, -9, -8, -7, -6)),

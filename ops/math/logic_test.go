@@ -27,5 +27,6 @@ var logicCases = []Case{
 	two("logical_or", truth, lies, Bools(dims{4}, true, true, true, false)),
 	{Type: "logical_not", Inputs: slots{"X": One(truth)}, Want: slots{"Out": One(Bools(dims{4}, false, false, true, true))}},
 	{Type: "increment", Inputs: slots{"X": One(Ints(dims{1}, 41))}, Want: slots{"Out": One(Ints(dims{1}, 42))}},
-	{Type: "increment", Name: "by half", Attrs: attrs{"step": float32(-0.5)}, Inputs: slots{"X": One(Floats(dims{1}, 2))}, Want: slots{"Out": One(Floats(dims{1}, 1.5))}},
+	{Type: "increment", Name: "by half", Attrs: attrs{"step": float32(-0.5)}, Inputs: slots{"X": One(Floats(dims{1}, 2))},
+		Want: slots{"Out": One(Floats(dims{1}, 1.5))}},
 }

@@ -112,8 +112,9 @@ func matmulShapeOf(b *ops.Binding) matmulShape {
 func bindMatmul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, y, to, p := b.In("X"), b.In("Y"), b.Out("Out"), matmulShapeOf(b)
 	if p.batch == 1 {
-		one := product[T]{transX: p.transposeX, transY: p.transposeY, m: p.m, n: p.n, k: p.k, alpha: T(p.alpha), x: x, y: y, Finishing: ops.Finishing[T]{Out: to},
-			xLD: p.xLD, yLD: p.yLD, xSlot: "X", ySlot: "Y", outSlot: "Out"}
+		one := product[T]{transX: p.transposeX, transY: p.transposeY, m: p.m, n: p.n, k: p.k, alpha: T(p.alpha), x: x, y: y,
+			Finishing: ops.Finishing[T]{Out: to},
+			xLD:       p.xLD, yLD: p.yLD, xSlot: "X", ySlot: "Y", outSlot: "Out"}
 		return b.Loops(one.loop(b))
 	}
 	each := kernel.GemmWorkspace(p.m, p.n, p.k)
@@ -148,17 +149,19 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	var loops []ops.Loop
 	if dy != nil {
 		n, rows := matmulGradIterations(p.batch, p.yStep, y)
-		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"X", "Out@GRAD"}, Writes: []string{"Y@GRAD"}, Run: func(part, from, to int) error {
-			matmulGradY(p, tensor.Data[T](dy), tensor.Data[T](x), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
-			return nil
-		}})
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"X", "Out@GRAD"}, Writes: []string{"Y@GRAD"},
+			Run: func(part, from, to int) error {
+				matmulGradY(p, tensor.Data[T](dy), tensor.Data[T](x), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
+				return nil
+			}})
 	}
 	if dx != nil {
 		n, rows := matmulGradIterations(p.batch, p.xStep, x)
-		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Y", "Out@GRAD"}, Writes: []string{"X@GRAD"}, Run: func(part, from, to int) error {
-			matmulGradX(p, tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
-			return nil
-		}})
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Y", "Out@GRAD"}, Writes: []string{"X@GRAD"},
+			Run: func(part, from, to int) error {
+				matmulGradX(p, tensor.Data[T](dx), tensor.Data[T](y), tensor.Data[T](dout), scratch(part), cutOf(p.batch, rows, from, to))
+				return nil
+			}})
 	}
 	return b.Loops(loops...)
 }
@@ -166,8 +169,8 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 // A gradCut is what a range of iterations computes of a gradient: rows of the matrices of a part of the batch.
 type gradCut struct{ first, last, row, end int }
 
-// matmulGradIterations returns how many iterations the gradient of an operand has, and how many rows each of its matrices: matrices where it has as many as
-// the batch, else rows of the only one.
+// matmulGradIterations returns how many iterations the gradient of an operand has, and how many rows each of its matrices: matrices where it
+// has as many as the batch, else rows of the only one.
 func matmulGradIterations(batch, step int, operand *tensor.Tensor) (n, rows int) {
 	dims := operand.Dims()
 	rows = int(dims[len(dims)-2])
@@ -187,13 +190,17 @@ func cutOf(batch, rows, from, to int) gradCut {
 
 // matmulGradOnce are the loops of the gradients of one product.
 func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
-	dx := product[T]{transY: !p.transposeY, m: p.m, n: p.k, k: p.n, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("Y"), yLD: p.yLD, ySlot: "Y"}
+	dx := product[T]{transY: !p.transposeY, m: p.m, n: p.k, k: p.n, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("Y"), yLD: p.yLD,
+		ySlot: "Y"}
 	if p.transposeX {
-		dx = product[T]{transX: p.transposeY, transY: true, m: p.k, n: p.m, k: p.n, x: b.In("Y"), xLD: p.yLD, xSlot: "Y", y: b.In("Out@GRAD"), yLD: p.n, ySlot: "Out@GRAD"}
+		dx = product[T]{transX: p.transposeY, transY: true, m: p.k, n: p.m, k: p.n, x: b.In("Y"), xLD: p.yLD, xSlot: "Y", y: b.In("Out@GRAD"),
+			yLD: p.n, ySlot: "Out@GRAD"}
 	}
-	dy := product[T]{transX: !p.transposeX, m: p.k, n: p.n, k: p.m, x: b.In("X"), xLD: p.xLD, xSlot: "X", y: b.In("Out@GRAD"), yLD: p.n, ySlot: "Out@GRAD"}
+	dy := product[T]{transX: !p.transposeX, m: p.k, n: p.n, k: p.m, x: b.In("X"), xLD: p.xLD, xSlot: "X", y: b.In("Out@GRAD"), yLD: p.n,
+		ySlot: "Out@GRAD"}
 	if p.transposeY {
-		dy = product[T]{transX: true, transY: p.transposeX, m: p.n, n: p.k, k: p.m, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("X"), yLD: p.xLD, ySlot: "X"}
+		dy = product[T]{transX: true, transY: p.transposeX, m: p.n, n: p.k, k: p.m, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD",
+			y: b.In("X"), yLD: p.xLD, ySlot: "X"}
 	}
 	dx.outSlot, dx.Out, dy.outSlot, dy.Out = "X@GRAD", b.Out("X@GRAD"), "Y@GRAD", b.Out("Y@GRAD")
 	var loops []ops.Loop
@@ -231,7 +238,8 @@ func matmulGradY[T tensor.Float](p matmulShape, dy, x, dout, workspace []T, cut 
 }
 
 // accumulateProduct adds rows of alpha*op(a)*op(b), of n columns over k, to c, from which it first clears them if fresh.
-func accumulateProduct[T tensor.Float](transA, transB bool, n, k int, alpha T, a []T, lda int, b []T, ldb int, c []T, ldc int, workspace []T, cut gradCut, fresh bool) {
+func accumulateProduct[T tensor.Float](transA, transB bool, n, k int, alpha T, a []T, lda int, b []T, ldb int, c []T, ldc int,
+	workspace []T, cut gradCut, fresh bool) {
 	c = c[cut.row*ldc:]
 	if fresh {
 		clear(c[:(cut.end-cut.row)*ldc])

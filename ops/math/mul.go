@@ -70,7 +70,8 @@ func mulExtents(b *ops.Binding) (m, k, n int) {
 
 func bindMul[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	m, k, n := mulExtents(b)
-	p := product[T]{m: m, n: n, k: k, alpha: 1, x: b.In("X"), y: b.In("Y"), Finishing: ops.Finishing[T]{Out: b.Out("Out")}, xLD: k, yLD: n, xSlot: "X", ySlot: "Y", outSlot: "Out"}
+	p := product[T]{m: m, n: n, k: k, alpha: 1, x: b.In("X"), y: b.In("Y"), Finishing: ops.Finishing[T]{Out: b.Out("Out")}, xLD: k, yLD: n,
+		xSlot: "X", ySlot: "Y", outSlot: "Out"}
 	return b.Loops(p.loop(b))
 }
 
@@ -79,11 +80,13 @@ func bindMulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	m, k, n := mulExtents(b)
 	var loops []ops.Loop
 	if dy := b.Out("Y@GRAD"); dy != nil {
-		p := product[T]{transX: true, m: k, n: n, k: m, alpha: 1, x: x, y: dout, Finishing: ops.Finishing[T]{Out: dy}, xLD: k, yLD: n, xSlot: "X", ySlot: "Out@GRAD", outSlot: "Y@GRAD"}
+		p := product[T]{transX: true, m: k, n: n, k: m, alpha: 1, x: x, y: dout, Finishing: ops.Finishing[T]{Out: dy}, xLD: k, yLD: n, xSlot: "X",
+			ySlot: "Out@GRAD", outSlot: "Y@GRAD"}
 		loops = append(loops, p.loop(b))
 	}
 	if dx := b.Out("X@GRAD"); dx != nil {
-		p := product[T]{transY: true, m: m, n: k, k: n, alpha: 1, x: dout, y: y, Finishing: ops.Finishing[T]{Out: dx}, xLD: n, yLD: n, xSlot: "Out@GRAD", ySlot: "Y", outSlot: "X@GRAD"}
+		p := product[T]{transY: true, m: m, n: k, k: n, alpha: 1, x: dout, y: y, Finishing: ops.Finishing[T]{Out: dx}, xLD: n, yLD: n,
+			xSlot: "Out@GRAD", ySlot: "Y", outSlot: "X@GRAD"}
 		loops = append(loops, p.loop(b))
 	}
 	return b.Loops(loops...)

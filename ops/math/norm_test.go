@@ -60,7 +60,8 @@ func TestSquaredNormOfSlices(t *testing.T) {
 			to := rapid.IntRange(from+1, len(x)).Draw(t, "to")
 			slice, part := fmt.Sprint("slice", from), fmt.Sprint("part", from)
 			vars[slice], _ = tensor.FromSlice(x[from:to])
-			list = append(list, &program.Op{Type: "squared_l2_norm_partial", Inputs: map[string][]string{"X": {slice}}, Outputs: map[string][]string{"Out": {part}}})
+			list = append(list, &program.Op{Type: "squared_l2_norm_partial", Inputs: map[string][]string{"X": {slice}},
+				Outputs: map[string][]string{"Out": {part}}})
 			merge.Inputs["X"] = append([]string{part}, merge.Inputs["X"]...)
 			from = to
 		}

@@ -114,8 +114,9 @@ func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 func transposed[T tensor.Element](b *ops.Binding, from, to string, axes []int) (ops.Kernel, error) {
 	x, out := b.In(from), b.Out(to)
 	plan := kernel.NewTransposePlan(bind.Ints(x.Dims()), axes)
-	return b.Loops(ops.Loop{N: plan.Iterations(), Reads: []string{from}, Whole: []string{from}, Writes: []string{to}, Run: func(_, first, last int) error {
-		kernel.Transpose(&plan, tensor.Data[T](out), tensor.Data[T](x), first, last)
-		return nil
-	}})
+	return b.Loops(ops.Loop{N: plan.Iterations(), Reads: []string{from}, Whole: []string{from}, Writes: []string{to},
+		Run: func(_, first, last int) error {
+			kernel.Transpose(&plan, tensor.Data[T](out), tensor.Data[T](x), first, last)
+			return nil
+		}})
 }

@@ -112,7 +112,8 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		case given:
 			kernel.BatchNormInfer(to, from, tensor.Data[T](scale), tensor.Data[T](bias), movingMean, movingVariance, n, c, hw, first, last, epsilon)
 		default:
-			kernel.BatchNormTrain(to, batchMean, batchVariance, movingMean, movingVariance, from, tensor.Data[T](scale), tensor.Data[T](bias), n, c, hw, first, last, momentum, epsilon)
+			kernel.BatchNormTrain(to, batchMean, batchVariance, movingMean, movingVariance, from, tensor.Data[T](scale), tensor.Data[T](bias), n, c,
+				hw, first, last, momentum, epsilon)
 		}
 		return nil
 	}})
@@ -129,7 +130,10 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	epsilon := b.Float("epsilon")
 	given := givenStatistics(b)
 	if given && (mean == nil || variance == nil) {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(), Got: "no Mean or no Variance", Want: "both, since they are what X was normalised by"}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(),
+			Got: "no Mean or no Variance", Want: "both, since they are what X was normalised by",
+		}
 	}
 	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		gx, gscale, gbias := bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias)

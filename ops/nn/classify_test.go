@@ -17,9 +17,11 @@ func accuracy(name string, indices, label *tensor.Tensor, share float64, correct
 }
 
 var classifyCases = []Case{
-	{Type: "sigmoid_cross_entropy_with_logits", Constant: []string{"Label"}, Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, -1, 800, -800, 3)), "Label": One(Floats(dims{2, 3}, 1, 0, 0.25, 1, 0, -100))},
-		Want: slots{"Out": One(Floats(dims{2, 3}, math.Ln2, 1+math.Log1p(math.Exp(-1)), 0.25+math.Log1p(math.Exp(-1)), 0, 0, 0))}},
-	{Type: "log_loss", Constant: []string{"Labels"}, Attrs: attrs{"epsilon": float32(0)}, Want: slots{"Loss": One(Floats(dims{3, 1}, ln2, 2*ln2, -math.Log(0.75)))},
+	{Type: "sigmoid_cross_entropy_with_logits", Constant: []string{"Label"},
+		Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, -1, 800, -800, 3)), "Label": One(Floats(dims{2, 3}, 1, 0, 0.25, 1, 0, -100))},
+		Want:   slots{"Out": One(Floats(dims{2, 3}, math.Ln2, 1+math.Log1p(math.Exp(-1)), 0.25+math.Log1p(math.Exp(-1)), 0, 0, 0))}},
+	{Type: "log_loss", Constant: []string{"Labels"}, Attrs: attrs{"epsilon": float32(0)},
+		Want:   slots{"Loss": One(Floats(dims{3, 1}, ln2, 2*ln2, -math.Log(0.75)))},
 		Inputs: slots{"Predicted": One(Floats(dims{3, 1}, 0.5, 0.25, 0.25)), "Labels": One(Floats(dims{3, 1}, 1, 1, 0))}},
 	{Type: "top_k", Attrs: attrs{"k": int32(2)}, Inputs: slots{"X": One(Floats(dims{2, 3}, 1, 3, 2, 5, 4, 5))},
 		Want: slots{"Out": One(Floats(dims{2, 2}, 3, 2, 5, 5)), "Indices": One(Ints(dims{2, 2}, 1, 2, 0, 2))}},
@@ -27,7 +29,8 @@ var classifyCases = []Case{
 		Want: slots{"Out": One(Ints(dims{1}, 3)), "Indices": One(Ints(dims{1}, 1))}},
 	accuracy("", Ints(dims{4, 2}, 0, 1, 2, 0, 1, 2, 2, 1), Ints(dims{4, 1}, 1, 1, 1, 2), 0.75, 3, 4),
 	accuracy("no rows", Ints(dims{0, 2}), Ints(dims{0, 1}), 0, 0, 0),
-	{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 0))}, Want: slots{"Out": One(single(dims{2, 3}, 0, 0, 1, 1, 0, 0))}},
+	{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 0))},
+		Want: slots{"Out": One(single(dims{2, 3}, 0, 0, 1, 1, 0, 0))}},
 	{Type: "one_hot", Name: "int64", Attrs: attrs{"depth": int64(2), "dtype": int32(tensor.Int64)}, Inputs: slots{"X": One(Ints(dims{1, 1}, 1))},
 		Want: slots{"Out": One(Ints(dims{1, 2}, 0, 1))}},
 	{Type: "label_smooth", Attrs: attrs{"epsilon": float32(0.5)}, Inputs: slots{"X": One(Floats(dims{2, 2}, 0, 1, 1, 0))},

@@ -78,7 +78,8 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		if byChannel {
 			n = channels
 		}
-		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Input", "Output@GRAD"}, Whole: []string{"Input", "Output@GRAD"}, Writes: []string{"Filter@GRAD"},
+		loops = append(loops, ops.Loop{N: n, Apart: true, Reads: []string{"Input", "Output@GRAD"}, Whole: []string{"Input", "Output@GRAD"},
+			Writes: []string{"Filter@GRAD"},
 			Run: func(part, from, to int) error {
 				block := &blocks[part]
 				block.FirstChannel, block.LastChannel, block.FirstFilter, block.LastFilter = 0, channels, from, to
@@ -91,7 +92,8 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			}})
 	}
 	if dbias != nil {
-		loops = append(loops, ops.Loop{N: shape.OutChannels, Apart: true, Reads: []string{"Output@GRAD"}, Whole: []string{"Output@GRAD"}, Writes: []string{"Bias@GRAD"},
+		loops = append(loops, ops.Loop{N: shape.OutChannels, Apart: true, Reads: []string{"Output@GRAD"}, Whole: []string{"Output@GRAD"},
+			Writes: []string{"Bias@GRAD"},
 			Run: func(_, from, to int) error {
 				kernel.AddGradChannels(tensor.Data[T](dbias), tensor.Data[T](dout), images, shape.OutChannels, shape.OutHeight*shape.OutWidth, from, to)
 				return nil

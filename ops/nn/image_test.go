@@ -45,9 +45,11 @@ var (
 
 	imageCases = []Case{
 		convolution("", nil, numbered(3), diagonal, nil, Floats(dims{1, 1, 2, 2}, 6, 8, 12, 14)),
-		convolution("padded by strides", attrs{"paddings": []int32{1, 1}, "strides": byTwo}, numbered(3), diagonal, nil, Floats(dims{1, 1, 2, 2}, 1, 3, 7, 14)),
+		convolution("padded by strides", attrs{"paddings": []int32{1, 1}, "strides": byTwo}, numbered(3), diagonal, nil,
+			Floats(dims{1, 1, 2, 2}, 1, 3, 7, 14)),
 		convolution("dilated", attrs{"dilations": byTwo}, numbered(3), diagonal, nil, Floats(dims{1, 1, 1, 1}, 10)),
-		convolution("bias", nil, numbered(2), Floats(dims{2, 1, 1, 1}, 1, -1), Floats(dims{2}, 10, 20), Floats(dims{1, 2, 2, 2}, 11, 12, 13, 14, 19, 18, 17, 16)),
+		convolution("bias", nil, numbered(2), Floats(dims{2, 1, 1, 1}, 1, -1), Floats(dims{2}, 10, 20),
+			Floats(dims{1, 2, 2, 2}, 11, 12, 13, 14, 19, 18, 17, 16)),
 		convolution("groups", attrs{"groups": int32(2), "paddings": []int32{1, 0}, "strides": []int32{1, 2}, "dilations": []int32{2, 1}},
 			Spread(1, 2, 4, 5, 4), Spread(3, 6, 2, 2, 3), Spread(4, 6), nil),
 		{Type: "depthwise_conv2d", Attrs: attrs{"groups": int32(2)}, Want: slots{"Output": One(Floats(dims{1, 2, 1, 2}, 2, 4, -3, -4))},
@@ -58,7 +60,8 @@ var (
 		pooling("overlapping", "max", 2, nil, numbered(3), Floats(dims{1, 1, 2, 2}, 5, 6, 8, 9)),
 		pooling("ceil", "max", 2, attrs{"strides": byTwo, "ceil_mode": true}, numbered(3), Floats(dims{1, 1, 2, 2}, 5, 6, 8, 9)),
 		pooling("ceil", "avg", 2, attrs{"strides": byTwo, "ceil_mode": true}, numbered(3), Floats(dims{1, 1, 2, 2}, 3, 4.5, 7.5, 9)),
-		pooling("inclusive", "avg", 2, attrs{"strides": byTwo, "ceil_mode": true, "exclusive": false}, numbered(3), Floats(dims{1, 1, 2, 2}, 3, 2.25, 3.75, 2.25)),
+		pooling("inclusive", "avg", 2, attrs{"strides": byTwo, "ceil_mode": true, "exclusive": false}, numbered(3),
+			Floats(dims{1, 1, 2, 2}, 3, 2.25, 3.75, 2.25)),
 		pooling("padded", "avg", 2, attrs{"strides": byTwo, "paddings": []int32{1, 1}}, numbered(3), Floats(dims{1, 1, 2, 2}, 1, 2.5, 5.5, 7)),
 		pooling("global", "avg", 9, attrs{"global_pooling": true}, numbered(3), Floats(dims{1, 1, 1, 1}, 5)),
 		pooling("several planes", "max", 3, attrs{"strides": byTwo, "paddings": []int32{1, 1}}, Spread(2, 2, 3, 4, 5), nil),

@@ -90,16 +90,19 @@ func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	var loops []ops.Loop
 	if dscale != nil || dbias != nil { // first, since X@GRAD may be in the place of Y@GRAD
 		reads := []string{"X", "Mean", "Variance", "Y@GRAD"}
-		loops = append(loops, ops.Loop{N: width, Apart: true, Reads: reads, Whole: reads, Writes: []string{"Scale@GRAD", "Bias@GRAD"}, Run: func(_, from, to int) error {
-			kernel.LayerNormParamGrad(bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), tensor.Data[T](mean), tensor.Data[T](variance), tensor.Data[T](dy),
-				rows, width, from, to, epsilon)
-			return nil
-		}})
+		loops = append(loops, ops.Loop{N: width, Apart: true, Reads: reads, Whole: reads, Writes: []string{"Scale@GRAD", "Bias@GRAD"},
+			Run: func(_, from, to int) error {
+				kernel.LayerNormParamGrad(bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), tensor.Data[T](mean), tensor.Data[T](variance),
+					tensor.Data[T](dy),
+					rows, width, from, to, epsilon)
+				return nil
+			}})
 	}
 	if dx != nil {
 		reads := []string{"X", "Scale", "Mean", "Variance", "Y@GRAD"}
 		loops = append(loops, ops.Loop{N: rows, Reads: reads, Whole: []string{"Scale"}, Writes: []string{"X@GRAD"}, Run: func(_, from, to int) error {
-			kernel.LayerNormGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), bind.Data[T](scale), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to],
+			kernel.LayerNormGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), bind.Data[T](scale), tensor.Data[T](mean)[from:to],
+				tensor.Data[T](variance)[from:to],
 				bind.Cut[T](dy, from, to, rows), to-from, width, epsilon)
 			return nil
 		}})

@@ -22,7 +22,8 @@ func lookup(op, name string, a attrs, ids *tensor.Tensor, want *tensor.Tensor) C
 var lookupCases = []Case{
 	lookup("lookup_table", "", nil, Ints(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 20, 21, 0, 1, 20, 21)),
 	lookup("lookup_table", "sparse", attrs{"is_sparse": true}, Ints(dims{4, 1}, 2, 0, 2, 2), Floats(dims{4, 2}, 20, 21, 0, 1, 20, 21, 20, 21)),
-	lookup("lookup_table", "sparse padding", attrs{"is_sparse": true, "padding_idx": int64(0)}, Ints(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 20, 21, 0, 0, 20, 21)),
+	lookup("lookup_table", "sparse padding", attrs{"is_sparse": true, "padding_idx": int64(0)}, Ints(dims{3, 1}, 2, 0, 2),
+		Floats(dims{3, 2}, 20, 21, 0, 0, 20, 21)),
 	lookup("lookup_table_v2", "sparse", attrs{"is_sparse": true}, Ints(dims{2, 2}, 1, 1, 0, 1), nil),
 	lookup("lookup_table_v2", "sparse, no ids", attrs{"is_sparse": true}, Ints(dims{0}), nil),
 	lookup("lookup_table", "padding", attrs{"padding_idx": int64(2)}, Ints(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 0, 0, 0, 1, 0, 0)),
@@ -34,7 +35,8 @@ var lookupCases = []Case{
 func TestIdsOutsideOfTheTable(t *testing.T) {
 	for _, id := range []int64{3, -1, 1 << 62} {
 		err := Golden(lookup("lookup_table", "", nil, Ints(dims{3, 1}, 2, 0, id), nil))
-		if fault.KindOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "in row 2") || !strings.Contains(err.Error(), "variable \"Ids.0\"") {
+		if fault.KindOf(err) != fault.InvalidArgument ||
+			!strings.Contains(err.Error(), "in row 2") || !strings.Contains(err.Error(), "variable \"Ids.0\"") {
 			t.Errorf("id %d: %v", id, err)
 		}
 	}

@@ -23,7 +23,8 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs: []ops.Attr{
 			{Name: "ignore_index", Doc: "label of elements that cost nothing", Default: int32(-100)},
-			{Name: "normalize", Doc: "Fluid's division by the number of elements that count, which would mix the rows of a batch; only false", Default: false, Check: neverNormalize}},
+			{Name: "normalize", Doc: "Fluid's division by the number of elements that count, which would mix the rows of a batch; only false",
+				Default: false, Check: neverNormalize}},
 		Infer: func(s *ops.Shapes) error {
 			if err := s.IsFloat("X"); err != nil {
 				return err
@@ -61,6 +62,7 @@ func bindSigmoidCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error)
 func bindSigmoidCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, label, dout, dx, ignored := b.In("X"), b.In("Label"), b.In("Out@GRAD"), b.Out("X@GRAD"), T(b.Int("ignore_index"))
 	return bind.Each(b, dx.Len(), func(from, to int) {
-		kernel.SigmoidCrossEntropyGrad(tensor.Data[T](dx)[from:to], tensor.Data[T](x)[from:to], tensor.Data[T](label)[from:to], tensor.Data[T](dout)[from:to], ignored)
+		kernel.SigmoidCrossEntropyGrad(tensor.Data[T](dx)[from:to], tensor.Data[T](x)[from:to], tensor.Data[T](label)[from:to],
+			tensor.Data[T](dout)[from:to], ignored)
 	})
 }

@@ -61,7 +61,8 @@ var formulas = []struct {
 		s["Moment"] = 0.5*s["Moment"] + s["LearningRate"]*s["Grad"]/math.Sqrt(s["MeanSquare"]+0.125)
 		s["Param"] -= s["Moment"]
 	}},
-	{"centered", "rmsprop", map[string]program.Attr{"epsilon": float32(0.125), "decay": float32(0.75), "momentum": float32(0.5), "centered": true}, func(s scalarState) {
+	{"centered", "rmsprop", map[string]program.Attr{"epsilon": float32(0.125), "decay": float32(0.75), "momentum": float32(0.5),
+		"centered": true}, func(s scalarState) {
 		s["MeanSquare"] = 0.75*s["MeanSquare"] + 0.25*s["Grad"]*s["Grad"]
 		s["MeanGrad"] = 0.75*s["MeanGrad"] + 0.25*s["Grad"]
 		s["Moment"] = 0.5*s["Moment"] + s["LearningRate"]*s["Grad"]/math.Sqrt(s["MeanSquare"]-s["MeanGrad"]*s["MeanGrad"]+0.125)

@@ -59,7 +59,10 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 	}
 	n := rows.Len()
 	if !kernel.OrderableRows(n, u.height) {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Variable: b.Op().In(gradSlot), Got: fmt.Sprintf("%d rows of %d", n, u.height), Want: "a product of both below 2^62"}
+		return nil, &fault.Fault{
+			Kind: fault.TooLarge, Variable: b.Op().In(gradSlot),
+			Got: fmt.Sprintf("%d rows of %d", n, u.height), Want: "a product of both below 2^62",
+		}
 	}
 	u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
 	lazy := r.lazy != nil && r.lazy(b)

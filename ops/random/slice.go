@@ -15,7 +15,10 @@ import (
 // not fill.
 func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Site: op.Site(), Got: "an op that draws nothing", Want: "an initializer by chance"}
+		return nil, &fault.Fault{
+			Kind: fault.InvalidArgument, Op: op.Type, Site: op.Site(),
+			Got: "an op that draws nothing", Want: "an initializer by chance",
+		}
 	}
 	shape, _ := op.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)

@@ -65,14 +65,15 @@ func TestInferFaults(t *testing.T) {
 		"type overflow":     {[]stage{digits(attrs{"dtypes": []int64{1<<32 + 5, 3}})}, fault.InvalidArgument, "dtypes"},
 		"open sample":       {[]stage{digits(attrs{"shape_concat": []int32{-1, 1}})}, fault.InvalidArgument, "shape_concat"},
 		"empty sample":      {[]stage{digits(attrs{"shape_concat": []int32{0, 1}})}, fault.InvalidArgument, "shape_concat"},
-		"huge sample":       {[]stage{digits(attrs{"shape_concat": []int64{math.MaxInt64, 4}, "ranks": []int32{2, 0}})}, fault.InvalidArgument, "shape_concat"},
-		"batch of none":     {[]stage{digits(nil), batch(0)}, fault.InvalidArgument, "batch_size"},
-		"negative shuffle":  {[]stage{digits(nil), shuffle(-4)}, fault.InvalidArgument, "buffer_size"},
-		"no pass":           {[]stage{digits(nil), multiPass(0)}, fault.InvalidArgument, "pass_num"},
-		"huge prefetch":     {[]stage{digits(nil), doubleBuffer(attrs{"capacity": int32(math.MaxInt32)})}, fault.InvalidArgument, "capacity"},
-		"no prefetch":       {[]stage{digits(nil), doubleBuffer(attrs{"capacity": int32(0)})}, fault.InvalidArgument, "capacity"},
-		"size as string":    {[]stage{digits(nil), {"create_batch_reader", attrs{"batch_size": "64"}}}, fault.TypeMismatch, "batch_size"},
-		"size not set":      {[]stage{digits(nil), {"create_batch_reader", nil}}, fault.InvalidProgram, "batch_size"},
+		"huge sample": {[]stage{digits(attrs{"shape_concat": []int64{math.MaxInt64, 4}, "ranks": []int32{2, 0}})}, fault.InvalidArgument,
+			"shape_concat"},
+		"batch of none":    {[]stage{digits(nil), batch(0)}, fault.InvalidArgument, "batch_size"},
+		"negative shuffle": {[]stage{digits(nil), shuffle(-4)}, fault.InvalidArgument, "buffer_size"},
+		"no pass":          {[]stage{digits(nil), multiPass(0)}, fault.InvalidArgument, "pass_num"},
+		"huge prefetch":    {[]stage{digits(nil), doubleBuffer(attrs{"capacity": int32(math.MaxInt32)})}, fault.InvalidArgument, "capacity"},
+		"no prefetch":      {[]stage{digits(nil), doubleBuffer(attrs{"capacity": int32(0)})}, fault.InvalidArgument, "capacity"},
+		"size as string":   {[]stage{digits(nil), {"create_batch_reader", attrs{"batch_size": "64"}}}, fault.TypeMismatch, "batch_size"},
+		"size not set":     {[]stage{digits(nil), {"create_batch_reader", nil}}, fault.InvalidProgram, "batch_size"},
 	} {
 		block, _ := chain([]string{"image", "label"}, c.stages...)
 		_, err := infer(block)
@@ -100,7 +101,8 @@ func TestReadFaults(t *testing.T) {
 
 // TestHostileAttributes sets every attribute of every op to values of every type: an error or none, but no panic.
 func TestHostileAttributes(t *testing.T) {
-	values := []program.Attr{nil, int32(-1), int64(math.MinInt64), int64(math.MaxInt64), "", "x", true, float32(math.NaN()), []int32{-1, 2147483647}, []int64{math.MaxInt64, math.MinInt64},
+	values := []program.Attr{nil, int32(-1), int64(math.MinInt64), int64(math.MaxInt64), "", "x", true, float32(math.NaN()),
+		[]int32{-1, 2147483647}, []int64{math.MaxInt64, math.MinInt64},
 		[]string{"a", "b"}, []float32{1}, program.BlockIndex(7), []program.BlockIndex{-1}}
 	for _, s := range []stage{digits(nil), shuffle(4), batch(4), doubleBuffer(nil), multiPass(4)} {
 		def, _ := ops.Lookup(s.opType)

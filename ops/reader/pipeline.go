@@ -61,7 +61,10 @@ func (p *Pipeline) add(s *ops.Shapes) error {
 		}
 	case shuffleOp:
 		if p.Batch > 0 {
-			return &fault.Fault{Kind: fault.InvalidProgram, Got: "a shuffle of batches", Want: "a shuffle of samples", Hint: "put " + shuffleOp + " before " + batchOp}
+			return &fault.Fault{
+				Kind: fault.InvalidProgram,
+				Got:  "a shuffle of batches", Want: "a shuffle of samples", Hint: "put " + shuffleOp + " before " + batchOp,
+			}
 		}
 		p.ShuffleBuffer, p.ShuffleSeed = int(s.Int("buffer_size")), s.Int("seed")
 	case batchOp:
@@ -82,7 +85,10 @@ func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 	}
 	at := slices.Index(block.Ops, read)
 	if at < 0 {
-		return nil, ops.At(read, &fault.Fault{Kind: fault.InvalidArgument, Got: "an op of another block", Want: fmt.Sprintf("an op of block %d", block.Index)})
+		return nil, ops.At(read, &fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  "an op of another block", Want: fmt.Sprintf("an op of block %d", block.Index),
+		})
 	}
 	chain := []*program.Op{read}
 	have := map[string]bool{}
@@ -94,7 +100,10 @@ func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 		}
 		op := block.Ops[at]
 		if have[op.Type] {
-			return nil, ops.At(op, &fault.Fault{Kind: fault.InvalidProgram, Variable: op.Out("Out"), Got: "a second " + op.Type + " in one chain of readers", Want: "each at most once"})
+			return nil, ops.At(op, &fault.Fault{
+				Kind: fault.InvalidProgram, Variable: op.Out("Out"),
+				Got: "a second " + op.Type + " in one chain of readers", Want: "each at most once",
+			})
 		}
 		have[op.Type] = true
 		chain = append(chain, op)
@@ -118,10 +127,16 @@ func creatorOf(block *program.Block, user *program.Op, name string, at int) (int
 		found = i
 	}
 	if found < 0 || found >= at {
-		return 0, ops.At(user, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a reader that no op before this one creates", Want: "one that " + recordIOOp + " or a decorator of it creates"})
+		return 0, ops.At(user, &fault.Fault{
+			Kind: fault.InvalidProgram, Variable: name,
+			Got: "a reader that no op before this one creates", Want: "one that " + recordIOOp + " or a decorator of it creates",
+		})
 	}
 	if def, ok := ops.Lookup(block.Ops[found].Type); !ok || def.Class != ops.Read || block.Ops[found].Type == readOp {
-		return 0, ops.At(block.Ops[found], &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "an op that creates no readers", Want: "one of those that begin with create_"})
+		return 0, ops.At(block.Ops[found], &fault.Fault{
+			Kind: fault.InvalidProgram, Variable: name,
+			Got: "an op that creates no readers", Want: "one of those that begin with create_",
+		})
 	}
 	return found, nil
 }

@@ -71,7 +71,8 @@ func TestSequencesAreIndependent(t *testing.T) {
 		}
 		at := int64(0)
 		for i, n := range lengths {
-			one, err := network(width, lengths[i:i+1], slices.Clone(input[at*4*width:(at+n)*4*width]), slices.Clone(dhidden[at*width:(at+n)*width]), attributes)
+			one, err := network(width, lengths[i:i+1], slices.Clone(input[at*4*width:(at+n)*4*width]), slices.Clone(dhidden[at*width:(at+n)*width]),
+				attributes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,8 +26,8 @@ func batchIn(b *ops.Binding, slot string) batch {
 	return batch{op: b.Op(), slot: slot, value: value, n: n}
 }
 
-// offsets returns where each sequence begins, and behind them the number of rows. It refuses a LoD that does not cut the rows into as many sequences as
-// the kernel was bound for.
+// offsets returns where each sequence begins, and behind them the number of rows. It refuses a LoD that does not cut the rows into as many
+// sequences as the kernel was bound for.
 func (x batch) offsets() ([]int64, error) {
 	err := x.value.CheckLoD()
 	lod := x.value.LoD()

@@ -79,8 +79,8 @@ func (k *backward[T]) run(part, from, to int) error {
 	return nil
 }
 
-// step computes the gradient of one step of one sequence: dInput, and carriedC for the step before. carriedH becomes that of Hidden, which the product of
-// dgates with Weight replaces.
+// step computes the gradient of one step of one sequence: dInput, and carriedC for the step before. carriedH becomes that of Hidden, which the
+// product of dgates with Weight replaces.
 func (k *backward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, carriedH, carriedC, dgates, work []T) {
 	at := s.row(sequence, step)
 	if k.dhidden != nil {
@@ -90,7 +90,8 @@ func (k *backward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, carr
 		kernel.Add(carriedC, carriedC, row(tensor.Data[T](k.dcells), at, k.width), 1, k.width, 1)
 	}
 	cells := tensor.Data[T](k.cells)
-	l.Backward(dgates, carriedC, carriedH, row(tensor.Data[T](k.gates), at, 4*k.width), row(cells, at, k.width), row(tensor.Data[T](k.active), at, k.width),
+	l.Backward(dgates, carriedC, carriedH, row(tensor.Data[T](k.gates), at, 4*k.width), row(cells, at, k.width),
+		row(tensor.Data[T](k.active), at, k.width),
 		k.before(cells, k.c0, s, sequence, step), work[:k.width])
 	copy(row(tensor.Data[T](k.dinput), at, 4*k.width), dgates)
 	if k.states == nil {

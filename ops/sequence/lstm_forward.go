@@ -22,7 +22,8 @@ type network[T tensor.Float] struct {
 func newNetwork[T tensor.Float](b *ops.Binding, rows batch) *network[T] {
 	known := kernel.Activations[T]()
 	weight := b.In("Weight")
-	return &network[T]{batch: rows, reverse: b.Bool("is_reverse"), width: int(weight.Dims()[0]), weight: weight, bias: b.In("Bias"), h0: b.In("H0"), c0: b.In("C0"),
+	return &network[T]{batch: rows, reverse: b.Bool("is_reverse"), width: int(weight.Dims()[0]), weight: weight, bias: b.In("Bias"),
+		h0: b.In("H0"), c0: b.In("C0"),
 		packed: b.Scratch(tensor.Of[T](), weight.Len()), peepholes: b.Bool("use_peepholes"),
 		gate: known[b.Str("gate_activation")], cell: known[b.Str("cell_activation")], candidate: known[b.Str("candidate_activation")]}
 }

@@ -34,7 +34,8 @@ func init() {
 		Inputs: []ops.Slot{{Name: "X", Doc: "float [rows, ...] with a LoD"}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "[sequences, ...], with the LoD levels of X but the innermost"},
-			{Name: "MaxIndex", Doc: "int32, for MAX: the row of X that each element comes from, -1 where there is none", Intermediate: true, Dispensable: true}},
+			{Name: "MaxIndex", Doc: "int32, for MAX: the row of X that each element comes from, -1 where there is none", Intermediate: true,
+				Dispensable: true}},
 		Attrs: []ops.Attr{{Name: "pooltype", Doc: "AVERAGE, SUM, SQRT, MAX, LAST or FIRST", Default: average, Check: func(op *program.Op) error {
 			if kind, _ := op.Str("pooltype"); !slices.Contains(pooltypes, kind) {
 				return fault.New(fault.InvalidArgument, "AVERAGE, SUM, SQRT, MAX, LAST or FIRST")
@@ -106,7 +107,8 @@ func bindSequencePool[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			if index != nil {
 				source = row(index.Int32s(), i, width)
 			}
-			pool(row(tensor.Data[T](out), i, width), source, tensor.Data[T](x.value)[int(offsets[i])*width:int(offsets[i+1])*width], kind, width, int(offsets[i]))
+			pool(row(tensor.Data[T](out), i, width), source, tensor.Data[T](x.value)[int(offsets[i])*width:int(offsets[i+1])*width], kind, width,
+				int(offsets[i]))
 		}
 		return nil
 	}})

@@ -27,7 +27,8 @@ func bindSequencePoolGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 					return err
 				}
 			}
-			unpool(tensor.Data[T](dx)[int(offsets[i])*width:int(offsets[i+1])*width], row(tensor.Data[T](dout), i, width), source, kind, width, int(offsets[i]))
+			unpool(tensor.Data[T](dx)[int(offsets[i])*width:int(offsets[i+1])*width], row(tensor.Data[T](dout), i, width), source, kind, width,
+				int(offsets[i]))
 		}
 		return nil
 	}})

@@ -82,10 +82,12 @@ func TestReadersAreReachedByLinks(t *testing.T) {
 func TestASourceStandsAboveItsFirstReader(t *testing.T) {
 	p := program.New()
 	for i := range 5 {
-		p.Global().Append(&program.Op{Type: "relu", Inputs: map[string][]string{"X": {fmt.Sprint(i)}}, Outputs: map[string][]string{"Out": {fmt.Sprint(i + 1)}}})
+		p.Global().Append(&program.Op{Type: "relu", Inputs: map[string][]string{"X": {fmt.Sprint(i)}},
+			Outputs: map[string][]string{"Out": {fmt.Sprint(i + 1)}}})
 	}
 	p.Global().Append(&program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {"one"}}})
-	p.Global().Append(&program.Op{Type: "mul", Inputs: map[string][]string{"X": {"5"}, "Y": {"one", "weight"}}, Outputs: map[string][]string{"Out": {"y"}}})
+	p.Global().Append(&program.Op{Type: "mul", Inputs: map[string][]string{"X": {"5"}, "Y": {"one", "weight"}},
+		Outputs: map[string][]string{"Out": {"y"}}})
 	d := plan(p)
 	f := d.layered(0, maxSlots)
 	for _, s := range f.slots {
@@ -100,7 +102,8 @@ func TestTooManyLinesAreRefused(t *testing.T) {
 	var all []string
 	for i := range 1400 { // every value has a line to the last op
 		all = append(all, fmt.Sprint(i))
-		p.Global().Append(&program.Op{Type: "relu", Inputs: map[string][]string{"X": {fmt.Sprint(i)}}, Outputs: map[string][]string{"Out": {fmt.Sprint(i + 1)}}})
+		p.Global().Append(&program.Op{Type: "relu", Inputs: map[string][]string{"X": {fmt.Sprint(i)}},
+			Outputs: map[string][]string{"Out": {fmt.Sprint(i + 1)}}})
 	}
 	p.Global().Append(&program.Op{Type: "sum", Inputs: map[string][]string{"X": all}, Outputs: map[string][]string{"Out": {"y"}}})
 	if _, err := SVG(context.Background(), p); fault.KindOf(err) != fault.TooLarge {

@@ -81,13 +81,15 @@ func TestPictureShowsOpsVariablesAndBlocks(t *testing.T) {
 }
 
 func TestHostileNamesStayText(t *testing.T) {
-	hostile := []string{`"; touch x <script>alert(1)</script>`, `<b>bold</b>`, `a\N\nb\l`, "nul\x00newline\n", "&amp;", `x"]; node [label="`, strings.Repeat("long", 1000), "\xff", "\u202eright to left", "]]>"}
+	hostile := []string{`"; touch x <script>alert(1)</script>`, `<b>bold</b>`, `a\N\nb\l`, "nul\x00newline\n", "&amp;", `x"]; node [label="`,
+		strings.Repeat("long", 1000), "\xff", "\u202eright to left", "]]>"}
 	svg, err := draw.SVG(context.Background(), chain(hostile...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown, elements := texts(t, svg)
-	for _, name := range []string{hostile[0], hostile[1], hostile[4], hostile[5], `a\\N\\nb\\l`, `nul\x00newline\n`, `\xff`, `\u202eright to left`, "]]>"} {
+	for _, name := range []string{hostile[0], hostile[1], hostile[4], hostile[5], `a\\N\\nb\\l`, `nul\x00newline\n`, `\xff`,
+		`\u202eright to left`, "]]>"} {
 		if !slices.Contains(shown, name) {
 			t.Errorf("%q is not shown; the texts are %q", name, shown)
 		}

@@ -67,7 +67,10 @@ func parse(name string, pattern bool) (address, error) {
 		a.bucket.Path, a.key = path.Clean("/"+folder), u.Path[len(folder):]
 	}
 	if a.key == "" || strings.HasSuffix(a.key, "/") {
-		return address{}, &fault.Fault{Kind: fault.InvalidArgument, Got: "URL " + fault.Quote(name), Want: "one that names objects, such as s3://bucket/folder/name-*"}
+		return address{}, &fault.Fault{
+			Kind: fault.InvalidArgument,
+			Got:  "URL " + fault.Quote(name), Want: "one that names objects, such as s3://bucket/folder/name-*",
+		}
 	}
 	return a, nil
 }

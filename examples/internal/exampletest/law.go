@@ -25,8 +25,8 @@ const lawRecords = 210
 // Trains is a way to train: it does so on an executor and returns what it fetched, and the bits of everything persistable afterwards.
 type Trains func(exe executor.Executor) map[string][]byte
 
-// Obeys checks, on the first records of out/program.pb, what the project promises of every program: no fusion of plans and no number of workers changes
-// a bit of what it fetches and learns, and a cluster computes the bits of the reference.
+// Obeys checks, on the first records of out/program.pb, what the project promises of every program: no fusion of plans and no number of workers
+// changes a bit of what it fetches and learns, and a cluster computes the bits of the reference.
 func Obeys(t *testing.T, out, fetch string) {
 	t.Helper()
 	p := Load(t, out, "program.pb")
@@ -34,10 +34,11 @@ func Obeys(t *testing.T, out, fetch string) {
 	ObeysOn(t, p, func(exe executor.Executor) map[string][]byte {
 		save := t.TempDir()
 		left := map[string][]byte{}
-		_, err := exe.Train(t.Context(), p, executor.TrainOptions{Data: data, Passes: 2, Fetch: []string{fetch}, Save: save}, func(s executor.StepResult) error {
-			left[fmt.Sprintf("%s of step %d", fetch, s.Step)] = tensor.AppendStream(nil, s.Fetched[0])
-			return nil
-		})
+		_, err := exe.Train(t.Context(), p, executor.TrainOptions{Data: data, Passes: 2, Fetch: []string{fetch}, Save: save},
+			func(s executor.StepResult) error {
+				left[fmt.Sprintf("%s of step %d", fetch, s.Step)] = tensor.AppendStream(nil, s.Fetched[0])
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

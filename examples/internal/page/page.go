@@ -60,7 +60,8 @@ func Dataset(out, name string, fill func(dataset.RecordWriter) error) error {
 
 // Commands prints what trains the program in out, on one machine and on many.
 func Commands(out, flags string) {
-	run := fmt.Sprintf("edl run %s --data train='%s' %s --save %s", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"), flags, filepath.Join(out, "model"))
+	run := fmt.Sprintf("edl run %s --data train='%s' %s --save %s", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"), flags,
+		filepath.Join(out, "model"))
 	fmt.Println("train it on this machine:")
 	fmt.Println("  " + run)
 	fmt.Println("train it on a cluster of processes:")
@@ -70,5 +71,6 @@ func Commands(out, flags string) {
 // Evaluation prints what tests the saved parameters.
 func Evaluation(out, fetch string) {
 	fmt.Println("test what it learned:")
-	fmt.Printf("  edl run %s --data test='%s' --params %s --fetch %s\n", filepath.Join(out, "test.pb"), filepath.Join(out, "test-*"), filepath.Join(out, "model"), fetch)
+	fmt.Printf("  edl run %s --data test='%s' --params %s --fetch %s\n", filepath.Join(out, "test.pb"), filepath.Join(out, "test-*"),
+		filepath.Join(out, "model"), fetch)
 }

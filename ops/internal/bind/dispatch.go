@@ -47,7 +47,10 @@ func choose(slot string, binders map[tensor.DType]Binder) Binder {
 		if bind := binders[t.DType()]; bind != nil {
 			return bind(b)
 		}
-		return nil, &fault.Fault{Kind: fault.Unsupported, Op: b.Op().Type, Site: b.Op().Site(), Got: fmt.Sprintf("%s %v", slot, t), Want: "an element type that the op computes with"}
+		return nil, &fault.Fault{
+			Kind: fault.Unsupported, Op: b.Op().Type, Site: b.Op().Site(),
+			Got: fmt.Sprintf("%s %v", slot, t), Want: "an element type that the op computes with",
+		}
 	}
 }
 

@@ -80,7 +80,8 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 			d.Inputs = append(d.Inputs, s)
 		}
 		if slices.Contains(g.Wrt, s.Name) {
-			d.Outputs = append(d.Outputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable, Dispensable: true, Rows: g.Rows})
+			d.Outputs = append(d.Outputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable,
+				Dispensable: true, Rows: g.Rows})
 		}
 	}
 	for _, s := range f.Outputs {

@@ -65,9 +65,11 @@ func TestFluidsGradientOps(t *testing.T) {
 		outputs []string
 	}{
 		{"elementwise_add_grad", map[string]ops.Meta{"Y": float(3), "Out@GRAD": float(2, 3)}, []string{"X@GRAD", "Y@GRAD"}},
-		{"elementwise_add_grad", map[string]ops.Meta{"X": float(2, 3), "Y": float(3), "Out": float(2, 3), "Out@GRAD": float(2, 3)}, []string{"X@GRAD", "Y@GRAD"}},
+		{"elementwise_add_grad", map[string]ops.Meta{"X": float(2, 3), "Y": float(3), "Out": float(2, 3), "Out@GRAD": float(2, 3)},
+			[]string{"X@GRAD", "Y@GRAD"}},
 		{"tanh_grad", map[string]ops.Meta{"X": float(2), "Out": float(2), "Out@GRAD": float(2)}, []string{"X@GRAD"}},
-		{"batch_norm_grad", map[string]ops.Meta{"X": float(2, 3), "Scale": float(3), "SavedMean": float(3), "SavedVariance": float(3), "Y@GRAD": float(2, 3)},
+		{"batch_norm_grad", map[string]ops.Meta{"X": float(2, 3), "Scale": float(3), "SavedMean": float(3), "SavedVariance": float(3),
+			"Y@GRAD": float(2, 3)},
 			[]string{"X@GRAD", "Scale@GRAD", "Bias@GRAD"}},
 		{"layer_norm_grad", map[string]ops.Meta{"X": float(2, 3), "Scale": float(3), "Mean": float(2), "Variance": float(2), "Y@GRAD": float(2, 3)},
 			[]string{"X@GRAD", "Scale@GRAD", "Bias@GRAD"}},

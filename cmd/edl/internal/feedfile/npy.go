@@ -114,7 +114,10 @@ func widened[T int8 | uint8](r *npy.Reader, bytes int64, dims []int64) (*tensor.
 func exactly[T any](r *npy.Reader, bytes, width int64, dims []int64) ([]T, error) {
 	n, ok := tensor.Count(dims)
 	if !ok || len(dims) > tensor.MaxRank || int64(n) > bytes/width || int64(n)*width != bytes {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d bytes of elements", bytes), Want: fmt.Sprintf("those of shape %v at %d bytes each", dims, width)}
+		return nil, &fault.Fault{
+			Kind: fault.Corrupt,
+			Got:  fmt.Sprintf("%d bytes of elements", bytes), Want: fmt.Sprintf("those of shape %v at %d bytes each", dims, width),
+		}
 	}
 	data := make([]T, n)
 	if n == 0 {
