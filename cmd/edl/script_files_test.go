@@ -8,10 +8,6 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/edl-go/edl/layers"
-	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/tensor"
 )
 
 var (
@@ -50,45 +46,6 @@ func spoil(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("spoil does not know %s", args[0])
 	}
-}
-
-// writeProgram writes a small program of the DSL: program line FILE. All numbers of its first steps on small whole numbers are exact in
-// float32, so that outputs can be compared to the letter.
-func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
-	m := layers.NewModel()
-	zero := layers.Constant(0)
-	network := func(x layers.Variable) layers.Variable {
-		return layers.FC(x, 1, layers.Param(layers.ParamAttr{Initializer: zero}), layers.Bias(layers.ParamAttr{Initializer: zero}),
-			layers.Name("prediction"))
-	}
-	read := func(data string) []layers.Variable {
-		table := layers.OpenDataset(m, data, layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))
-		return layers.Read(layers.Batch(table, 4))
-	}
-	loss := func(data string) layers.Variable {
-		batch := read(data)
-		return layers.Mean(layers.SquareErrorCost(network(batch[0]), batch[1]), layers.Name("loss"))
-	}
-	switch args[0] {
-	case "line":
-		optimizer.SGD(0.25).Minimize(loss("train"))
-	case "test":
-		loss("test")
-	case "fed":
-		x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
-		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(x), y), layers.Name("loss")))
-	case "diverging":
-		optimizer.SGD(1e30).Minimize(loss("train"))
-	case "infinite": // fetches values that are no numbers
-		x := layers.Data(m, "x", layers.Dims(1))
-		layers.Log(x, layers.Name("log"))
-		layers.Cast(x, tensor.Int64, layers.Name("whole"))
-	default:
-		ts.Fatalf("no program %s", args[0])
-	}
-	p, err := m.Program()
-	ts.Check(err)
-	ts.Check(p.Save(ts.MkAbs(args[1])))
 }
 
 // table writes rows that the program "line" learns, all exact in float32: table ROWS FILE.
