@@ -1,0 +1,91 @@
+package pserver_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// large is a number of elements that no connection takes without somebody who reads.
+const large = 10 << 20
+
+// receiving is a trainer that is lost while it receives: it has a connection of its own, from which it reads no more than the first chunk.
+func receiving(t *testing.T, s *rig.Server, id *rpc.Identity, name string) {
+	t.Helper()
+	conn, err := wire.Dial(s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); conn.Close() })
+	stream, err := rpc.NewParameterServerClient(conn).GetVariable(ctx, &rpc.GetRequest{Id: id, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := stream.Recv(); err != nil || first.Bytes != 4*large {
+		t.Fatalf("%d bytes, %v", first.GetBytes(), err)
+	}
+}
+
+// waitsFor checks that the server waits for a trainer.
+func waitsFor(t *testing.T, s *rig.Server, name string) {
+	t.Helper()
+	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	if err != nil || !slices.ContainsFunc(status.Waits, func(w *job.Wait) bool { return slices.Equal(w.By, []string{name}) }) {
+		t.Errorf("waits %v, %v; want one for %s", status.GetWaits(), err, name)
+	}
+}
+
+// A trainer that is lost while it receives the parameters of a round holds up neither the round nor those after it, and is done with neither: the open round waits
+// for it, by name, until its generation ends; then the others train on, while it still does not read.
+func TestTrainerLostWhileReceiving(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, large))
+	a, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}
+	contribute := func(of rig.Trainer, round uint64) {
+		t.Helper()
+		if _, err := of.Send(ctx, round, "w0@GRAD", rig.Filled(large, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := of.Barrier(ctx, round, 2, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, of := range []rig.Trainer{a, lost} {
+		contribute(of, 0)
+	}
+	receiving(t, s, lost.ID(1), "w0")
+	if _, version, err := a.Get(ctx, 1, "w0", large); err != nil || version != 1 {
+		t.Fatal(version, err)
+	}
+	contribute(a, 1)
+	waitsFor(t, s, "trainer 1")
+	state, err := s.Freeze(g)
+	if err != nil || state.Round != 1 || len(state.Declared) != 1 || state.Declared[0].Rank != 0 || len(state.Completed) != 0 || len(state.Applied) != 2 {
+		t.Fatal(state, err)
+	}
+	if err := s.Resume(g+1, 1, rig.Members(0)); err != nil {
+		t.Fatal(err)
+	}
+	a.Generation = g + 1
+	for round := uint64(1); round < 3; round++ {
+		contribute(a, round)
+		value, version, err := a.Get(ctx, round+1, "w0", large)
+		if err != nil || version != round+1 || value.Float32s()[large-1] != -float32(version) {
+			t.Fatal(version, err)
+		}
+	}
+	if _, _, err := lost.Get(ctx, 2, "w0", large); !errors.Is(err, fault.Superseded) || !strings.Contains(err.Error(), "trainer 1 in generation 7") {
+		t.Errorf("who comes back is told %v", err)
+	}
+}
