@@ -112,12 +112,12 @@ func (c *compiler) bindNode(n *node) (err error) {
 	}
 	loops := binding.Bound()
 	if loops == nil {
-		c.pieces = append(c.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost,
+		c.pieces = append(c.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: c.pace,
 			reads: c.list(n.op.Inputs, nil), writes: c.list(n.op.Outputs, nil)})
 		return nil
 	}
 	for _, l := range loops {
-		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops),
+		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops), pace: c.pace,
 			reads: c.list(n.op.Inputs, l.Reads), writes: c.list(n.op.Outputs, l.Writes)}
 		for _, v := range c.list(n.op.Inputs, l.Whole) {
 			if l.Whole != nil && uses(p.reads, v) {

@@ -16,6 +16,7 @@ type compiler struct {
 	pieces    []*piece
 	arenas    map[tensor.DType]*arena
 	blanks    map[tensor.DType]*tensor.Tensor
+	pace      pace
 	spaces    int // numbers given out to pieces of memory so far
 }
 

@@ -22,7 +22,6 @@ func (c *compiler) cut() {
 		for _, q := range s.pieces {
 			s.nanos += q.nanoseconds()
 		}
-		p.nanos += s.nanos
 		if s.isKernel() {
 			continue
 		}

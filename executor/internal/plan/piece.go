@@ -19,6 +19,7 @@ type piece struct {
 	whole   []*variable // of reads, those of which an iteration of the loop may read everything
 	scratch []*variable
 	cost    ops.Cost
+	pace    pace
 	also    []string // types of the ops that it has taken over
 }
 
@@ -61,10 +62,7 @@ func (p *piece) optimizes() bool {
 	return role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched)
 }
 
-// nanoseconds estimates how long a piece takes one core. It decides where threads pay, never what is computed.
-func (p *piece) nanoseconds() float64 {
-	const dispatch, flopsEach, bytesEach = 50, 40, 10 // per nanosecond
-	return dispatch + max(float64(p.cost.Flops)/flopsEach, float64(p.cost.Bytes)/bytesEach)
-}
+// nanoseconds estimates how long a piece takes one core.
+func (p *piece) nanoseconds() float64 { return p.pace.nanoseconds(p.cost) }
 
 func uses(list []*variable, v *variable) bool { return slices.Contains(list, v) }

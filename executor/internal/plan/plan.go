@@ -18,9 +18,8 @@ type Plan struct {
 	written []string // variables of the scope, sorted
 	memory  Memory
 	scope   Scope
-	trace   *Trace  // nil for none
-	settled bool    // the scope knows that what a run writes has values
-	nanos   float64 // estimate of how long one core takes
+	trace   *Trace // nil for none
+	settled bool   // the scope knows that what a run writes has values
 
 	step ops.Step // what env.Step of all kernels points to
 	env  ops.Env
@@ -28,6 +27,7 @@ type Plan struct {
 	update   int         // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
 	checks   []*variable // what must be finite
 	dataflow []*dataflow // one per segment, nil unless the plan gains from a pool
+	trial    *trial      // nil unless that is uncertain
 }
 
 // firstPiece returns the place of the first piece of a step.
@@ -54,21 +54,18 @@ type Memory struct {
 	Sum   int64 // what temporaries and scratch would take without sharing
 }
 
-// smallestPlan is how many times Request.Grain a plan must take on one core, by estimate, to run on several goroutines: a smaller one would lose
-// more by handing work over than it could gain.
-const smallestPlan = 4
-
 // Compile makes a plan. Errors are faults that name op, variable and site.
 func Compile(request Request) (*Plan, error) {
 	c := &compiler{Request: request, variables: map[string]*variable{}, blanks: map[tensor.DType]*tensor.Tensor{}, plan: &Plan{scope: request.Scope}}
-	for _, phase := range []func() error{c.infer, c.bind, c.fuse, c.layOut, c.attach} {
+	for _, phase := range []func() error{c.infer, c.chooseWorkers, c.bind, c.fuse, c.layOut, c.attach} {
 		if err := phase(); err != nil {
 			return nil, err
 		}
 	}
 	p := c.plan
 	c.cut()
-	if p.env.Workers > 1 && p.nanos >= smallestPlan*float64(c.Grain) {
+	if p.env.Workers > 1 {
+		p.trial = c.newTrial()
 		predecessors := c.hazards()
 		p.dataflow = []*dataflow{c.newDataflow(predecessors, 0, p.update), c.newDataflow(predecessors, p.update, len(p.steps))}
 	}

@@ -14,6 +14,19 @@ import (
 // A plan that checks for finite numbers does so between the gradients and the update: when the loss or a fetched variable that is
 // known by then is not finite, the update does not happen, so parameters stay as they were before the step.
 func (p *Plan) Run(ctx context.Context, pool *Pool) error {
+	if pool == nil || p.trial == nil {
+		return p.once(ctx, pool)
+	}
+	if p.trial.runsAlone() {
+		pool = nil
+	}
+	start := time.Now()
+	err := p.once(ctx, pool)
+	p.trial.add(time.Since(start))
+	return err
+}
+
+func (p *Plan) once(ctx context.Context, pool *Pool) error {
 	if err := p.segment(ctx, pool, 0, 0, p.update); err != nil {
 		return err
 	}

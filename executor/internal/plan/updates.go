@@ -1,8 +1,8 @@
 package plan
 
-// smallUpdate is up to how many estimated nanoseconds an update runs together with others; larger ones fill the cores by
+// smallUpdate is up to how many bytes an update reads and writes to run together with others; larger ones fill the cores by
 // themselves.
-const smallUpdate = 50_000
+const smallUpdate = 500_000
 
 // updates makes steps of the pieces of the update. A small loop moves up to the first step of small loops that comes after everything that it must
 // come after, and becomes one more chain of it.
@@ -21,7 +21,7 @@ func (c *compiler) updates(pieces []*piece) []step {
 				after = max(after, at)
 			}
 		})
-		at, fits := len(steps), p.isLoop() && p.loop.N > 0 && p.nanoseconds() < smallUpdate && !c.without(FuseUpdates)
+		at, fits := len(steps), p.isLoop() && p.loop.N > 0 && p.cost.Bytes < smallUpdate && !c.without(FuseUpdates)
 		for i := max(after, outside) + 1; i < len(steps) && fits; i++ {
 			if small[i] {
 				at = i
