@@ -50,7 +50,7 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	if l.hidden != nil {
 		for _, v := range []Variable{*l.hidden, *l.cell} {
 			if l.model != v.model {
-				l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: "variables of two models", Want: "inputs of one model"})
+				l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name(), Got: "variables of two models", Want: "inputs of one model"})
 			}
 			if !v.OK() {
 				l.fail()
