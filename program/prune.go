@@ -86,13 +86,9 @@ func (p *Program) usedVars() map[*Var]bool {
 	used := map[*Var]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
-			for _, slots := range []map[string][]string{op.Inputs, op.Outputs} {
-				for _, args := range slots {
-					for _, name := range args {
-						if v, ok := b.Find(name); ok {
-							used[v] = true
-						}
-					}
+			for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
+				if v, ok := b.Find(name); ok {
+					used[v] = true
 				}
 			}
 		}

@@ -47,15 +47,20 @@ func (p *Program) dropUnreachableBlocks() {
 	for i, b := range p.Blocks {
 		b.Index, b.Parent, b.Forward = i, renumber(b.Parent), renumber(b.Forward)
 		for _, op := range b.Ops {
-			for name, a := range op.Attrs {
-				switch v := a.(type) {
-				case BlockIndex:
-					op.Attrs[name] = BlockIndex(renumber(int(v)))
-				case []BlockIndex:
-					for k := range v {
-						v[k] = BlockIndex(renumber(int(v[k])))
-					}
-				}
+			op.renumberBlocks(renumber)
+		}
+	}
+}
+
+// renumberBlocks replaces the index of each block that the op's attributes name.
+func (op *Op) renumberBlocks(renumber func(old int) int) {
+	for name, a := range op.Attrs {
+		switch v := a.(type) {
+		case BlockIndex:
+			op.Attrs[name] = BlockIndex(renumber(int(v)))
+		case []BlockIndex:
+			for k := range v {
+				v[k] = BlockIndex(renumber(int(v[k])))
 			}
 		}
 	}

@@ -16,19 +16,8 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 	if op.Type == "" {
 		wrong(fault.InvalidProgram, "", "an op without a type", "a type")
 	}
-	for _, slots := range []map[string][]string{op.Inputs, op.Outputs} {
-		for _, slot := range sortedKeys(slots) {
-			for _, name := range slots[slot] {
-				if name == Empty {
-					continue
-				}
-				if _, ok := b.resolve(name); !ok {
-					wrong(fault.InvalidProgram, name, "a name in slot "+fault.Quote(slot)+" that neither the block nor an enclosing one declares",
-						"a declared variable")
-				}
-			}
-		}
-	}
+	checkSlots(b, op.Inputs, wrong)
+	checkSlots(b, op.Outputs, wrong)
 	for _, name := range sortedKeys(op.Attrs) {
 		v.attr(op, name, wrong)
 	}
@@ -50,6 +39,18 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 	}
 	for _, f := range faults {
 		v.report.add(at(b, position, op, f))
+	}
+}
+
+// checkSlots refuses names in the slots of an op of b that nothing declares.
+func checkSlots(b *Block, slots map[string][]string, wrong func(kind fault.Kind, variable, got, want string)) {
+	for _, slot := range sortedKeys(slots) {
+		for _, name := range slots[slot] {
+			if _, ok := b.resolve(name); name != Empty && !ok {
+				wrong(fault.InvalidProgram, name, "a name in slot "+fault.Quote(slot)+" that neither the block nor an enclosing one declares",
+					"a declared variable")
+			}
+		}
 	}
 }
 

@@ -37,21 +37,9 @@ func splitByRole(p *program.Program) (*split, error) {
 		switch {
 		case def.Class == ops.Feed || def.Class == ops.Read:
 		case isUpdate(op):
-			for _, name := range op.InputNames() {
-				v, _ := p.Global().Find(name)
-				if v.Kind == program.SelectedRows {
-					return nil, ops.At(op, &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(),
-						Want: "dense gradients in what trainers share",
-						Hint: "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"})
-				}
-				if !s.updated[name] && !v.Persistable {
-					crosses[name] = true
-				}
+			if err := s.addUpdate(p, op, crosses); err != nil {
+				return nil, err
 			}
-			for _, name := range op.OutputNames() {
-				s.updated[name] = true
-			}
-			s.update.Global().Append(op.Clone())
 		default:
 			if err := s.addForward(p, op, def, written); err != nil {
 				return nil, err
@@ -67,6 +55,27 @@ func splitByRole(p *program.Program) (*split, error) {
 
 func isUpdate(op *program.Op) bool {
 	return op.Role().Has(program.RoleOptimize) || op.Role().Has(program.RoleLRSched)
+}
+
+// addUpdate takes an op into the half that updates. What it needs of the forward half is added to crosses.
+func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string]bool) error {
+	for _, name := range op.InputNames() {
+		v, _ := p.Global().Find(name)
+		if v.Kind == program.SelectedRows {
+			return ops.At(op, &fault.Fault{
+				Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(), Want: "dense gradients in what trainers share",
+				Hint: "a lookup with is_sparse is trained on one machine only: drop layers.Sparse",
+			})
+		}
+		if !s.updated[name] && !v.Persistable {
+			crosses[name] = true
+		}
+	}
+	for _, name := range op.OutputNames() {
+		s.updated[name] = true
+	}
+	s.update.Global().Append(op.Clone())
+	return nil
 }
 
 // addForward takes an op into the forward half. It must not need what the update computes in the same round.
