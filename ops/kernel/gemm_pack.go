@@ -2,6 +2,32 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
+// packStrips copies the columns of a depth x count matrix whose rows are ld apart into strips of at most width columns, the numbers of which differ by one at
+// most: a strip has width places for each row. It returns how far apart strips begin, which keeps them out of one set of the cache.
+func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
+	apart := width*depth + packedGap
+	strips := (count + width - 1) / width
+	for s, at := 0, 0; s < strips; s++ {
+		columns := rowsOfStrip(count-at, strips-s)
+		strip := dst[s*apart:]
+		for q := range depth {
+			copy(strip[q*width:][:columns], src[q*ld+at:])
+		}
+		at += columns
+	}
+	return apart
+}
+
+// rowsOfStrip returns how many rows the next of some strips takes: about equal parts of those that are left.
+func rowsOfStrip(left, strips int) int { return (left + strips - 1) / strips }
+
+// copyMatrix copies rows rows of columns elements; to and from are the distances between them.
+func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns int) {
+	for r := range rows {
+		copy(dst[r*to:][:columns], src[r*from:][:columns])
+	}
+}
+
 // packRows copies count rows of length depth, ld apart, into panels of width rows: panel by panel, and within a panel
 // the width elements of one position beside each other. Rows missing from the last panel are zeros, so that every element
 // of C runs through the same tile.

@@ -16,7 +16,7 @@ func PackGemm[T tensor.Float](transB bool, n, k int, b []T, ldb int, packed []T)
 		case transB:
 			simd.Transpose(panel, width, b[j*ldb:], ldb, width, k)
 		default:
-			copyMatrix(panel, width, b[j:], ldb, k, width)
+			simd.CopyPanel(panel, width, b[j:], ldb, k, width)
 		}
 	}
 }

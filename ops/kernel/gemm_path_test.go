@@ -138,8 +138,12 @@ func TestGemmLevelsAgree(t *testing.T) {
 // Large operands take the copying paths, which must not change a bit of a row either.
 func TestGemmPackingKeepsBits(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
-		for _, transA := range []bool{false, true} {
-			const m, n, k = vectorRows + 640, 1030, 40
+		for _, call := range []struct {
+			transA bool
+			m, k   int
+		}{{false, vectorRows + 640, 40}, {true, vectorRows + 640, 40}, {false, vectorRows + 6, 1024}} {
+			const n = 1030
+			transA, m, k := call.transA, call.m, call.k
 			a, b := noise[float32](1, m*k), noise[float32](2, k*n)
 			workspace := make([]float32, GemmWorkspace(m, n, k))
 			lda := k

@@ -24,6 +24,7 @@ type gemmCall[T tensor.Float] struct {
 const (
 	vectorDepth   = 256 // of k
 	vectorRows    = 384 // of a block of op(A), which is to stay in the second-level cache
+	longRows      = 528 // the same where A is transposed and copied, so that k is long and what is copied of B comes from far away
 	vectorColumns = 32  // of a packed panel of op(B)
 	packedGap     = 16  // between packed rows, so that rows of a power of two do not meet in one cache set
 	thinColumns   = 4   // up to which the roles of A and B are exchanged
@@ -32,7 +33,7 @@ const (
 // vectorWorkspace is GemmWorkspace for vector instructions.
 func vectorWorkspace(m, n, k int) int {
 	depth := min(k, vectorDepth)
-	return vectorColumns*depth + min(m, vectorRows)*(depth+packedGap) + min(k, vectorDepth)*packedGap
+	return vectorColumns*depth + roundUp(min(m, longRows), 12)*(depth+packedGap)
 }
 
 // depthOfBlock returns the length of all blocks of k but the last: equal parts, so that none is short.
@@ -66,8 +67,12 @@ func (g *gemmCall[T]) run() {
 
 // rowsOfBlock returns how many rows all blocks but the last have: about equal parts, and whole tiles.
 func (g *gemmCall[T]) rowsOfBlock() int {
-	blocks := (g.m + vectorRows - 1) / vectorRows
-	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), vectorRows)
+	most := vectorRows
+	if g.transA && g.packsA() {
+		most = longRows
+	}
+	blocks := (g.m + most - 1) / most
+	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), most)
 }
 
 // block adds the products of depth k from p to count rows of C from first, and finishes what becomes complete by that.
@@ -77,7 +82,7 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 		beta = 1
 	}
 	t := simd.Tile[T]{RowC: g.ldc * size, Depth: depth, Alpha: g.alpha, Beta: beta}
-	a := g.placeOfA(&t, p, depth, first, count, packA)
+	a, strip := g.placeOfA(&t, p, depth, first, count, packA)
 	most := simd.TileRows(g.level)
 	strips := (count + most - 1) / most
 	packB := g.packsB(count)
@@ -87,8 +92,12 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 		t.B = unsafe.Pointer(unsafe.SliceData(b))
 		at := 0
 		for s := range strips {
-			t.Rows = (count - at + strips - s - 1) / (strips - s)
-			t.A = unsafe.Add(unsafe.Pointer(unsafe.SliceData(a)), at*t.RowA)
+			t.Rows = rowsOfStrip(count-at, strips-s)
+			from := at * t.RowA
+			if strip > 0 {
+				from = s * strip
+			}
+			t.A = unsafe.Add(unsafe.Pointer(unsafe.SliceData(a)), from)
 			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
 			simd.RunTile(g.level, &t, columns)
 			at += t.Rows
@@ -100,10 +109,13 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 }
 
-// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but for a transposed A whose
-// rows, one for each k, fall into few sets of the cache.
+// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but where what a tile reads at a time, or one after another, falls
+// into few sets of the cache. Enough columns have to share the copy.
 func (g *gemmCall[T]) packsA() bool {
-	return g.transA && sizeOf[T]()*g.lda%2048 == 0 && g.n >= 128
+	if g.transA {
+		return sizeOf[T]()*g.lda%2048 == 0 && g.n >= 128
+	}
+	return sizeOf[T]()*g.lda%4096 == 0 && g.n >= 512
 }
 
 // packsB is packsA for a panel of op(B) that count rows of C share. A copy pays where rows of B are far apart and enough
@@ -116,25 +128,29 @@ func (g *gemmCall[T]) packsB(count int) bool {
 	return g.transB || sizeOf[T]()*g.ldb*count > worth
 }
 
-// placeOfA returns the block of op(A) and sets its distances.
-func (g *gemmCall[T]) placeOfA(t *simd.Tile[T], p, depth, first, count int, pack bool) []T {
+// placeOfA returns the block of op(A) and sets its distances. The strips of a copy of a transposed A begin strip bytes after each other; otherwise strip is 0.
+func (g *gemmCall[T]) placeOfA(t *simd.Tile[T], p, depth, first, count int, pack bool) (a []T, strip int) {
 	size := sizeOf[T]()
-	rows, columns, from := count, depth, first*g.lda+p
-	if g.transA {
-		rows, columns, from = depth, count, p*g.lda+first
+	switch {
+	case g.transA && pack:
+		a, most := g.a[p*g.lda+first:], simd.TileRows(g.level)
+		t.RowA, t.StepA = size, most*size
+		return g.packedA, size * packStrips(g.packedA, a, g.lda, count, depth, most)
+	case g.transA:
+		a = g.a[p*g.lda+first:]
+		_ = a[(depth-1)*g.lda+count-1]
+		t.RowA, t.StepA = size, g.lda*size
+		return a, 0
 	}
-	a, ld := g.a[from:], g.lda
+	a, ld := g.a[first*g.lda+p:], g.lda
 	if pack {
-		ld = columns + packedGap
-		copyMatrix(g.packedA, ld, a, g.lda, rows, columns)
+		ld = depth + packedGap
+		copyMatrix(g.packedA, ld, a, g.lda, count, depth)
 		a = g.packedA
 	}
-	_ = a[(rows-1)*ld+columns-1]
+	_ = a[(count-1)*ld+depth-1]
 	t.RowA, t.StepA = ld*size, size
-	if g.transA {
-		t.RowA, t.StepA = size, ld*size
-	}
-	return a
+	return a, 0
 }
 
 // placeOfB returns a panel of op(B) and sets its distance.
@@ -143,7 +159,7 @@ func (g *gemmCall[T]) placeOfB(t *simd.Tile[T], p, depth, first, columns int, pa
 	if g.transB {
 		simd.Transpose(g.packedB, vectorColumns, g.b[first*g.ldb+p:], g.ldb, columns, depth)
 	} else if b := g.b[p*g.ldb+first:]; pack {
-		copyMatrix(g.packedB, vectorColumns, b, g.ldb, depth, columns)
+		simd.CopyPanel(g.packedB, vectorColumns, b, g.ldb, depth, columns)
 	} else {
 		_ = b[(depth-1)*g.ldb+columns-1]
 		t.StepB = g.ldb * size
@@ -151,13 +167,6 @@ func (g *gemmCall[T]) placeOfB(t *simd.Tile[T], p, depth, first, columns int, pa
 	}
 	t.StepB = vectorColumns * size
 	return g.packedB
-}
-
-// copyMatrix copies rows rows of columns elements; to and from are the distances between them.
-func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns int) {
-	for r := range rows {
-		copy(dst[r*to:][:columns], src[r*from:][:columns])
-	}
 }
 
 func sizeOf[T tensor.Float]() int { return int(unsafe.Sizeof(T(0))) }

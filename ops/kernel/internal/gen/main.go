@@ -26,6 +26,7 @@ var units = []struct {
 	{"simd/gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
 	{"simd/gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
 	{"simd/transpose_amd64.s", transpose},
+	{"simd/panel_amd64.s", panel},
 	{"simd/elementwise_amd64.s", elementwise},
 	{"simd/activation_amd64.s", activation},
 	{"simd/optimizer_amd64.s", optimizer},
