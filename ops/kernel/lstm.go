@@ -1,6 +1,9 @@
 package kernel
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+	"github.com/edl-go/edl/tensor"
+)
 
 // An Activation is a function of single elements whose derivative follows from its value. Grad computes dx = dout*f'(x)
 // from out = f(x); of its arguments x may be nil, and dx may be dout.
@@ -30,6 +33,23 @@ type LSTM[T tensor.Float] struct {
 	Width                 int
 	Gate, Cell, Candidate Activation[T]
 	Peepholes             []T
+
+	usual bool // sigmoid gates, tanh for candidate and cell: without peepholes one loop does the whole step
+}
+
+// NewLSTM takes functions by the names of Activations, which these are.
+func NewLSTM[T tensor.Float](width int, gate, cell, candidate string, peepholes []T) LSTM[T] {
+	known := Activations[T]()
+	return LSTM[T]{Width: width, Gate: known[gate], Cell: known[cell], Candidate: known[candidate], Peepholes: peepholes,
+		usual: gate == "sigmoid" && cell == "tanh" && candidate == "tanh"}
+}
+
+// vectors returns the loops that do a whole step, with the bits of the loops over single arrays; nil where there are none for it.
+func (l *LSTM[T]) vectors(previous []T) *simd.Vectors {
+	if !l.usual || l.Peepholes != nil || previous == nil || l.Width == 0 || l.Width%8 != 0 {
+		return nil
+	}
+	return vectorsOf[T]()
 }
 
 func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
@@ -37,10 +57,18 @@ func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
 	return row[:d], row[d : 2*d], row[2*d : 3*d], row[3*d : 4*d]
 }
 
-// Forward computes a step. sums holds what goes into the activations, but for peepholes, and is used up; gates gets their values. cell, active =
-// Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. Slices do not overlap.
-func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, sums []T) {
+// Forward computes a step. What goes into the activations, but for peepholes, is (row+bias)+sums, each of 4*Width elements; sums is used up. gates gets their
+// values. cell, active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. gates may be row; other slices do not overlap.
+func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, row, bias, sums []T) {
 	d := l.Width
+	gates, cell, active, hidden, row, bias, sums = gates[:4*d], cell[:d], active[:d], hidden[:d], row[:4*d], bias[:4*d], sums[:4*d]
+	if v := l.vectors(previous); v != nil {
+		previous = previous[:d]
+		v.LSTMForward(single(gates), single(cell), single(active), single(hidden), single(previous), single(row), single(bias), single(sums), d)
+		return
+	}
+	addVectors(gates, row, bias)
+	addVectors(sums, gates, sums)
 	candidate, input, forget, output := l.parts(gates)
 	l.Candidate.Func(candidate, sums[:d])
 	if l.Peepholes == nil {
@@ -68,6 +96,12 @@ func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, sums []T) {
 // is the gradient of hidden. dcell is the gradient of cell that came from the step after, and becomes that of previous.
 // dgates gets the gradient of what gates held before Forward; it does not overlap gates.
 func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous, work []T) {
+	if v := l.vectors(previous); v != nil {
+		d := l.Width
+		dgates, dcell, dhidden, gates, active, previous = dgates[:4*d], dcell[:d], dhidden[:d], gates[:4*d], active[:d], previous[:d]
+		v.LSTMBackward(single(dgates), single(dcell), single(dhidden), single(gates), single(active), single(previous), d)
+		return
+	}
 	candidate, input, forget, output := l.parts(gates)
 	dcandidate, dinput, dforget, doutput := l.parts(dgates)
 	mulVectors(work, dhidden, active)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,33 +14,34 @@ func TestLSTMStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, 40).Draw(t, "width")
 		peepholes, begins := rapid.Bool().Draw(t, "peepholes"), rapid.Bool().Draw(t, "begins")
-		known := Activations[float32]()
-		l := LSTM[float32]{Width: d, Gate: known["sigmoid"], Cell: known["tanh"], Candidate: known["tanh"]}
 		draw := func(n int) []float32 {
 			return rapid.SliceOfN(rapid.Float32Range(-4, 4), n, n).Draw(t, "values")
 		}
-		weight := make([]float32, 3*d)
+		weight, l := make([]float32, 3*d), NewLSTM[float32](d, "sigmoid", "tanh", "tanh", nil)
 		if peepholes {
 			weight = draw(3 * d)
-			l.Peepholes = weight
+			l = NewLSTM(d, "sigmoid", "tanh", "tanh", weight)
 		}
 		previous := draw(d)
-		sums := draw(4 * d)
-		kept := append([]float32(nil), sums...)
+		row, bias, sums := draw(4*d), draw(4*d), draw(4*d)
+		kept := make([]float64, 4*d)
+		for i := range kept {
+			kept[i] = float64(row[i]) + float64(bias[i]) + float64(sums[i])
+		}
 		gates, cell, active, hidden := make([]float32, 4*d), make([]float32, d), make([]float32, d), make([]float32, d)
 		if begins {
-			l.Forward(gates, cell, active, hidden, nil, sums)
+			l.Forward(gates, cell, active, hidden, nil, row, bias, sums)
 			clear(previous)
 		} else {
-			l.Forward(gates, cell, active, hidden, previous, sums)
+			l.Forward(gates, cell, active, hidden, previous, row, bias, sums)
 		}
 		for j := range d {
 			before := float64(previous[j])
-			candidate := math.Tanh(float64(kept[j]))
-			input := sigmoid(float64(kept[d+j]) + float64(weight[j])*before)
-			forget := sigmoid(float64(kept[2*d+j]) + float64(weight[d+j])*before)
+			candidate := math.Tanh(kept[j])
+			input := sigmoid(kept[d+j] + float64(weight[j])*before)
+			forget := sigmoid(kept[2*d+j] + float64(weight[d+j])*before)
 			c := candidate*input + before*forget
-			output := sigmoid(float64(kept[3*d+j]) + float64(weight[2*d+j])*c)
+			output := sigmoid(kept[3*d+j] + float64(weight[2*d+j])*c)
 			for what, pair := range map[string][2]float64{
 				"candidate": {float64(gates[j]), candidate}, "input gate": {float64(gates[d+j]), input}, "forget gate": {float64(gates[2*d+j]), forget},
 				"output gate": {float64(gates[3*d+j]), output}, "cell": {float64(cell[j]), c}, "active": {float64(active[j]), math.Tanh(c)},
@@ -53,20 +55,55 @@ func TestLSTMStep(t *testing.T) {
 }
 
 func TestLSTMAllocatesNothing(t *testing.T) {
-	known := Activations[float32]()
-	l := LSTM[float32]{Width: 8, Gate: known["sigmoid"], Cell: known["tanh"], Candidate: known["relu"], Peepholes: make([]float32, 24)}
-	wide, narrow := make([][]float32, 3), make([][]float32, 6)
+	wide, narrow := make([][]float32, 5), make([][]float32, 6)
 	for i := range wide {
 		wide[i] = make([]float32, 32)
 	}
 	for i := range narrow {
 		narrow[i] = make([]float32, 8)
 	}
+	l, usual := NewLSTM(8, "sigmoid", "tanh", "relu", make([]float32, 24)), NewLSTM[float32](8, "sigmoid", "tanh", "tanh", nil)
 	if n := testing.AllocsPerRun(5, func() {
-		l.Forward(wide[0], narrow[0], narrow[1], narrow[2], narrow[3], wide[1])
+		l.Forward(wide[0], narrow[0], narrow[1], narrow[2], narrow[3], wide[3], wide[4], wide[1])
+		usual.Forward(wide[0], narrow[0], narrow[1], narrow[2], narrow[3], wide[0], wide[4], wide[1])
+		usual.Backward(wide[2], narrow[4], narrow[2], wide[0], narrow[0], narrow[1], narrow[3], narrow[5])
 		l.Backward(wide[2], narrow[4], narrow[2], wide[0], narrow[0], narrow[1], narrow[3], narrow[5])
 		l.PeepholeGrad(wide[1][:24], wide[2], narrow[0], narrow[3])
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// A step in one loop has the bits of the loops over single arrays, with gates in the memory of their row, and touches what it writes only.
+func TestLSTMStepInOneLoop(t *testing.T) {
+	g := newGuards(t, 14)
+	eachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			d := 8 * rapid.IntRange(1, 9).Draw(t, "vectors")
+			whole := NewLSTM[float32](d, "sigmoid", "tanh", "tanh", nil)
+			single := whole
+			single.usual = false
+			seed := rapid.Int64().Draw(t, "seed")
+			run := func(l LSTM[float32]) [][]float32 {
+				next := -1
+				draw := func(n int) []float32 {
+					next++
+					return guarded(g, next, noise[float32](seed+int64(next), n*d))
+				}
+				gates, cell, active, hidden, previous, bias, sums := draw(4), draw(1), draw(1), draw(1), draw(1), draw(4), draw(4)
+				l.Forward(gates, cell, active, hidden, previous, gates, bias, sums)
+				dgates, dcell, dhidden, work := draw(4), draw(1), draw(1), draw(1)
+				l.Backward(dgates, dcell, dhidden, gates, cell, active, previous, work)
+				var results [][]float32
+				for _, values := range [][]float32{gates, cell, active, hidden, previous, bias, dgates, dcell, dhidden} {
+					results = append(results, slices.Clone(values))
+				}
+				return results
+			}
+			want := run(single)
+			for i, got := range run(whole) {
+				sameBits(t, got, want[i])
+			}
+		})
+	})
 }

@@ -31,3 +31,6 @@ func vectorsFor[T any](n int) *simd.Vectors {
 
 // singles sees x, whose elements are float32, as what it is.
 func singles[T any](x []T) []float32 { return *(*[]float32)(unsafe.Pointer(&x)) }
+
+// single is where the elements of x begin, which are float32.
+func single[T any](x []T) *float32 { return unsafe.SliceData(singles(x)) }

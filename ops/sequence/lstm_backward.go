@@ -17,7 +17,7 @@ type backward[T tensor.Float] struct {
 	states    *tensor.Tensor // [rows, D]: Hidden of the step before, for dWeight
 	carriedH  *tensor.Tensor // [sequences, D]: gradient of Hidden that comes from the step after, in the order of the steps
 	carriedC  *tensor.Tensor // the same of Cell
-	dgates    *tensor.Tensor // [sequences, 4D]: dInput of a step, in that order
+	dgates    *tensor.Tensor // [sequences, 4D+gap]: dInput of a step, in that order
 	work      *tensor.Tensor
 	workspace int // elements that a part of work gives to products of matrices
 	parts     []steps
@@ -29,7 +29,7 @@ func bindLSTMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	k := &backward[T]{network: n, hidden: b.In("Hidden"), cells: b.In("Cell"), gates: n.value, active: b.In("BatchCellPreAct"),
 		dhidden: b.In("Hidden@GRAD"), dcells: b.In("Cell@GRAD"), dinput: orScratch[T](b, "Input@GRAD", rows*4*n.width),
 		dh0: b.Out("H0@GRAD"), dc0: b.Out("C0@GRAD"), dweight: b.Out("Weight@GRAD"), dbias: b.Out("Bias@GRAD"),
-		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width), dgates: b.Scratch(of, n.n*4*n.width), parts: make([]steps, b.Parts())}
+		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width), dgates: b.Scratch(of, n.n*(4*n.width+gap)), parts: make([]steps, b.Parts())}
 	k.workspace = max(kernel.GemmPackedWorkspace(n.n, n.width, 4*n.width), kernel.GemmWorkspace(n.width, 4*n.width, rows))
 	k.work = b.Scratch(of, b.Parts()*(k.workspace+2*n.width))
 	loops := []ops.Loop{n.pack(true), {N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: k.run}}
@@ -55,17 +55,18 @@ func (k *backward[T]) run(part, from, to int) error {
 	carriedH, carriedC := tensor.Data[T](k.carriedH)[from*k.width:to*k.width], tensor.Data[T](k.carriedC)[from*k.width:to*k.width]
 	clear(carriedH)
 	clear(carriedC)
-	dgates, l := tensor.Data[T](k.dgates)[from*4*k.width:], k.network.cells()
+	wide, far := 4*k.width, 4*k.width+gap
+	dgates, l := tensor.Data[T](k.dgates)[from*far:], k.network.cells()
 	active := 0
 	for step := s.longest() - 1; step >= 0; step-- {
 		for active < len(s.order) && s.length(s.order[active]) > step {
 			active++
 		}
 		for j, sequence := range s.order[:active] {
-			k.step(&l, s, sequence, step, row(carriedH, j, k.width), row(carriedC, j, k.width), row(dgates, j, 4*k.width), work[:2*k.width])
+			k.step(&l, s, sequence, step, row(carriedH, j, k.width), row(carriedC, j, k.width), dgates[j*far:][:wide], work[:2*k.width])
 		}
 		if step > 0 || k.dh0 != nil {
-			kernel.GemmPacked(active, k.width, 4*k.width, 1, dgates, 4*k.width, tensor.Data[T](k.packed), 0, carriedH, k.width, work[2*k.width:])
+			kernel.GemmPacked(active, k.width, wide, 1, dgates, far, tensor.Data[T](k.packed), 0, carriedH, k.width, work[2*k.width:])
 		}
 	}
 	for j, sequence := range s.order {

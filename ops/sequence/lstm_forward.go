@@ -15,17 +15,16 @@ type network[T tensor.Float] struct {
 	h0, c0       *tensor.Tensor // nil for zeros
 	packed       *tensor.Tensor // Weight, or its transpose, as kernel.GemmPacked reads it
 
-	gate, cell, candidate kernel.Activation[T]
-	peepholes             bool
+	cell      kernel.LSTM[T] // without the values of peepholes
+	peepholes bool
 }
 
 func newNetwork[T tensor.Float](b *ops.Binding, rows batch) *network[T] {
-	known := kernel.Activations[T]()
 	weight := b.In("Weight")
 	return &network[T]{batch: rows, reverse: b.Bool("is_reverse"), width: int(weight.Dims()[0]), weight: weight, bias: b.In("Bias"),
 		h0: b.In("H0"), c0: b.In("C0"),
 		packed: b.Scratch(tensor.Of[T](), weight.Len()), peepholes: b.Bool("use_peepholes"),
-		gate: known[b.Str("gate_activation")], cell: known[b.Str("cell_activation")], candidate: known[b.Str("candidate_activation")]}
+		cell: kernel.NewLSTM[T](int(weight.Dims()[0]), b.Str("gate_activation"), b.Str("cell_activation"), b.Str("candidate_activation"), nil)}
 }
 
 // pack is the loop that packs Weight, once in a run.
@@ -42,7 +41,7 @@ func (n *network[T]) pack(transposed bool) ops.Loop {
 
 // cells returns the arithmetic of a step.
 func (n *network[T]) cells() kernel.LSTM[T] {
-	l := kernel.LSTM[T]{Width: n.width, Gate: n.gate, Cell: n.cell, Candidate: n.candidate}
+	l := n.cell
 	if n.peepholes {
 		l.Peepholes = tensor.Data[T](n.bias)[4*n.width:]
 	}
@@ -68,8 +67,8 @@ type forward[T tensor.Float] struct {
 	*network[T]
 	input, hidden, cells, gates, active *tensor.Tensor
 
-	state     *tensor.Tensor // [sequences, D]: Hidden of the step before, in the order of the steps
-	sums      *tensor.Tensor // [sequences, 4D]: what goes into the gates, in that order
+	state     *tensor.Tensor // [sequences, D+gap]: Hidden of the step before, in the order of the steps
+	sums      *tensor.Tensor // [sequences, 4D]: its product with Weight
 	work      *tensor.Tensor
 	workspace int // elements of work for each part
 	parts     []steps
@@ -80,11 +79,14 @@ func bindLSTM[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	rows := int(n.value.Dims()[0])
 	f := &forward[T]{network: n, input: n.value, hidden: orScratch[T](b, "Hidden", rows*n.width), cells: orScratch[T](b, "Cell", rows*n.width),
 		gates: orScratch[T](b, "BatchGate", rows*4*n.width), active: orScratch[T](b, "BatchCellPreAct", rows*n.width),
-		state: b.Scratch(tensor.Of[T](), n.n*n.width), sums: b.Scratch(tensor.Of[T](), n.n*4*n.width),
+		state: b.Scratch(tensor.Of[T](), n.n*(n.width+gap)), sums: b.Scratch(tensor.Of[T](), n.n*4*n.width),
 		workspace: kernel.GemmPackedWorkspace(n.n, 4*n.width, n.width), parts: make([]steps, b.Parts())}
 	f.work = b.Scratch(tensor.Of[T](), b.Parts()*f.workspace)
 	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: f.run})
 }
+
+// gap is how many elements lie between the rows of a factor, so that rows of a power of two do not fall into few sets of the cache.
+const gap = 16
 
 // leastSequences is how many sequences are worth a goroutine: for fewer, reading Weight in every step takes a good part of the time.
 const leastSequences = 16
@@ -106,34 +108,34 @@ func (f *forward[T]) run(part, from, to int) error {
 	s := &f.parts[part]
 	s.arrange(offsets, f.reverse, from, to)
 	work := ops.Part(tensor.Data[T](f.work), part, f.workspace)
-	state, sums := tensor.Data[T](f.state)[from*f.width:], tensor.Data[T](f.sums)[from*4*f.width:]
-	if f.h0 != nil {
+	wide, far := 4*f.width, f.width+gap
+	state, sums := tensor.Data[T](f.state)[from*far:], tensor.Data[T](f.sums)[from*wide:to*wide]
+	if f.h0 == nil {
+		clear(sums)
+	} else {
 		for j, sequence := range s.order {
-			copy(row(state, j, f.width), row(tensor.Data[T](f.h0), sequence, f.width))
+			copy(state[j*far:], row(tensor.Data[T](f.h0), sequence, f.width))
 		}
 	}
-	l, wide := f.network.cells(), 4*f.width
+	l := f.network.cells()
 	input, bias := tensor.Data[T](f.input), tensor.Data[T](f.bias)[:wide]
 	for step, active := 0, len(s.order); step < s.longest(); step++ {
 		active = s.active(step, active)
-		for j, sequence := range s.order[:active] {
-			kernel.Add(row(sums, j, wide), row(input, s.row(sequence, step), wide), bias, 1, wide, 1)
-		}
 		if step > 0 || f.h0 != nil {
-			kernel.GemmPacked(active, wide, f.width, 1, state, f.width, tensor.Data[T](f.packed), 1, sums, wide, work)
+			kernel.GemmPacked(active, wide, f.width, 1, state, far, tensor.Data[T](f.packed), 0, sums, wide, work)
 		}
 		for j, sequence := range s.order[:active] {
-			f.step(&l, s, sequence, step, row(state, j, f.width), row(sums, j, wide))
+			f.step(&l, s, sequence, step, state[j*far:], input, bias, row(sums, j, wide))
 		}
 	}
 	return nil
 }
 
 // step computes one step of one sequence and leaves its hidden value in state.
-func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, sums []T) {
-	at, cells := s.row(sequence, step), tensor.Data[T](f.cells)
+func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, input, bias, sums []T) {
+	at, cells, wide := s.row(sequence, step), tensor.Data[T](f.cells), 4*f.width
 	hidden := row(tensor.Data[T](f.hidden), at, f.width)
-	l.Forward(row(tensor.Data[T](f.gates), at, 4*f.width), row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden,
-		f.before(cells, f.c0, s, sequence, step), sums)
+	l.Forward(row(tensor.Data[T](f.gates), at, wide), row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden,
+		f.before(cells, f.c0, s, sequence, step), row(input, at, wide), bias, sums)
 	copy(state, hidden)
 }

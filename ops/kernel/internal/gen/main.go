@@ -29,6 +29,7 @@ var units = []struct {
 	{"simd/panel_amd64.s", panel},
 	{"simd/elementwise_amd64.s", elementwise},
 	{"simd/activation_amd64.s", activation},
+	{"simd/lstm_amd64.s", lstm},
 	{"simd/optimizer_amd64.s", optimizer},
 	{"simd/reduction_amd64.s", reduction},
 	{"simd/half_amd64.s", half},

@@ -32,6 +32,8 @@ var vectors = Vectors{
 	Nesterov:            nesterov,
 	Adagrad:             adagrad,
 	Adam:                adam,
+	LSTMForward:         lstmForward,
+	LSTMBackward:        lstmBackward,
 	Sum:                 sum,
 	SumProduct:          sumProduct,
 	SumSquaredDeviation: sumSquaredDeviation,
@@ -133,6 +135,12 @@ func adagrad(param, moment, grad []float32, lr, epsilon float32)
 
 //go:noescape
 func adam(param, moment1, moment2, grad []float32, rate, beta1, rest1, beta2, rest2, epsilon float32)
+
+//go:noescape
+func lstmForward(gates, cell, active, hidden, previous, row, bias, sums *float32, width int)
+
+//go:noescape
+func lstmBackward(dgates, dcell, dhidden, gates, active, previous *float32, width int)
 
 //go:noescape
 func sum(x []float32, center float64) float64
