@@ -13,7 +13,13 @@ import (
 //	linear += grad - (n^-lrPower - squared^-lrPower)/lr*param
 //	param = 0 where |linear| <= l1, else (sign(linear)*l1 - linear)/(n^-lrPower/lr + 2*l2)
 //	squared = n
+//
+// A rate of 0 changes nothing: that is the limit of rates towards 0, in which linear grows beyond all bounds while param stays where it is. Fluid
+// divides by it, and gets NaN.
 func FTRL[T tensor.Float](param, squared, linear, grad []T, lr, l1, l2, lrPower T) {
+	if lr == 0 {
+		return
+	}
 	squared, linear, grad = squared[:len(param)], linear[:len(param)], grad[:len(param)]
 	for i := range param {
 		g, old := grad[i], squared[i]

@@ -13,7 +13,8 @@ func init() {
 		opType: "ftrl",
 		doc: "Follows the regularised leader, which sets weak parameters to exactly 0. n = SquaredAccumulator + Grad^2; " +
 			"z = LinearAccumulator + Grad - (n^-lr_power - SquaredAccumulator^-lr_power)/LearningRate*Param; " +
-			"ParamOut = 0 where |z| <= l1, else (sign(z)*l1 - z)/(n^-lr_power/LearningRate + 2*l2); SquaredAccumOut = n; LinearAccumOut = z.",
+			"ParamOut = 0 where |z| <= l1, else (sign(z)*l1 - z)/(n^-lr_power/LearningRate + 2*l2); SquaredAccumOut = n; LinearAccumOut = z. " +
+			"A LearningRate of 0 changes nothing, as does the limit of ever smaller rates; Fluid divides by it, which gives NaN.",
 		accumulators: []accumulator{
 			{in: "SquaredAccumulator", out: "SquaredAccumOut", doc: "sum of squared gradients, at first 0"},
 			{in: "LinearAccumulator", out: "LinearAccumOut", doc: "the linear term, at first 0"},
