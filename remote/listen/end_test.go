@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
@@ -118,5 +120,44 @@ func TestScaleBeforeTheStart(t *testing.T) {
 	defer registry.Close()
 	if n, err := registry.Trainers(bounded(t)); n != 3 || err != nil {
 		t.Errorf("the registry knows of %d trainers, %v", n, err)
+	}
+}
+
+// fenced is a coordinator that tells its failure and ends.
+type fenced struct {
+	rpc.UnimplementedCoordinatorServer
+	told func()
+}
+
+func (c fenced) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+	defer c.told()
+	failed := &job.JobStatus{State: job.State_FAILED, Failure: wire.FailureOf(fault.New(fault.Fenced, "a lost lease"))}
+	return stream.Send(&job.Event{What: &job.Event_Status{Status: failed}})
+}
+
+// What one coordinator has failed of is not the end of a job that another has ended well, although that one was not heard.
+func TestFailureOfAnEarlierCoordinator(t *testing.T) {
+	h, again := &house{store: cluster.NewMemory()}, make(chan struct{})
+	newHouseIn(t, h, listen.Config{}, func(name string) run {
+		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
+			switch {
+			case name == "coordinator" && spec.Start == 0:
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				return errors.Join(fault.New(fault.Fenced, "a lost lease"), serveCoordinator(ctx, h.store, spec, fenced{told: cancel}))
+			case name == "coordinator":
+				close(again)
+				return nil
+			}
+			select {
+			case <-again:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	if err := h.begin(t, reading(t)).Wait(bounded(t)); err != nil {
+		t.Error(err)
 	}
 }

@@ -52,9 +52,6 @@ func (j *Job) runRoles(ctx context.Context) error {
 	if err == nil {
 		within(lastWords, drained)
 		within(lastWords, last)
-		j.mu.Lock()
-		err = j.reported
-		j.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
 	defer cancel()
