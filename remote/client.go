@@ -47,15 +47,17 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Submit sends a job and returns its id.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
+	ctx, cancel := context.WithCancel(ctx) // a stream that is given up ends with it
+	defer cancel()
 	stream, err := c.service.Submit(ctx)
 	if err != nil {
 		return "", c.at(err)
 	}
-	sendErr := wire.SendPieces(spec, func(piece []byte) error { return stream.Send(&rpc.SubmitRequest{Piece: piece}) })
-	r, err := stream.CloseAndRecv()
-	if err == nil {
-		err = sendErr
+	err = wire.SendPieces(spec, func(piece []byte) error { return stream.Send(&rpc.SubmitRequest{Piece: piece}) })
+	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
+		return "", c.at(err)
 	}
+	r, err := stream.CloseAndRecv()
 	return r.GetJob(), c.at(err)
 }
 
@@ -155,6 +157,8 @@ func (c *Client) Finish(ctx context.Context, id string) error {
 
 // runStep runs one step of an interactive job.
 func (c *Client) runStep(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stream, err := c.service.RunStep(ctx)
 	if err != nil {
 		return nil, c.at(err)
