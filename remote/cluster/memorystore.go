@@ -12,7 +12,10 @@ import (
 // memoryStore is one handle on a Memory.
 type memoryStore struct {
 	memory *Memory
-	leases map[*memoryLease]bool // nil once closed; guarded by Memory.mu
+
+	// Guarded by Memory.mu.
+	leases map[*memoryLease]bool
+	closed bool
 }
 
 var errClosed = &fault.Fault{Kind: fault.Canceled, Got: "a registry that is closed"}
@@ -20,7 +23,7 @@ var errClosed = &fault.Fault{Kind: fault.Canceled, Got: "a registry that is clos
 func (s *memoryStore) grant(context.Context) (lease, error) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	if s.leases == nil {
+	if s.closed {
 		return nil, errClosed
 	}
 	s.memory.leases++
@@ -125,51 +128,11 @@ func (s *memoryStore) follow(ctx context.Context, prefix string, see func(view) 
 
 func (s *memoryStore) close() error {
 	s.memory.mu.Lock()
+	s.closed = true
 	leases := maps.Clone(s.leases)
 	s.memory.mu.Unlock()
 	for l := range leases {
 		l.end(true)
 	}
-	s.memory.mu.Lock()
-	s.leases = nil
-	s.memory.mu.Unlock()
 	return nil
-}
-
-// memoryLease ends once, in order or by loss.
-type memoryLease struct {
-	store  *memoryStore
-	number int64
-	ended  chan struct{}
-}
-
-func (l *memoryLease) id() int64 { return l.number }
-
-func (l *memoryLease) lost() <-chan struct{} { return l.ended }
-
-func (l *memoryLease) revoke(context.Context) error {
-	l.end(false)
-	return nil
-}
-
-func (l *memoryLease) end(lost bool) {
-	m := l.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !l.store.leases[l] {
-		return
-	}
-	delete(l.store.leases, l)
-	if lost {
-		close(l.ended)
-	}
-	var t txn
-	for key, e := range m.entries {
-		if e.lease == l {
-			t.deletes = append(t.deletes, key)
-		}
-	}
-	if len(t.deletes) > 0 {
-		m.change(t)
-	}
 }
