@@ -35,18 +35,19 @@ func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, traine
 	}
 	t.Cleanup(func() { e.Close() })
 	e.Vary(trainers)
-	_, err = e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
-		loss = testkit.Loss(t, r.Fetched[0])
-		return nil
-	})
+	_, err = e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{m.Loss}},
+		func(r executor.StepResult) error {
+			loss = testkit.Loss(t, r.Fetched[0])
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e.Scope(), loss
 }
 
-// A job of a fixed number of trainers pauses for whoever is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained every
-// record once in every pass.
+// A job of a fixed number of trainers pauses for whoever is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained
+// every record once in every pass.
 func TestFixedMembership(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
@@ -61,8 +62,8 @@ func TestFixedMembership(t *testing.T) {
 	})
 }
 
-// histories returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is not seen, and
-// belongs to the generation of the one before or of the one after.
+// histories returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is
+// not seen, and belongs to the generation of the one before or of the one after.
 func histories(t *testing.T, steps []executor.StepResult) [][]int {
 	seen := make([]int, rounds())
 	for _, s := range steps {
@@ -96,7 +97,8 @@ func histories(t *testing.T, steps []executor.StepResult) [][]int {
 	return all
 }
 
-// A pserver takes its part of the parameters along, and the job begins its history again. What it leaves behind is what a job leaves behind whose servers live.
+// A pserver takes its part of the parameters along, and the job begins its history again. What it leaves behind is what a job leaves behind whose
+// servers live.
 func TestLostServer(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
@@ -116,12 +118,14 @@ func TestLostServer(t *testing.T) {
 	})
 }
 
-// An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each round, bit for bit.
+// An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each
+// round, bit for bit.
 func TestElasticMembership(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
-		plan := append([]disturbance{{what: "scale to", whom: "4"}}, draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })...)
+		plan := append([]disturbance{{what: "scale to", whom: "4"}},
+			draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })...)
 		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)
 		checkLedger(t, out.details.Ledger, data, 0)
 		saved := testkit.Saved(t, out.saved, m.Program)
@@ -139,8 +143,9 @@ func TestElasticMembership(t *testing.T) {
 // lossBound is how far the loss of what an async run saves may be above that of an undisturbed one.
 const lossBound = 1.25
 
-// An async job hands the records of a lost trainer to others. It trains no record less than once, at most one batch for each loss and one task for each timeout more
-// than once, and arrives where an undisturbed run arrives. The rate is small and nothing is remembered: else where an async run arrives is a matter of chance by itself.
+// An async job hands the records of a lost trainer to others. It trains no record less than once, at most one batch for each loss and one task for
+// each timeout more than once, and arrives where an undisturbed run arrives. The rate is small and nothing is remembered: else where an async run
+// arrives is a matter of chance by itself.
 func TestAsync(t *testing.T) {
 	m := model(t, optimizer.SGD(0.02))
 	data := testkit.Samples(t, t.TempDir(), records())
@@ -165,11 +170,12 @@ func lossOf(t *testing.T, m testkit.Model, data map[string][]string, saved strin
 	e := executor.New()
 	defer e.Close()
 	sum, rows := 0.0, int64(0)
-	_, err := e.Train(bounded(t), m.Program.CloneForTest(), executor.TrainOptions{Data: data, Passes: 1, Params: saved, Fetch: []string{m.Loss}}, func(r executor.StepResult) error {
-		sum += float64(testkit.Loss(t, r.Fetched[0])) * float64(r.Rows)
-		rows += r.Rows
-		return nil
-	})
+	_, err := e.Train(bounded(t), m.Program.CloneForTest(), executor.TrainOptions{Data: data, Passes: 1, Params: saved, Fetch: []string{m.Loss}},
+		func(r executor.StepResult) error {
+			sum += float64(testkit.Loss(t, r.Fetched[0])) * float64(r.Rows)
+			rows += r.Rows
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,8 +94,8 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkKill measures the time from kill -9 of a role to the next step that is seen after the role has come back; the job is of a fixed number of trainers, so
-// that no step can be made without it.
+// BenchmarkKill measures the time from kill -9 of a role to the next step that is seen after the role has come back; the job is of a fixed number of
+// trainers, so that no step can be made without it.
 func BenchmarkKill(b *testing.B) {
 	for _, name := range []string{"trainer-1", "coordinator"} {
 		b.Run(name, func(b *testing.B) {

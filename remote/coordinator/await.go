@@ -21,8 +21,8 @@ type waiting struct {
 	until     time.Time // when the job fails; zero: not because of this
 }
 
-// await blocks until ok, which is called with s.mu held, is true or fails, the job has ended, or ctx has. Once the job has failed it returns why: nobody
-// goes on then.
+// await blocks until ok, which is called with s.mu held, is true or fails, the job has ended, or ctx has. Once the job has failed it returns why:
+// nobody goes on then.
 func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) 
 	}
 }
 
-// passing is what a caller is told of the end of this coordinator. One that has lost its lock, or is told to end, is not the end of the job: another start of it will
-// answer the same call.
+// passing is what a caller is told of the end of this coordinator. One that has lost its lock, or is told to end, is not the end of the job: another
+// start of it will answer the same call.
 func passing(err error) error {
 	if errors.Is(err, fault.Fenced) || errors.Is(err, fault.Canceled) {
 		return &fault.Fault{Kind: fault.Unavailable, Where: "coordinator", Got: "the end of this coordinator", Want: "the next one", Err: err}
@@ -78,7 +78,8 @@ func (s *Server) waitsNow() (out []*job.Wait) {
 		return nil
 	}
 	if w, ok := s.machine.Wait(); ok {
-		out = append(out, &job.Wait{Who: "coordinator", What: w.What, By: w.By, Since: timestamppb.New(w.Since), Until: timestamppb.New(w.Until), LastError: w.LastError})
+		out = append(out, &job.Wait{Who: "coordinator", What: w.What, By: w.By, Since: timestamppb.New(w.Since), Until: timestamppb.New(w.Until),
+			LastError: w.LastError})
 	}
 	for w := range s.waits {
 		if w.by == nil {

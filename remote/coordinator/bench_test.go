@@ -17,8 +17,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// BenchmarkDispatch measures tasks given a second, each reported finished with the request for the next, over gRPC on loopback, with durable queues in an
-// etcd server of this process.
+// BenchmarkDispatch measures tasks given a second, each reported finished with the request for the next, over gRPC on loopback, with durable queues
+// in an etcd server of this process.
 func BenchmarkDispatch(b *testing.B) {
 	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil)
 	if err != nil {
@@ -54,7 +54,8 @@ type dispatch struct {
 }
 
 func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers int) *dispatch {
-	registry, err := cluster.Open(b.Context(), cluster.Config{Endpoints: server.Endpoints(), Prefix: cluster.Prefix(fmt.Sprintf("bench-%d-%d-%d", tasks, trainers, time.Now().UnixNano())), Lease: time.Minute})
+	registry, err := cluster.Open(b.Context(), cluster.Config{Endpoints: server.Endpoints(),
+		Prefix: cluster.Prefix(fmt.Sprintf("bench-%d-%d-%d", tasks, trainers, time.Now().UnixNano())), Lease: time.Minute})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	}); err != nil {
 		b.Fatal(err)
 	}
-	if err := wire.ReportDataset(ctx, d.client(0), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(tasks)}}); err != nil {
+	if err := wire.ReportDataset(ctx, d.client(0), &rpc.ReportDatasetRequest{Id: id(0, 0),
+		Dataset: &rpc.Dataset{Name: "d", Files: filesOf(tasks)}}); err != nil {
 		b.Fatal(err)
 	}
 	return d
@@ -123,7 +125,8 @@ func (d *dispatch) take(n int64) {
 
 func (d *dispatch) one(i int) error {
 	for {
-		r, err := d.client(i).GetTask(d.b.Context(), &rpc.GetTaskRequest{Id: id(uint32(i), d.numbers[i]), Dataset: "d", Pass: d.passes[i], Finished: d.last[i]})
+		r, err := d.client(i).GetTask(d.b.Context(), &rpc.GetTaskRequest{Id: id(uint32(i), d.numbers[i]), Dataset: "d", Pass: d.passes[i],
+			Finished: d.last[i]})
 		if err != nil {
 			return err
 		}

@@ -93,8 +93,8 @@ func (t *txn) take() {
 	}
 }
 
-// distinct leaves the last change of each key where all of them fit into one transaction then, which is atomic. Most requests of a group change the same
-// head. Where they do not fit the order of all changes counts: what is durable of them must be a beginning.
+// distinct leaves the last change of each key where all of them fit into one transaction then, which is atomic. Most requests of a group change the
+// same head. Where they do not fit the order of all changes counts: what is durable of them must be a beginning.
 func distinct(changes []cluster.Change) []cluster.Change {
 	last, bytes := make([]cluster.Change, 0, len(changes)), 0
 	seen := make(map[string]bool, len(changes))

@@ -45,7 +45,8 @@ type Lead struct {
 }
 
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax), RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
+	return generation.Policy{Sync: c.Sync, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {

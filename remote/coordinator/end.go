@@ -17,8 +17,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// end ends a job whose members have all left. Servers stay until they hear of it, because until then somebody may ask them how far they are. That the members
-// have left is durable first, so that another coordinator asks nobody.
+// end ends a job whose members have all left. Servers stay until they hear of it, because until then somebody may ask them how far they are. That the
+// members have left is durable first, so that another coordinator asks nobody.
 func (s *Server) end() {
 	err := wire.Retry(s.ctx, func(uint32) error { return s.transact(s.ctx, s.putLeft) })
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/edl-go/edl/remote/coordinator"
 )
 
-// A trainer that is lost between its last two messages has done its work: some servers know, and the job ends well, now and for the next coordinator, which need
-// not ask servers that have gone since.
+// A trainer that is lost between its last two messages has done its work: some servers know, and the job ends well, now and for the next coordinator,
+// which need not ask servers that have gone since.
 func TestTrainerIsLostAfterItsWork(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		for told := 1; told <= 2; told++ {

@@ -128,7 +128,8 @@ func (s *fakeServer) Freeze(_ context.Context, m *rpc.FreezeRequest, _ ...grpc.C
 		return nil, err
 	}
 	s.freezes++
-	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared), Applied: slices.Clone(s.applied), Completed: s.completed}, nil
+	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared),
+		Applied: slices.Clone(s.applied), Completed: s.completed}, nil
 }
 
 func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.CallOption) (*rpc.ResumeResponse, error) {

@@ -33,7 +33,8 @@ func trainShares(t *testing.T, s running, rank uint32) error {
 			return err
 		}
 		text := fmt.Sprintf("trainer %d of step %d, %d feeds, offset %d: %s;", rank, share.Step, len(share.Feed), share.RowOffset, rows)
-		m := &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows, Fetched: []*job.Value{{Name: "y", Stream: []byte(text)}}}
+		m := &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
+			Fetched: []*job.Value{{Name: "y", Stream: []byte(text)}}}
 		if share.Rows == 0 && len(share.Feed) > 0 {
 			m.Fetched = nil
 		}
@@ -82,7 +83,8 @@ func TestFeed(t *testing.T) {
 		1: "trainer 0 of step 0, 2 feeds, offset 0: 0 1 2 3 4 ;",
 		2: "trainer 0 of step 0, 2 feeds, offset 0: 0 1 ;trainer 1 of step 0, 2 feeds, offset 2: 2 3 4 ;",
 		3: "trainer 0 of step 0, 2 feeds, offset 0: 0 ;trainer 1 of step 0, 2 feeds, offset 1: 1 2 ;trainer 2 of step 0, 2 feeds, offset 3: 3 4 ;",
-		4: "trainer 0 of step 0, 2 feeds, offset 0: 0 ;trainer 1 of step 0, 2 feeds, offset 1: 1 ;trainer 2 of step 0, 2 feeds, offset 2: 2 ;trainer 3 of step 0, 2 feeds, offset 3: 3 4 ;",
+		4: "trainer 0 of step 0, 2 feeds, offset 0: 0 ;trainer 1 of step 0, 2 feeds, offset 1: 1 ;" +
+			"trainer 2 of step 0, 2 feeds, offset 2: 2 ;trainer 3 of step 0, 2 feeds, offset 3: 3 4 ;",
 	} {
 		session(t, trainers, true, func(s running) error {
 			run := &rpc.StepRun{Feed: []*job.Value{batch(5), constant("rate")}, Fetch: []string{"y"}}
@@ -176,7 +178,8 @@ func TestFeedRefuses(t *testing.T) {
 		if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)}); err != nil {
 			return err
 		}
-		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) && !errors.Is(err, fault.Stale) {
+		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) &&
+			!errors.Is(err, fault.Stale) {
 			t.Errorf("a feed after the end: %v", err)
 		}
 		return nil
@@ -204,7 +207,8 @@ func TestWatch(t *testing.T) {
 		}()
 		if err := rig.Each(2, func(rank int) error {
 			for round := range uint64(steps) {
-				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3, Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
+				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3,
+					Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
 				for range 2 {
 					if err := s.report(t.Context(), m); err != nil {
 						return err

@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// checkStep refuses a step that trainers could not run, as the local executor would: a trainer that fails in a step ends the job, and a user's slip should
-// not. feed holds the decoded values of run.
+// checkStep refuses a step that trainers could not run, as the local executor would: a trainer that fails in a step ends the job, and a user's slip
+// should not. feed holds the decoded values of run.
 func checkStep(p *program.Program, run *rpc.StepRun, feed map[string]*tensor.Tensor) error {
 	for _, value := range run.Feed {
 		if err := checkFeed(p, value.Name, feed[value.Name]); err != nil {
@@ -35,7 +35,8 @@ func checkFeed(p *program.Program, name string, value *tensor.Tensor) error {
 		return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a feed", Want: "the name of a variable of the program"}
 	}
 	if v.LoDLevel > 0 || len(value.LoD()) > 0 {
-		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a feed whose rows form sequences", Want: "rows that can be divided among trainers",
+		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a feed whose rows form sequences",
+			Want: "rows that can be divided among trainers",
 			Hint: "train models of sequences with the local executor"}
 	}
 	kind := fault.OK

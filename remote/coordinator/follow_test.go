@@ -162,7 +162,8 @@ func TestFileAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A coordinator crashes when it has seen the end, but has not written all of what was there, or not that it was the end: the next one finds the same files.
+// A coordinator crashes when it has seen the end, but has not written all of what was there, or not that it was the end: the next one finds the same
+// files.
 func TestCrashBeforeTheEndIsDurable(t *testing.T) {
 	for name, refused := range map[string]func([]cluster.Change) bool{
 		"the files": func(changes []cluster.Change) bool { return len(changes) > 1 },

@@ -10,7 +10,8 @@ import (
 	"github.com/edl-go/edl/remote/coordinator"
 )
 
-// B1 row 14: requests that wait for the store are made durable together, in groups that fit into one transaction; and nobody is answered before that (trap 14).
+// B1 row 14: requests that wait for the store are made durable together, in groups that fit into one transaction; and nobody is answered before that
+// (trap 14).
 func TestGroupsFitIntoATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trainers = 200

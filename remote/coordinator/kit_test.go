@@ -32,7 +32,8 @@ func config(trainers int) coordinator.Config {
 		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 2}})
 	}
 	p.Global().EnsureVar(program.Var{Name: "rate", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}})
-	return coordinator.Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Program: p, Trainers: trainers, Sync: true, Passes: 1, RecordsPerTask: 10, MaxFailures: 1,
+	return coordinator.Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Program: p, Trainers: trainers, Sync: true,
+		Passes: 1, RecordsPerTask: 10, MaxFailures: 1,
 		StartDeadline: time.Hour, RejoinDeadline: time.Hour, TaskTimeout: [2]time.Duration{time.Minute, time.Hour},
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) {
 			out := &job.Value{Name: "y"}
@@ -157,7 +158,8 @@ func filesOf(records ...int64) []*rpc.DataFile {
 
 func (s running) reportDataset(t testing.TB, records ...int64) {
 	t.Helper()
-	if err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
+	if err := wire.ReportDataset(t.Context(), s.client,
+		&rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
 		t.Fatal(err)
 	}
 }

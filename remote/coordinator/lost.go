@@ -20,7 +20,8 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 	switch m.Role {
 	case job.Role_PSERVER:
 		if s.cfg.Interactive {
-			s.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server", Hint: "look at its log"})
+			s.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server",
+				Hint: "look at its log"})
 			return nil
 		}
 		return s.lostServer(m.Index)
@@ -30,9 +31,9 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 	return nil
 }
 
-// lostServer lets another server take the place of one that had nothing to lose. The loss of any other cannot be mended here: who supervises the job ends it,
-// or begins its history again, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It fails
-// where nobody does anything.
+// lostServer lets another server take the place of one that had nothing to lose. The loss of any other cannot be mended here: who supervises the job
+// ends it, or begins its history again, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It
+// fails where nobody does anything.
 func (s *Server) lostServer(index int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

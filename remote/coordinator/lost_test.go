@@ -18,8 +18,8 @@ func (s running) loseServer(index int) {
 	}
 }
 
-// Before the first round, another server takes the place of one that is lost. Afterwards the job pauses and says why, until it is begun again; so does the next
-// coordinator, which hears of the loss as soon as it has begun.
+// Before the first round, another server takes the place of one that is lost. Afterwards the job pauses and says why, until it is begun again; so
+// does the next coordinator, which hears of the loss as soon as it has begun.
 func TestLostServer(t *testing.T) {
 	h := newHome(t, config(1))
 	s := h.start()

@@ -48,14 +48,16 @@ func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinRespons
 // answer is what a member has to know of its generation. s.mu is held.
 func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
 	member, _ := g.Member(rank)
-	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: s.lead.Fence, DataEnded: len(s.queues) > 0}
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: s.lead.Fence,
+		DataEnded: len(s.queues) > 0}
 	for name, q := range s.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
 		if !s.cfg.Sync {
 			continue
 		}
 		if r.Segment = q.Segment(g.Round); r.Segment == nil {
-			return nil, &fault.Fault{Kind: fault.Internal, Where: "dataset " + fault.Quote(name), Got: fmt.Sprintf("round %d, of which it is not known where it lies", g.Round)}
+			return nil, &fault.Fault{Kind: fault.Internal, Where: "dataset " + fault.Quote(name),
+				Got: fmt.Sprintf("round %d, of which it is not known where it lies", g.Round)}
 		}
 	}
 	if s.cfg.Sync {
@@ -76,7 +78,8 @@ func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResp
 		return &rpc.LeaveResponse{}, nil
 	}
 	if isMember && m.Id.Generation > 0 && m.Id.Generation < member.Since {
-		return nil, &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: fmt.Sprintf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation), Want: "that of the process which took its place"}
+		return nil, &fault.Fault{Kind: fault.Stale, Where: "coordinator",
+			Got: fmt.Sprintf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation), Want: "that of the process which took its place"}
 	}
 	switch {
 	case m.Failure != nil:
@@ -134,7 +137,8 @@ func (s *Server) failed(m *rpc.LeaveRequest) {
 // mendable reports whether a trainer that failed so may do better when it is started again.
 func mendable(kind fault.Kind) bool {
 	switch kind {
-	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt, fault.TooLarge,
+	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt,
+		fault.TooLarge,
 		fault.NotFinite, fault.VerifyFailed, fault.Foreign:
 		return false
 	}

@@ -93,7 +93,8 @@ func TestStartDeadline(t *testing.T) {
 		}()
 		began := time.Now()
 		err := s.Run(t.Context(), h.store.lead())
-		if time.Since(began) != time.Minute || !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "trainer 0, trainer 2 within 1m0s") {
+		if time.Since(began) != time.Minute || !errors.Is(err, fault.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "trainer 0, trainer 2 within 1m0s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if got := <-told; got != err {
@@ -122,8 +123,8 @@ func (s running) waiters(ctx context.Context) map[string]func() error {
 	}
 }
 
-// A trainer of an interactive job that is lost, leaves with a failure, or a job that is ended from outside: everyone who waits is told the reason, with its
-// kind, and so are those who watch.
+// A trainer of an interactive job that is lost, leaves with a failure, or a job that is ended from outside: everyone who waits is told the reason,
+// with its kind, and so are those who watch.
 func TestFailureReachesEveryone(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(running) error
@@ -133,7 +134,8 @@ func TestFailureReachesEveryone(t *testing.T) {
 		"lost":   {func(s running) error { s.lose(1); return nil }, fault.LostMember, "trainer 1 in step 0 of pass 0"},
 		"server": {func(s running) error { return s.Lost(t.Context(), cluster.Member{Role: job.Role_PSERVER, Index: 1}) }, fault.LostMember, "pserver 1"},
 		"left with a failure": {func(s running) error {
-			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Failure: wire.FailureOf(&fault.Fault{Kind: fault.NotFinite, Op: "mean", Variable: "loss"})})
+			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0),
+				Failure: wire.FailureOf(&fault.Fault{Kind: fault.NotFinite, Op: "mean", Variable: "loss"})})
 			return err
 		}, fault.NotFinite, `trainer 1: op mean, variable "loss"`},
 		"failed": {func(s running) error {

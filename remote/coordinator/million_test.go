@@ -89,8 +89,8 @@ func weightOf(entries map[string][]byte, commits weighed) weight {
 	return w
 }
 
-// B1 row 14: a million tasks weigh in etcd what a thousand do, and neither they nor a request come near the limits of its requests. The next coordinator goes on where the
-// one before was, up to the last task.
+// B1 row 14: a million tasks weigh in etcd what a thousand do, and neither they nor a request come near the limits of its requests. The next
+// coordinator goes on where the one before was, up to the last task.
 func TestMillionTasks(t *testing.T) {
 	server, err := cluster.Embed(t.Context(), filepath.Join(t.TempDir(), "etcd"), nil)
 	if err != nil {
@@ -100,7 +100,8 @@ func TestMillionTasks(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		weights := map[int64]weight{}
 		for _, tasks := range []int64{1e3, 1e6} {
-			registry, err := cluster.Open(t.Context(), cluster.Config{Endpoints: server.Endpoints(), Prefix: cluster.Prefix(fmt.Sprint("tasks-", sync, "-", tasks)), Lease: time.Minute})
+			registry, err := cluster.Open(t.Context(), cluster.Config{Endpoints: server.Endpoints(),
+				Prefix: cluster.Prefix(fmt.Sprint("tasks-", sync, "-", tasks)), Lease: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +132,8 @@ func TestMillionTasks(t *testing.T) {
 func (l *large) report(s *coordinator.Server, records int64) {
 	l.t.Helper()
 	n := records / 10
-	if err := s.TakeDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
+	if err := s.TakeDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0),
+		Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -48,7 +48,8 @@ func TestReportDataset(t *testing.T) {
 		other := filesOf(30, 12)
 		other[1].Fingerprint = 77
 		err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
-		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"f1" has 12 records in 96 bytes with fingerprint 000000000000004d`) || !strings.Contains(err.Error(), "fingerprint 0000000000000001") {
+		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"f1" has 12 records in 96 bytes with fingerprint 000000000000004d`) ||
+			!strings.Contains(err.Error(), "fingerprint 0000000000000001") {
 			t.Error(err)
 		}
 		s.stop()
@@ -251,8 +252,8 @@ func TestCrashesInTheMiddle(t *testing.T) {
 	}
 }
 
-// The tasks of an async trainer that is lost go to others without what is committed of them, and count as failures only if nothing is; those of one that
-// drains never do.
+// The tasks of an async trainer that is lost go to others without what is committed of them, and count as failures only if nothing is; those of one
+// that drains never do.
 func TestTasksOfThoseWhoAreGone(t *testing.T) {
 	for name, gone := range map[string]func(s running){
 		"lost": func(s running) { s.lose(1) },

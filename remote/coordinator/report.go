@@ -26,8 +26,8 @@ func (s *Server) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.
 	return stream.SendAndClose(&rpc.ReportDatasetResponse{})
 }
 
-// TakeDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one that
-// differs is an error that names both.
+// TakeDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one
+// that differs is an error that names both.
 func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) error {
 	if err := s.admit(ctx, m.Id); err != nil {
 		return err
@@ -41,7 +41,8 @@ func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) e
 		if slices.EqualFunc(q.Files(), m.Dataset.GetFiles(), func(a, b *rpc.DataFile) bool { return proto.Equal(a, b) }) {
 			return nil
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "dataset " + fault.Quote(name), Got: describe(m.Dataset.GetFiles(), q.Files()) + " from " + trainerName(m.Id.Rank),
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "dataset " + fault.Quote(name),
+			Got:  describe(m.Dataset.GetFiles(), q.Files()) + " from " + trainerName(m.Id.Rank),
 			Want: describe(q.Files(), m.Dataset.GetFiles()) + ", as first reported", Hint: "give every trainer the same files"}
 	})
 }

@@ -47,7 +47,8 @@ func TestDatasetOfManyFiles(t *testing.T) {
 	}
 	files[199_999].Bytes = 401
 	err = report()
-	if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `train-000199999.rec" has 5 records in 401 bytes`) || !strings.Contains(err.Error(), "has 5 records in 400 bytes") {
+	if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `train-000199999.rec" has 5 records in 401 bytes`) ||
+		!strings.Contains(err.Error(), "has 5 records in 400 bytes") {
 		t.Error(err)
 	}
 }

@@ -73,7 +73,8 @@ func (j *shared) rounds(t rig.Trainer, r *rpc.JoinResponse, act func(generation,
 		if act != nil && act(r.Generation, round) {
 			return true, nil
 		}
-		barrier := &rpc.BarrierRequest{Id: who, Rows: int64(to - from), Variables: 1, Records: []*rpc.RecordRange{{From: int64(from), To: int64(to)}}, Pass: int32(round)}
+		barrier := &rpc.BarrierRequest{Id: who, Rows: int64(to - from), Variables: 1, Records: []*rpc.RecordRange{{From: int64(from), To: int64(to)}},
+			Pass: int32(round)}
 		if _, err := t.Client.SendBarrier(ctx, barrier); err != nil {
 			return false, err
 		}
@@ -210,7 +211,8 @@ func TestPoisonInSyncMode(t *testing.T) {
 	<-s.ended
 	s = h.start()
 	r := s.joinAll(2, 0)[0]
-	if r.Round != 4 || r.Segment.GetFirstRound() != 4 || len(r.Segment.Skip) != 2 || r.Segment.Skip[0].To != 8 || r.Segment.Skip[1].From != 10 || r.Segment.Skip[1].To != 20 {
+	if r.Round != 4 || r.Segment.GetFirstRound() != 4 || len(r.Segment.Skip) != 2 || r.Segment.Skip[0].To != 8 || r.Segment.Skip[1].From != 10 ||
+		r.Segment.Skip[1].To != 20 {
 		t.Error(r)
 	}
 	q := s.status(func(*rpc.QueuesResponse) bool { return true })

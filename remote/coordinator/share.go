@@ -41,7 +41,8 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 		}
 		whole := feed[value.Name]
 		if rows >= 0 && whole.Dims()[0] != rows {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: value.Name, Got: whole.String(), Want: fmt.Sprintf("%d rows, as the other feeds have", rows)}
+			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: value.Name, Got: whole.String(),
+				Want: fmt.Sprintf("%d rows, as the other feeds have", rows)}
 		}
 		rows = whole.Dims()[0]
 		for t, s := range shares {

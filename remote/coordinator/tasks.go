@@ -68,7 +68,8 @@ func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc
 		if m.ReportOnly {
 			return nil
 		}
-		effects, err := t.step(m.Dataset, queue.Get{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
+		effects, err := t.step(m.Dataset, queue.Get{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
+			Round: m.Id.Round})
 		grant = effects.Grant
 		return err
 	})

@@ -28,8 +28,8 @@ type op struct {
 	done  chan error
 }
 
-// A txn is a copy of the queues to which requests happen. What they change is made durable at once for all of them, and then the copy takes the place of
-// what it was made of; if that fails it is thrown away.
+// A txn is a copy of the queues to which requests happen. What they change is made durable at once for all of them, and then the copy takes the place
+// of what it was made of; if that fails it is thrown away.
 type txn struct {
 	server  *Server
 	queues  map[string]*queue.Queue
@@ -45,8 +45,8 @@ type note struct {
 	queue.Note
 }
 
-// transact applies a request, makes what it changes durable, and returns. It fails with the error of apply, which has changed nothing then, or because nothing
-// could be made durable, and nothing has changed either.
+// transact applies a request, makes what it changes durable, and returns. It fails with the error of apply, which has changed nothing then, or
+// because nothing could be made durable, and nothing has changed either.
 func (s *Server) transact(ctx context.Context, apply func(*txn) error) error {
 	o := &op{apply: apply, done: make(chan error, 1)}
 	select {

@@ -81,7 +81,8 @@ func queueKey(dataset string) string { return dataKey + url.PathEscape(dataset) 
 
 // exhausted is why a job ends of whose dataset every task was discarded.
 func exhausted(dataset string, effects queue.Effects) error {
-	f := &fault.Fault{Kind: fault.Corrupt, Where: "dataset " + fault.Quote(dataset), Got: "no task that any trainer could do", Hint: "look at the trainers' logs"}
+	f := &fault.Fault{Kind: fault.Corrupt, Where: "dataset " + fault.Quote(dataset), Got: "no task that any trainer could do",
+		Hint: "look at the trainers' logs"}
 	if i := slices.IndexFunc(effects.Notes, func(n queue.Note) bool { return n.Reason != "" }); i >= 0 {
 		f.Got += "; the last one: " + effects.Notes[i].Reason
 	}

@@ -4,7 +4,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// deliverUpdate enters a contribution of an async job. The learning-rate block runs once per step of a trainer, before anything of that step is applied.
+// deliverUpdate enters a contribution of an async job. The learning-rate block runs once per step of a trainer, before anything of that step is
+// applied.
 func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
 	u, d, verdict, err := s.arrive(e, value)
 	if u == nil {
@@ -20,7 +21,8 @@ func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
 	}
 }
 
-// arrive decides on a contribution, ticks, and adds it to the trainer's step. It returns the update that the step is now whole for, or nil with the verdict.
+// arrive decides on a contribution, ticks, and adds it to the trainer's step. It returns the update that the step is now whole for, or nil with the
+// verdict.
 func (s *Server) arrive(e Event, value *tensor.Tensor) (*updater, delivery, Verdict, error) {
 	s.arrival.Lock()
 	defer s.arrival.Unlock()

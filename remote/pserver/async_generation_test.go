@@ -14,8 +14,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what the lost process still
-// sends changes nothing. The others go on meanwhile.
+// A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what
+// the lost process still sends changes nothing. The others go on meanwhile.
 func TestAsyncTrainerStartedAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -112,7 +112,8 @@ func TestAsyncLedger(t *testing.T) {
 		t.Errorf("no records: %v", err)
 	}
 	l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Pass: 1, Ranges: true})
-	if err != nil || len(l.Passes) != 1 || l.Passes[0].Pass != 1 || l.Passes[0].Records != 10 || l.Passes[0].Again != 2 || len(l.Passes[0].Committed) != 1 || l.Passes[0].Committed[0].To != 10 {
+	if err != nil || len(l.Passes) != 1 || l.Passes[0].Pass != 1 || l.Passes[0].Records != 10 || l.Passes[0].Again != 2 ||
+		len(l.Passes[0].Committed) != 1 || l.Passes[0].Committed[0].To != 10 {
 		t.Errorf("the ledger says %v, %v", l, err)
 	}
 	if _, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {

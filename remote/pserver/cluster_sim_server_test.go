@@ -76,7 +76,8 @@ func (s *simServer) check(c *cluster, shares []pserver.Contributor) {
 	for _, share := range shares {
 		for _, name := range s.names {
 			if got := s.arrived[slot(name, share.Rank)]; got != r.generation {
-				c.Errorf("server %d applies round %d of generation %d with %s of trainer %d that was sent in generation %d", s.index, s.machine.Round(), r.generation, name, share.Rank, got)
+				c.Errorf("server %d applies round %d of generation %d with %s of trainer %d that was sent in generation %d", s.index, s.machine.Round(),
+					r.generation, name, share.Rank, got)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ const (
 	simRounds = 5 // that the data lasts
 )
 
-// A cluster is a simulated job: servers, each with the machine under test, trainers that die and are started again, and coordinators that crash and are
-// replaced while the ones before them may still be speaking. Messages arrive in any order, are held, doubled, and their answers are lost.
+// A cluster is a simulated job: servers, each with the machine under test, trainers that die and are started again, and coordinators that crash and
+// are replaced while the ones before them may still be speaking. Messages arrive in any order, are held, doubled, and their answers are lost.
 type cluster struct {
 	*testing.T
 	rand     *rand.Rand
@@ -181,7 +181,8 @@ func (c *cluster) String() string {
 		text += fmt.Sprintf("server %d %v: %v\n", s.index, s.names, s.machine)
 	}
 	for _, t := range c.trainers {
-		text += fmt.Sprintf("trainer %d: process %d, generation %d, round %d, phase %d, dead %v, left %v, waits %d\n", t.rank, t.number, t.generation, t.round, t.phase, t.dead, t.left, t.waiting)
+		text += fmt.Sprintf("trainer %d: process %d, generation %d, round %d, phase %d, dead %v, left %v, waits %d\n", t.rank, t.number, t.generation,
+			t.round, t.phase, t.dead, t.left, t.waiting)
 	}
 	return text + fmt.Sprintf("coordinator %+v", *c.leaders[len(c.leaders)-1])
 }

@@ -29,7 +29,8 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 		return nil, err
 	}
 	s.cfg.Log.Info("generation ends", "generation", m.Id.Generation, "round", state.Round)
-	r := &rpc.FreezeResponse{Generation: state.Generation, Round: state.Round, Declared: declaredMessages(state.Declared), Applied: declaredMessages(state.Applied)}
+	r := &rpc.FreezeResponse{Generation: state.Generation, Round: state.Round, Declared: declaredMessages(state.Declared),
+		Applied: declaredMessages(state.Applied)}
 	for _, rank := range state.Completed {
 		r.Completed = append(r.Completed, uint32(rank))
 	}
@@ -68,7 +69,8 @@ func (s *Server) resume(e Event) error {
 	s.mu.Lock()
 	if s.finished && s.rounds != nil && e.Generation != s.machine.Generation() {
 		s.mu.Unlock()
-		return s.refusal(&fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the begin of generation " + itoa(e.Generation), Want: "nothing more: every trainer has completed"})
+		return s.refusal(&fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the begin of generation " + itoa(e.Generation),
+			Want: "nothing more: every trainer has completed"})
 	}
 	d := s.machine.Step(e)
 	if d.Verdict == Take {
@@ -89,8 +91,8 @@ func (s *Server) resume(e Event) error {
 	return err
 }
 
-// dismiss takes the word of a coordinator that every trainer has left. Nothing is under way then: a trainer that has completed at any server has had all of its
-// barriers acknowledged by all of them.
+// dismiss takes the word of a coordinator that every trainer has left. Nothing is under way then: a trainer that has completed at any server has had
+// all of its barriers acknowledged by all of them.
 func (s *Server) dismiss(e Event) error {
 	s.mu.Lock()
 	d := Decision{Verdict: Take}

@@ -16,8 +16,8 @@ import (
 	"github.com/edl-go/edl/remote/pserver"
 )
 
-// timed runs f against a server whose deadlines are minutes of a clock that stands still while anyone works. f calls the server without a transport; its
-// barriers declare no rows, so that no tensor is needed.
+// timed runs f against a server whose deadlines are minutes of a clock that stands still while anyone works. f calls the server without a transport;
+// its barriers declare no rows, so that no tensor is needed.
 func timed(t *testing.T, f func(t *testing.T, s timedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rig.Config(2)
@@ -53,7 +53,8 @@ func (s timedServer) begin(t *testing.T, later, round uint64) {
 	t.Helper()
 	id := rig.Identity.Of(0, 0, 0)
 	id.Generation += later
-	if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round, Members: []*rpc.Member{{Rank: 0, Since: 7}, {Rank: 1, Since: 7}}}); err != nil {
+	if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round,
+		Members: []*rpc.Member{{Rank: 0, Since: 7}, {Rank: 1, Since: 7}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,7 +140,8 @@ func TestRoundDeadline(t *testing.T) {
 		s.declare(t, 1, 3)
 		time.Sleep(3 * time.Second)
 		// The wait is to be seen though no call is blocked here.
-		if got, want := s.waits(t), []string{"pserver 0: round 3, by [trainer 0] since 2m57s, until 3m57s; last heard of 1m2s ago"}; !slices.Equal(got, want) {
+		want := []string{"pserver 0: round 3, by [trainer 0] since 2m57s, until 3m57s; last heard of 1m2s ago"}
+		if got := s.waits(t); !slices.Equal(got, want) {
 			t.Errorf("waits %q, want %q", got, want)
 		}
 		s.fails(t, 3*59*time.Second+time.Minute, "round 3", "trainer 0 (last heard of", "round_deadline")
@@ -242,7 +244,8 @@ func TestMessageOfAGenerationThatNeverBegins(t *testing.T) {
 		if got, want := s.waits(t), []string{"pserver 0: generation 8, by [coordinator] since 0s, until 10m0s; "}; !slices.Equal(got, want) {
 			t.Errorf("waits %q, want %q", got, want)
 		}
-		if err := <-told; !errors.Is(err, fault.DeadlineExceeded) || time.Since(s.start) != 10*time.Minute || !strings.Contains(err.Error(), "generation 8: coordinator within 10m0s") {
+		if err := <-told; !errors.Is(err, fault.DeadlineExceeded) || time.Since(s.start) != 10*time.Minute ||
+			!strings.Contains(err.Error(), "generation 8: coordinator within 10m0s") {
 			t.Error(time.Since(s.start), err)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/remote/internal/rig"
 )
 
-// A trainer whose data end before those of the others stops nobody: they go on without it, nothing that it sent is lost, and the server ends by itself when the last one
-// has completed.
+// A trainer whose data end before those of the others stops nobody: they go on without it, nothing that it sent is lost, and the server ends by
+// itself when the last one has completed.
 func TestTrainersThatFinishEarly(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {

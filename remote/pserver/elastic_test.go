@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// elasticJob is a syncJob whose members change. What a member sends follows from its rank, the round and the generation, so that nothing of another generation can
-// pass for it.
+// elasticJob is a syncJob whose members change. What a member sends follows from its rank, the round and the generation, so that nothing of another
+// generation can pass for it.
 type elasticJob struct {
 	syncJob
 	*testing.T
@@ -26,8 +26,9 @@ type elasticJob struct {
 	round      uint64 // rounds that count so far
 }
 
-// Whatever the members of generations are, and however rounds are interrupted, given up or committed by the coordinator, the server holds bit for bit what merging the
-// contributions of the rounds that count, in rank order and weighted by their rows, makes of the parameters; and the ledger has the records of those.
+// Whatever the members of generations are, and however rounds are interrupted, given up or committed by the coordinator, the server holds bit for bit
+// what merging the contributions of the rounds that count, in rank order and weighted by their rows, makes of the parameters; and the ledger has the
+// records of those.
 func TestElasticRounds(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -73,7 +74,8 @@ func TestElasticRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			l, err := wire.Ledger(t.Context(), "pserver 0", j.server.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: 2})
-			if err != nil || l.Round != j.round || len(l.Passes) != 1 || l.Passes[0].Records != int64(10*j.round) || l.Passes[0].Again != 0 || len(l.Passes[0].Committed) != 1 {
+			if err != nil || l.Round != j.round || len(l.Passes) != 1 || l.Passes[0].Records != int64(10*j.round) || l.Passes[0].Again != 0 ||
+				len(l.Passes[0].Committed) != 1 {
 				t.Errorf("the ledger says %v, %v; want 10 records of each of %d rounds", l, err, j.round)
 			}
 		})

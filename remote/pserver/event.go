@@ -115,5 +115,6 @@ func refuse(kind fault.Kind, got, want string, args ...any) Decision {
 
 // unknownVariable refuses a contribution to what this server does not hold.
 func unknownVariable(name string) Decision {
-	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Variable: name, Got: "a contribution that this server does not hold", Want: "one of its gradients or states"}}
+	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Variable: name, Got: "a contribution that this server does not hold",
+		Want: "one of its gradients or states"}}
 }

@@ -22,7 +22,8 @@ type publication struct {
 // exchange publishes own and collects the values of all servers in server order.
 func (s *Server) exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
 	if len(all) != s.cfg.Servers {
-		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: fmt.Sprintf("%d outputs", len(all)), Want: fmt.Sprintf("one for each of %d servers", s.cfg.Servers)}
+		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: fmt.Sprintf("%d outputs", len(all)),
+			Want: fmt.Sprintf("one for each of %d servers", s.cfg.Servers)}
 	}
 	if s.rounds == nil {
 		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: "an exchange in async mode"}
@@ -99,9 +100,9 @@ func (s *Server) fetchPublished(ctx context.Context, peer int, name string, roun
 	})
 }
 
-// unpublished says what the partial sums of a round wait for that a peer asks for. It is a round that the peer is applying, so all of its contributions are
-// here, and what this server lacks is barriers: of trainers that are about to send them, or, when those are lost, from the coordinator, as a round to
-// commit. So the peer goes on waiting while the server is frozen. s.mu is held.
+// unpublished says what the partial sums of a round wait for that a peer asks for. It is a round that the peer is applying, so all of its
+// contributions are here, and what this server lacks is barriers: of trainers that are about to send them, or, when those are lost, from the
+// coordinator, as a round to commit. So the peer goes on waiting while the server is frozen. s.mu is held.
 func (s *Server) unpublished(round uint64) wait {
 	w := wait{what: "round " + itoa(round), ranks: s.rounds.Missing()}
 	switch {
@@ -131,7 +132,8 @@ func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream gr
 		case p.values[slot] == nil || p.rounds[slot] < m.Id.Round:
 			return false
 		case p.rounds[slot] > m.Id.Round:
-			stale = &fault.Fault{Kind: fault.Stale, Variable: m.Name, Where: s.where(), Got: "a request for partial sums of round " + itoa(m.Id.Round), Want: "round " + itoa(p.rounds[slot])}
+			stale = &fault.Fault{Kind: fault.Stale, Variable: m.Name, Where: s.where(), Got: "a request for partial sums of round " + itoa(m.Id.Round),
+				Want: "round " + itoa(p.rounds[slot])}
 		default:
 			t = p.values[slot]
 		}

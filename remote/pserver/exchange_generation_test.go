@@ -18,8 +18,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A trainer is lost when server 0 has its barrier and server 1 has not: server 0 applies the round and waits for the partial sums of server 1, which applies only when it
-// is told to commit. Freeze answers meanwhile, values as they are can be read, and the next generation trains on from the same round everywhere.
+// A trainer is lost when server 0 has its barrier and server 1 has not: server 0 applies the round and waits for the partial sums of server 1, which
+// applies only when it is told to commit. Freeze answers meanwhile, values as they are can be read, and the next generation trains on from the same
+// round everywhere.
 func TestFreezeDuringExchange(t *testing.T) {
 	ctx := t.Context()
 	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.MaxTrainers = 2 }, func(int, uint64) {})
@@ -46,7 +47,8 @@ func TestFreezeDuringExchange(t *testing.T) {
 		if i == 0 {
 			made = state.Applied
 		}
-		if _, _, err := (rig.Trainer{Client: s.Client}).GetAs(ctx, &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}, 1); err != nil {
+		m := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
+		if _, _, err := (rig.Trainer{Client: s.Client}).GetAs(ctx, m, 1); err != nil {
 			t.Error(err)
 		}
 	}

@@ -39,8 +39,8 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 	}
 }
 
-// A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again without it; what
-// was sent before counts no more, also when it arrives late.
+// A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again
+// without it; what was sent before counts no more, also when it arrives late.
 func TestLostTrainer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -223,9 +223,11 @@ func TestRefusedCoordinators(t *testing.T) {
 		call func() error
 		kind fault.Kind
 	}{
-		"Freeze of another job":     {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: foreign.Of(0, 0, 0)}); return err }, fault.Foreign},
-		"Freeze of nobody":          {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{}); return err }, fault.Foreign},
-		"Resume of another job":     {func() error { _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: foreign.Of(0, 0, 0)}); return err }, fault.Foreign},
+		"Freeze of another job": {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: foreign.Of(0, 0, 0)}); return err },
+			fault.Foreign},
+		"Freeze of nobody": {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{}); return err }, fault.Foreign},
+		"Resume of another job": {func() error { _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: foreign.Of(0, 0, 0)}); return err },
+			fault.Foreign},
 		"Freeze of old generations": {func() error { _, err := s.Freeze(g - 1); return err }, fault.Stale},
 		"Resume of old generations": {func() error { return s.Resume(g-1, 0, nil) }, fault.Stale},
 		"Resume without Freeze":     {func() error { return s.Resume(g+1, 0, members) }, fault.Internal},
@@ -253,7 +255,8 @@ func TestRefusedCoordinators(t *testing.T) {
 		t.Errorf("a coordinator that was followed: %v", err)
 	}
 	newer.Generation++
-	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: newer.Of(0, 0, 0), Members: members, Round: 1, Commit: []*rpc.Declared{{Rank: 1, Rows: 2}}}); !errors.Is(err, fault.Internal) {
+	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: newer.Of(0, 0, 0), Members: members, Round: 1,
+		Commit: []*rpc.Declared{{Rank: 1, Rows: 2}}}); !errors.Is(err, fault.Internal) {
 		t.Errorf("a commit of what is not here: %v", err)
 	}
 	if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Generation != g {

@@ -24,7 +24,8 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
-			return inbox{}, &fault.Fault{Kind: fault.InvalidProgram, Op: "listen_and_serv", Variable: name, Got: "a contribution without a variable", Want: "a persistable variable of block 0"}
+			return inbox{}, &fault.Fault{Kind: fault.InvalidProgram, Op: "listen_and_serv", Variable: name, Got: "a contribution without a variable",
+				Want: "a persistable variable of block 0"}
 		}
 		b.targets[name] = t
 		b.arrived[name] = map[int]*tensor.Tensor{}

@@ -47,7 +47,8 @@ func checkRanges(pass int32, list []Range) error {
 		}
 	}
 	if pass < 0 || len(list) > maxRanges {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d ranges of records in pass %d", len(list), pass), Want: fmt.Sprintf("at most %d in pass 0 or later", maxRanges)}
+		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d ranges of records in pass %d", len(list), pass),
+			Want: fmt.Sprintf("at most %d in pass 0 or later", maxRanges)}
 	}
 	return nil
 }
@@ -69,7 +70,8 @@ func (l *Ledger) Commit(pass int32, list []Range) error {
 	j := i + sort.Search(len(p.committed)-i, func(k int) bool { return p.committed[i+k].From > last })
 	merged, again := union(p.committed[i:j], list)
 	if l.ranges-(j-i)+len(merged) > maxRanges || l.passes[pass] == nil && len(l.passes) >= maxPasses {
-		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses), Hint: "train with a smaller shuffle window"}
+		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses),
+			Hint: "train with a smaller shuffle window"}
 	}
 	if l.passes == nil {
 		l.passes = map[int32]*passLedger{}

@@ -13,8 +13,8 @@ import (
 // ledgerVersion begins the encoding of a ledger.
 const ledgerVersion = 1
 
-// Encode returns the ledger as bytes: its version and the number of passes, then for each pass its number, the records committed again and the number of
-// ranges, then for each range its distance from the end of the one before and its length, all as unsigned varints. Equal ledgers have equal bytes.
+// Encode returns the ledger as bytes: its version and the number of passes, then for each pass its number, the records committed again and the number
+// of ranges, then for each range its distance from the end of the one before and its length, all as unsigned varints. Equal ledgers have equal bytes.
 func (l *Ledger) Encode() []byte {
 	b := binary.AppendUvarint([]byte{ledgerVersion}, uint64(len(l.passes)))
 	for _, c := range l.Counts() {
@@ -59,7 +59,8 @@ func DecodeLedger(b []byte) (*Ledger, error) {
 		l.passes[int32(pass)] = p
 		l.ranges += ranges
 	}
-	// What could be read in several ways was not written by Encode: passes out of order, ranges that touch or are empty, numbers that are longer than they need be.
+	// What could be read in several ways was not written by Encode: passes out of order, ranges that touch or are empty, numbers that are longer than
+	// they need be.
 	if d.bad || len(d.rest) > 0 || !l.sound() || !bytes.Equal(l.Encode(), b) {
 		return nil, &fault.Fault{Kind: fault.Corrupt, Where: "ledger", Got: fmt.Sprintf("%d bytes", len(b)), Want: "those of a ledger"}
 	}

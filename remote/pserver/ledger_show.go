@@ -10,7 +10,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Ledger tells which records the updates of this server were computed from; when the final state is asked for, it waits until nothing is added any more.
+// Ledger tells which records the updates of this server were computed from; when the final state is asked for, it waits until nothing is added any
+// more.
 func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	r, err := s.showLedger(stream.Context(), m)
 	if err != nil {

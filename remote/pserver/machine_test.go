@@ -13,14 +13,16 @@ import (
 
 // eventOf reads an event from a command. Trainers are in generation 1 unless a command says otherwise.
 func eventOf(t *testing.T, c script.Command) pserver.Event {
-	kinds := map[string]pserver.EventKind{"offer": pserver.Offer, "send": pserver.Deliver, "barrier": pserver.Barrier, "complete": pserver.Complete, "applied": pserver.Applied,
-		"read": pserver.Read, "final": pserver.ReadFinal, "any": pserver.ReadAny, "freeze": pserver.Freeze, "resume": pserver.Resume}
+	kinds := map[string]pserver.EventKind{"offer": pserver.Offer, "send": pserver.Deliver, "barrier": pserver.Barrier, "complete": pserver.Complete,
+		"applied": pserver.Applied,
+		"read":    pserver.Read, "final": pserver.ReadFinal, "any": pserver.ReadAny, "freeze": pserver.Freeze, "resume": pserver.Resume}
 	kind, ok := kinds[c.Name]
 	if !ok {
 		t.Fatalf("unknown command %s", c.Name)
 	}
-	e := pserver.Event{Kind: kind, Rank: int(number(t, c.Arg("rank", "0"))), Round: uint64(number(t, c.Arg("round", "0"))), Generation: uint64(number(t, c.Arg("generation", "1"))),
-		Fence: uint64(number(t, c.Arg("fence", "0"))), Variable: c.Arg("name", ""), Variables: int(number(t, c.Arg("variables", "0")))}
+	e := pserver.Event{Kind: kind, Rank: int(number(t, c.Arg("rank", "0"))), Round: uint64(number(t, c.Arg("round", "0"))),
+		Generation: uint64(number(t, c.Arg("generation", "1"))),
+		Fence:      uint64(number(t, c.Arg("fence", "0"))), Variable: c.Arg("name", ""), Variables: int(number(t, c.Arg("variables", "0")))}
 	e.Share.Rows = number(t, c.Arg("rows", "0"))
 	for _, m := range fields(c.Arg("members", "")) { // rank:since
 		rank, since, _ := strings.Cut(m, ":")
@@ -97,7 +99,8 @@ func TestRoundsScripts(t *testing.T) {
 				return fmt.Sprintf("%v; missing %v", r, r.Missing())
 			case "told":
 				s := r.State()
-				return fmt.Sprintf("generation %d, round %d, declared %v, applied %v, completed %v", s.Generation, s.Round, rowsOf(s.Declared), rowsOf(s.Applied), s.Completed)
+				return fmt.Sprintf("generation %d, round %d, declared %v, applied %v, completed %v", s.Generation, s.Round, rowsOf(s.Declared),
+					rowsOf(s.Applied), s.Completed)
 			}
 			return show(r.Step(eventOf(t, c)))
 		}

@@ -55,11 +55,12 @@ func (s *Server) refusal(err error) error {
 
 // duplicate counts a message that was applied before.
 func (s *Server) duplicate(e Event, what string) {
-	_ = s.refusal(&fault.Fault{Kind: fault.Duplicate, Variable: e.Variable, Got: fmt.Sprintf("trainer %d's %s to round %d again", e.Rank, what, e.Round)})
+	_ = s.refusal(&fault.Fault{Kind: fault.Duplicate, Variable: e.Variable,
+		Got: fmt.Sprintf("trainer %d's %s to round %d again", e.Rank, what, e.Round)})
 }
 
-// decide asks the machine about a message, again after every change while it says Hold, and obeys. then is called with s.mu held when the message counts.
-// The error is that of a refused message.
+// decide asks the machine about a message, again after every change while it says Hold, and obeys. then is called with s.mu held when the message
+// counts. The error is that of a refused message.
 func (s *Server) decide(ctx context.Context, e Event, then func(Decision) error) (Verdict, error) {
 	var d Decision
 	var failed error

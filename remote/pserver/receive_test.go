@@ -45,8 +45,8 @@ func waitsFor(t *testing.T, s *rig.Server, name string) {
 	}
 }
 
-// A trainer that is lost while it receives the parameters of a round holds up neither the round nor those after it, and is done with neither: the open round waits
-// for it, by name, until its generation ends; then the others train on, while it still does not read.
+// A trainer that is lost while it receives the parameters of a round holds up neither the round nor those after it, and is done with neither: the
+// open round waits for it, by name, until its generation ends; then the others train on, while it still does not read.
 func TestTrainerLostWhileReceiving(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -71,7 +71,8 @@ func TestTrainerLostWhileReceiving(t *testing.T) {
 	contribute(a, 1)
 	waitsFor(t, s, "trainer 1")
 	state, err := s.Freeze(g)
-	if err != nil || state.Round != 1 || len(state.Declared) != 1 || state.Declared[0].Rank != 0 || len(state.Completed) != 0 || len(state.Applied) != 2 {
+	if err != nil || state.Round != 1 || len(state.Declared) != 1 || state.Declared[0].Rank != 0 || len(state.Completed) != 0 ||
+		len(state.Applied) != 2 {
 		t.Fatal(state, err)
 	}
 	if err := s.Resume(g+1, 1, rig.Members(0)); err != nil {

@@ -149,7 +149,8 @@ func TestContributionCutInTheMiddle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n}, Bytes: 4 * n}
+		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
+			Bytes: 4 * n}
 		data := make([]byte, wire.ChunkBytes)
 		for i := range data {
 			data[i] = 0x41

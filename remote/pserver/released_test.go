@@ -31,7 +31,8 @@ func TestFinishedServerAnswers(t *testing.T) {
 			t.Error("nobody knows yet")
 		default:
 		}
-		if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || len(status.Waits) != 1 || status.Waits[0].What != "the end of the job" {
+		if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || len(status.Waits) != 1 ||
+			status.Waits[0].What != "the end of the job" {
 			t.Errorf("%v, %v", status, err)
 		}
 		if answer, err := s.Freeze(g); err != nil || len(answer.Completed) != 2 {

@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Rounds is the machine of a sync job. Contributions count in the generation in which they were sent; a generation ends with Freeze, and what becomes of
-// its open round is for the coordinator to say in the Resume of the next one.
+// Rounds is the machine of a sync job. Contributions count in the generation in which they were sent; a generation ends with Freeze, and what becomes
+// of its open round is for the coordinator to say in the Resume of the next one.
 type Rounds struct {
 	term
 	members  []*member       // of the generation, in rank order
@@ -76,8 +76,8 @@ func (r *Rounds) Step(e Event) Decision {
 	return r.contribution(m, e)
 }
 
-// current sorts out messages of other rounds. A member that receives nothing from this server, because it holds no parameter, may begin the next round
-// before others have declared this one.
+// current sorts out messages of other rounds. A member that receives nothing from this server, because it holds no parameter, may begin the next
+// round before others have declared this one.
 func (r *Rounds) current(m *member, e Event) (Decision, bool) {
 	switch {
 	case e.Round < r.first:

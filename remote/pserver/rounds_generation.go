@@ -15,7 +15,8 @@ func (r *Rounds) sender(e Event) (*member, Decision) {
 	case e.Generation == r.generation && r.generation > 0 && e.Kind == ReadFinal && r.othersComplete(e.Rank):
 		// Nothing that is still to come changes the value, also when a new coordinator has ended the generation.
 	case e.Generation <= r.ended:
-		return nil, refuse(fault.Superseded, "a message of trainer %d in generation %d, which has ended", "a member of the next generation", e.Rank, e.Generation)
+		return nil, refuse(fault.Superseded, "a message of trainer %d in generation %d, which has ended", "a member of the next generation", e.Rank,
+			e.Generation)
 	}
 	i := slices.IndexFunc(r.members, func(m *member) bool { return m.rank == e.Rank })
 	if i < 0 {
@@ -55,9 +56,9 @@ func (r *Rounds) readFinal(e Event) Decision {
 	return Decision{Verdict: Hold}
 }
 
-// freeze ends the generation. Its contributions stay until Resume says whether they count. A round that is being applied goes on: everyone has declared it
-// to this server, so all servers will apply it, and those that have not heard everyone do so when they are told to commit it. Freeze does not wait
-// for that, because the exchange of partial sums may in turn wait for such a server.
+// freeze ends the generation. Its contributions stay until Resume says whether they count. A round that is being applied goes on: everyone has
+// declared it to this server, so all servers will apply it, and those that have not heard everyone do so when they are told to commit it. Freeze does
+// not wait for that, because the exchange of partial sums may in turn wait for such a server.
 func (r *Rounds) freeze(e Event) Decision {
 	if err := r.obey(e); err != nil {
 		return Decision{Verdict: Refuse, Err: err}
@@ -96,7 +97,8 @@ func (r *Rounds) resume(e Event) Decision {
 			return Decision{Verdict: Refuse, Err: err}
 		}
 	default:
-		return refuse(fault.Internal, "generation %d to begin with round %d", fmt.Sprintf("round %d, or the next one with what to commit", have), e.Generation, e.Round)
+		return refuse(fault.Internal, "generation %d to begin with round %d", fmt.Sprintf("round %d, or the next one with what to commit", have),
+			e.Generation, e.Round)
 	}
 	r.generation, r.ended, r.first, r.members = e.Generation, e.Generation-1, e.Round, nil
 	for _, m := range e.Members {
@@ -122,5 +124,6 @@ func (r *Rounds) lacks(commit []Declared) error {
 	if missing == "" {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("round %d to commit without%s", r.round, missing[:len(missing)-1]), Want: "a decision that rests on what the servers have"}
+	return &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("round %d to commit without%s", r.round, missing[:len(missing)-1]),
+		Want: "a decision that rests on what the servers have"}
 }

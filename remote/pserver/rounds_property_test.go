@@ -44,7 +44,8 @@ type roundsSim struct {
 // job ends when all have completed.
 func TestRoundsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &roundsSim{T: t, names: []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "names")], trainers: make([]simTrainer, rapid.IntRange(1, 4).Draw(t, "trainers"))}
+		s := &roundsSim{T: t, names: []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "names")],
+			trainers: make([]simTrainer, rapid.IntRange(1, 4).Draw(t, "trainers"))}
 		s.machine = pserver.NewRounds(len(s.trainers), s.names)
 		if d := s.machine.Step(first(len(s.trainers))); d.Verdict != pserver.Take {
 			t.Fatal(d.Err)
@@ -107,7 +108,8 @@ func (s *roundsSim) advance(rank int) {
 		s.take(pserver.Event{Kind: pserver.Complete, Generation: 1, Rank: rank})
 	case t.rows == 0 || len(t.sent) == len(s.names):
 		t.state = declared
-		s.take(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: t.rows}, Variables: len(t.sent)})
+		s.take(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: t.rows},
+			Variables: len(t.sent)})
 	default:
 		left := slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return slices.Contains(t.sent, name) })
 		e := pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: rapid.SampledFrom(left).Draw(s.T, "variable")}
@@ -180,13 +182,16 @@ func (s *roundsSim) foreign(rank int) {
 		return
 	}
 	s.unchanged(pserver.Event{Kind: pserver.Deliver, Generation: 1, Rank: rank, Round: s.applied + 2, Variable: "a"}, refused)
-	s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: len(s.trainers), Round: t.round, Share: pserver.Declared{Rows: 1}, Variables: len(s.names)}, refused)
+	s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: len(s.trainers), Round: t.round, Share: pserver.Declared{Rows: 1},
+		Variables: len(s.names)}, refused)
 	if t.state == sending && !s.busy {
 		s.unchanged(pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: "z"}, refused)
-		s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: 1}, Variables: len(t.sent) + 1}, refused)
+		s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: 1},
+			Variables: len(t.sent) + 1}, refused)
 	}
 	if s.busy || t.state == declared && t.round == s.applied {
-		s.unchanged(pserver.Event{Kind: pserver.Offer, Generation: 1, Rank: rank, Round: s.applied + 1, Variable: "a"}, func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
+		s.unchanged(pserver.Event{Kind: pserver.Offer, Generation: 1, Rank: rank, Round: s.applied + 1, Variable: "a"},
+			func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
 	}
 }
 

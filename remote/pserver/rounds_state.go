@@ -26,8 +26,8 @@ func (r *Rounds) barriers() []Declared {
 	return list
 }
 
-// State answers Freeze. Barriers of a generation before the one that has ended stay untold: it was ended before, and the decision on its open round is
-// either to be seen at another server, which has applied it, or has never come into force.
+// State answers Freeze. Barriers of a generation before the one that has ended stay untold: it was ended before, and the decision on its open round
+// is either to be seen at another server, which has applied it, or has never come into force.
 func (r *Rounds) State() State {
 	s := State{Generation: r.generation, Round: r.after(), Applied: r.made}
 	if !r.applying && r.generation >= r.ended {

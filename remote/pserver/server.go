@@ -58,11 +58,12 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), released: make(chan struct{}), seen: make([]time.Time, cfg.MaxTrainers),
-		refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1), published: map[string]publication{}, partials: map[int]int{},
+		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), released: make(chan struct{}),
+		seen: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1),
+		published: map[string]publication{}, partials: map[int]int{},
 	}
 }
 
-// Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said that
-// the job has no members, or none has for the start deadline.
+// Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said
+// that the job has no members, or none has for the start deadline.
 func (s *Server) Released() <-chan struct{} { return s.released }

@@ -23,7 +23,8 @@ const syncSize = 5
 func (j syncJob) program() *rig.Program {
 	p := rig.SGD(0, true, 0.5, syncSize, syncSize)
 	p.Service.Grads[1].Merge = ops.MergeSum
-	p.Service.States = []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean}, {Name: "count", Block: comm.NoBlock, Merge: ops.MergeSum}}
+	p.Service.States = []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean},
+		{Name: "count", Block: comm.NoBlock, Merge: ops.MergeSum}}
 	p.Variables["mean"], p.Variables["count"] = rig.Vector(syncSize), rig.Vector(1)
 	return p
 }

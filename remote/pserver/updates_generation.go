@@ -15,11 +15,14 @@ func (u *Updates) sender(e Event) (*stepper, Decision) {
 	case e.Generation > u.generation:
 		return nil, Decision{Verdict: Hold} // it has overtaken the Resume
 	case m == nil || m.gone:
-		return nil, refuse(fault.Superseded, "a message of trainer %d, which joined in generation %d", fmt.Sprintf("a member of generation %d", u.generation), e.Rank, e.Generation)
+		return nil, refuse(fault.Superseded, "a message of trainer %d, which joined in generation %d",
+			fmt.Sprintf("a member of generation %d", u.generation), e.Rank, e.Generation)
 	case e.Generation < m.since:
-		return nil, refuse(fault.Stale, "a message of trainer %d, which joined in generation %d", fmt.Sprintf("one of the process that joined in generation %d", m.since), e.Rank, e.Generation)
+		return nil, refuse(fault.Stale, "a message of trainer %d, which joined in generation %d",
+			fmt.Sprintf("one of the process that joined in generation %d", m.since), e.Rank, e.Generation)
 	case e.Generation > m.since:
-		return nil, refuse(fault.Foreign, "a message of trainer %d, which joined in generation %d", fmt.Sprintf("generation %d", m.since), e.Rank, e.Generation)
+		return nil, refuse(fault.Foreign, "a message of trainer %d, which joined in generation %d", fmt.Sprintf("generation %d", m.since), e.Rank,
+			e.Generation)
 	case m.before > 0:
 		return nil, Decision{Verdict: Hold} // what the rank sent before it was started again comes first
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// Bounds of the messages that travel in an rpc.Piece each time, in encoded bytes. What may rightly be sent is below them: a ledger of as many ranges and
-// passes as a pserver keeps, the files of a dataset and the entries of a job as far as a coordinator could read them from the store again.
+// Bounds of the messages that travel in an rpc.Piece each time, in encoded bytes. What may rightly be sent is below them: a ledger of as many ranges
+// and passes as a pserver keeps, the files of a dataset and the entries of a job as far as a coordinator could read them from the store again.
 const (
 	MaxLedger  = 256 << 20
 	MaxDataset = 256 << 20
@@ -36,7 +36,8 @@ func Show(ctx context.Context, where string, c rpc.ListenerClient, m *rpc.JobReq
 }
 
 // ask makes a call whose answer comes in pieces.
-func ask[Q any, A proto.Message](ctx context.Context, where string, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error), m *Q, answer A, limit int) (A, error) {
+func ask[Q any, A proto.Message](ctx context.Context, where string,
+	call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error), m *Q, answer A, limit int) (A, error) {
 	var none A
 	ctx, cancel := context.WithCancel(ctx) // ends an answer that is too large
 	defer cancel()
@@ -76,7 +77,8 @@ func Receive(where string, from interface{ Recv() (*rpc.Piece, error) }, m proto
 		return p.GetPiece(), err
 	})
 	if f, ok := err.(*fault.Fault); ok && f.Where == "" && errors.Is(f, fault.TooLarge) {
-		return &fault.Fault{Kind: fault.TooLarge, Where: where, Got: fmt.Sprintf("%s of more than %d bytes", m.ProtoReflect().Descriptor().Name(), limit), Want: fmt.Sprintf("at most %d", limit)}
+		return &fault.Fault{Kind: fault.TooLarge, Where: where, Got: fmt.Sprintf("%s of more than %d bytes", m.ProtoReflect().Descriptor().Name(), limit),
+			Want: fmt.Sprintf("at most %d", limit)}
 	}
 	return err
 }
