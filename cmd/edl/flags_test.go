@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"maps"
+	"runtime"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/edl-go/edl/fault"
@@ -80,5 +82,30 @@ func TestPrecedence(t *testing.T) {
 	environment["EDL_WORKERS"] = "many"
 	if err := fromEnvironment(flags, lookup); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Without a word about workers, a run that has this machine for itself takes all of its cores, and a role of a job one.
+func TestWorkersOfARun(t *testing.T) {
+	for _, test := range []struct {
+		alone bool
+		args  []string
+		want  int32
+	}{
+		{true, nil, int32(runtime.GOMAXPROCS(0))},
+		{true, []string{"--workers", "7"}, 7},
+		{false, nil, 1},
+		{false, []string{"--workers", "7"}, 7},
+	} {
+		f, cmd := &jobFlags{}, &cobra.Command{}
+		f.addTraining(cmd)
+		f.addCluster(cmd)
+		f.alone = test.alone
+		if err := cmd.ParseFlags(test.args); err != nil {
+			t.Fatal(err)
+		}
+		if spec, _, err := f.spec(cmd, nil); err != nil || spec.Workers != test.want {
+			t.Errorf("alone %v, %v: %d workers, %v, want %d", test.alone, test.args, spec.GetWorkers(), err, test.want)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"runtime"
+
 	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/proto/job"
@@ -17,6 +19,7 @@ type jobFlags struct {
 	params   string
 	fetch    []string
 	workers  int32
+	alone    bool // the run has this machine's cores for itself
 	noFinite bool
 	follow   []string
 	restarts int32
@@ -36,7 +39,7 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags.Int32Var(&f.passes, "passes", 0, "how often the dataset is read (default: as the program says)")
 	flags.StringVar(&f.params, "params", "", "parameters to start from: a directory, or one file that holds all")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables to report (default: the loss, or what the program's fetch ops name)")
-	flags.Int32Var(&f.workers, "workers", 1, "goroutines that run the ops of a step")
+	flags.Int32Var(&f.workers, "workers", 0, "goroutines that run the ops of a step (default: every core for a run without --remote, else 1)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
 
@@ -71,6 +74,9 @@ func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string
 	}
 	if err := f.override(cmd.Flags(), spec); err != nil {
 		return nil, "", err
+	}
+	if spec.Workers == 0 && f.alone {
+		spec.Workers = int32(runtime.GOMAXPROCS(0))
 	}
 	jobspec.Complete(spec)
 	return spec, path, jobspec.Check(spec)

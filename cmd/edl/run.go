@@ -71,6 +71,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if f.every == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
 	}
+	f.alone = !f.where.remote
 	spec, path, err := f.spec(cmd, args)
 	if err != nil {
 		return err

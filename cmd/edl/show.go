@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ from its content; a job file is one whose name ends in .yaml or .yml.`,
 	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
 	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
 	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: rows of the batch (default: as the program reads)")
-	cmd.Flags().IntVar(&f.workers, "workers", 1, "with --plan: goroutines that run the ops of a step")
+	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: goroutines that run the ops of a step")
 	cmd.AddCommand(newShowOps(c))
 	return cmd
 }
