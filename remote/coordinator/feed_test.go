@@ -3,12 +3,10 @@ package coordinator_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
@@ -142,120 +140,4 @@ func TestFeedAsync(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestFeedRefuses(t *testing.T) {
-	session(t, 1, true, func(s running) error {
-		for i := range uint64(3) {
-			if _, err := s.feed(t.Context(), &rpc.StepRun{Step: i, Feed: []*job.Value{batch(2)}}); err != nil {
-				return err
-			}
-		}
-		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 2, Feed: []*job.Value{batch(2)}}); err != nil {
-			t.Errorf("the last step again: %v", err)
-		}
-		for name, c := range map[string]struct {
-			run  *rpc.StepRun
-			kind fault.Kind
-		}{
-			"a step to come":      {&rpc.StepRun{Step: 4, Feed: []*job.Value{batch(2)}}, fault.InvalidArgument},
-			"a step long past":    {&rpc.StepRun{Step: 0, Feed: []*job.Value{batch(2)}}, fault.Stale},
-			"an unknown variable": {&rpc.StepRun{Step: 3, Feed: []*job.Value{constant("z")}}, fault.NotFound},
-			"half a tensor":       {&rpc.StepRun{Step: 3, Feed: []*job.Value{{Name: "x", Stream: []byte{1}}}}, fault.Corrupt},
-			"bytes behind":        {&rpc.StepRun{Step: 3, Feed: []*job.Value{{Name: "x", Stream: append(batch(1).Stream, 0)}}}, fault.Corrupt},
-			"a variable twice":    {&rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2), batch(2)}}, fault.InvalidArgument},
-			"other rows":          {&rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2), {Name: "label", Stream: batch(3).Stream}}}, fault.ShapeMismatch},
-		} {
-			if _, err := s.feed(t.Context(), c.run); fault.KindOf(err) != c.kind {
-				t.Errorf("%s: got %v, want %v", name, err, c.kind)
-			}
-		}
-		for n, kind := range map[uint64]fault.Kind{9: fault.InvalidArgument, 0: fault.Stale} {
-			if _, err := s.nextFeed(t.Context(), 0, n); !errors.Is(err, kind) {
-				t.Errorf("share %d: got %v, want %v", n, err, kind)
-			}
-		}
-		if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)}); err != nil {
-			return err
-		}
-		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) &&
-			!errors.Is(err, fault.Stale) {
-			t.Errorf("a feed after the end: %v", err)
-		}
-		return nil
-	})
-}
-
-// Steps come to every watcher from the first on, in order, whenever it comes, and reports that are repeated count once.
-func TestWatch(t *testing.T) {
-	for _, sync := range []bool{true, false} {
-		cfg := config(2)
-		cfg.Sync = sync
-		s := start(t, cfg)
-		s.joinAll(0, 0, 1)
-		const steps = 5
-		type seen struct {
-			steps []*job.Step
-			last  *job.JobStatus
-			err   error
-		}
-		early := make(chan seen, 1)
-		go func() {
-			var w seen
-			w.steps, w.last, w.err = s.watch(t.Context())
-			early <- w
-		}()
-		if err := rig.Each(2, func(rank int) error {
-			for round := range uint64(steps) {
-				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3,
-					Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
-				for range 2 {
-					if err := s.report(t.Context(), m); err != nil {
-						return err
-					}
-				}
-			}
-			return s.leave(t.Context(), uint32(rank))
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-s.ended; err != nil {
-			t.Fatal(err)
-		}
-		var late seen
-		late.steps, late.last, late.err = s.watch(t.Context())
-		for when, w := range map[string]seen{"early": <-early, "late": late} {
-			want := steps
-			if !sync {
-				want = 2 * steps
-			}
-			if w.err != nil || len(w.steps) != want || w.last.GetState() != job.State_SUCCEEDED {
-				t.Errorf("sync %v, %s: %d steps, %v, %v", sync, when, len(w.steps), w.last, w.err)
-			}
-			for i, step := range w.steps {
-				if step.Step != uint64(i) || step.Pass != 1 {
-					t.Errorf("sync %v, %s: step %d is number %d of pass %d", sync, when, i, step.Step, step.Pass)
-				}
-				if want := fmt.Sprintf("0.%d 1.%d ", i, i); sync && (string(step.Fetched[0].Stream) != want || step.Rows != 3) {
-					t.Errorf("%s: step %d of %d rows is %s, want %s", when, i, step.Rows, step.Fetched[0].Stream, want)
-				}
-			}
-		}
-	}
-}
-
-// What cannot be merged ends the job, and is no step.
-func TestReportThatCannotBeMerged(t *testing.T) {
-	for _, sync := range []bool{true, false} {
-		cfg := config(1)
-		cfg.Sync = sync
-		s := start(t, cfg)
-		err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 1, GlobalRows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
-		if err == nil || !strings.Contains(err.Error(), "cannot be merged") {
-			t.Error(err)
-		}
-		if steps, last, err := s.watch(t.Context()); err != nil || len(steps) != 0 || last.GetState() != job.State_FAILED {
-			t.Error(steps, last, err)
-		}
-	}
 }

@@ -20,21 +20,6 @@ type large struct {
 	commits  weighed
 }
 
-// weighed is a cluster.State that weighs what is committed.
-type weighed struct {
-	cluster.State
-	changes, bytes int // of the largest commit
-}
-
-func (w *weighed) Commit(ctx context.Context, changes []cluster.Change) error {
-	bytes := 0
-	for _, c := range changes {
-		bytes += len(c.Key) + len(c.Value)
-	}
-	w.changes, w.bytes = max(w.changes, len(changes)), max(w.bytes, bytes)
-	return w.State.Commit(ctx, changes)
-}
-
 // coordinate runs a coordinator until do has returned, and returns what is durable then.
 func (l *large) coordinate(do func(*coordinator.Server)) (entries map[string][]byte) {
 	l.t.Helper()
@@ -75,18 +60,6 @@ func (l *large) ask(s *coordinator.Server, m *rpc.GetTaskRequest) *rpc.Task {
 		l.t.Fatal(r, err)
 	}
 	return r.Task
-}
-
-// weight is what a job has in etcd: entries, their bytes, and the largest one; and the largest commit of a request.
-type weight struct{ entries, bytes, largest, changes, changed int }
-
-func weightOf(entries map[string][]byte, commits weighed) weight {
-	w := weight{entries: len(entries), changes: commits.changes, changed: commits.bytes}
-	for key, value := range entries {
-		w.bytes += len(key) + len(value)
-		w.largest = max(w.largest, len(value))
-	}
-	return w
 }
 
 // B1 row 14: a million tasks weigh in etcd what a thousand do, and neither they nor a request come near the limits of its requests. The next

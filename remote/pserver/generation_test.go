@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
-	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 )
 
 const g = 7 // the first generation of the rig
@@ -112,72 +107,6 @@ func TestLostTrainer(t *testing.T) {
 	}
 }
 
-// upload is a stream of SendVariable whose second half arrives when between has returned.
-type upload struct {
-	grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse] // nil
-	ctx                                                             context.Context
-	header                                                          *rpc.VariableChunk
-	between                                                         func()
-	chunks                                                          int
-}
-
-func (u *upload) Context() context.Context { return u.ctx }
-
-func (u *upload) SendMsg(any) error { return nil }
-
-func (u *upload) RecvMsg(m any) error {
-	u.chunks++
-	h, in := u.header, m.(*wire.Incoming)
-	half := int(h.Bytes / 2)
-	switch u.chunks {
-	case 2:
-		u.between()
-		h = &rpc.VariableChunk{Offset: int64(half)}
-	case 3:
-		return io.EOF
-	}
-	var room []byte
-	room, in.Refused = in.Place(h, half)
-	for i := range room {
-		room[i] = 0x41
-	}
-	return nil
-}
-
-// A contribution under way when its generation ends does not count, and neither does a whole one that lies here.
-func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
-	ctx := t.Context()
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 4))
-	a, b := rig.Trainer{Client: s.Client, Generation: g + 1}, rig.Trainer{Client: s.Client, Rank: 1}
-	if _, err := b.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 5)); err != nil {
-		t.Fatal(err)
-	}
-	header := &rpc.VariableChunk{Id: rig.Trainer{}.ID(0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
-	err := s.SendVariable(&upload{ctx: ctx, header: header, between: func() {
-		if _, err := s.Freeze(g); err != nil {
-			t.Error(err)
-		}
-		if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
-			t.Error(err)
-		}
-	}})
-	if !errors.Is(err, fault.Superseded) {
-		t.Errorf("the contribution is told %v", err)
-	}
-	b.Generation = g + 1
-	for _, trainer := range []rig.Trainer{a, b} {
-		if duplicate, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 1)); err != nil || duplicate {
-			t.Errorf("the contribution of the next generation: duplicate %v, %v", duplicate, err)
-		}
-		if err := trainer.Barrier(ctx, 0, 1, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if w, _, err := a.Get(ctx, 1, "w0", 4); err != nil || !slices.Equal(w.Float32s(), []float32{-1, -1, -1, -1}) {
-		t.Error(w.Float32s(), err)
-	}
-}
-
 // Messages that overtake the Resume of their generation wait for it: contributions, barriers, requests and completions.
 func TestMessagesThatOvertakeResume(t *testing.T) {
 	s := rig.New(t, rig.Config(1))
@@ -210,56 +139,5 @@ func TestMessagesThatOvertakeResume(t *testing.T) {
 	}
 	if w, _, err := a.Get(t.Context(), 1, "w0", 2); err != nil || w.Float32s()[0] != -3 {
 		t.Error(w, err)
-	}
-}
-
-// A coordinator that another one has followed is refused, and so is one that decides on what is not here.
-func TestRefusedCoordinators(t *testing.T) {
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 2))
-	ctx, members := t.Context(), rig.Members(0, 1)
-	newer, older, foreign := rig.Identity, rig.Identity, rig.Identity
-	newer.Fence, older.Fence, foreign.Job = 20, 19, "other"
-	for name, c := range map[string]struct {
-		call func() error
-		kind fault.Kind
-	}{
-		"Freeze of another job": {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: foreign.Of(0, 0, 0)}); return err },
-			fault.Foreign},
-		"Freeze of nobody": {func() error { _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{}); return err }, fault.Foreign},
-		"Resume of another job": {func() error { _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: foreign.Of(0, 0, 0)}); return err },
-			fault.Foreign},
-		"Freeze of old generations": {func() error { _, err := s.Freeze(g - 1); return err }, fault.Stale},
-		"Resume of old generations": {func() error { return s.Resume(g-1, 0, nil) }, fault.Stale},
-		"Resume without Freeze":     {func() error { return s.Resume(g+1, 0, members) }, fault.Internal},
-		"ranks out of range":        {func() error { return s.Resume(g+1, 0, rig.Members(2)) }, fault.InvalidArgument},
-		"impossible records": {func() error {
-			return s.Resume(g+1, 1, members, &rpc.Declared{Rows: 1, Records: []*rpc.RecordRange{{From: 3, To: 2}}})
-		}, fault.InvalidArgument},
-	} {
-		if err := c.call(); fault.KindOf(err) != c.kind {
-			t.Errorf("%s: got %v, want %v", name, err, c.kind)
-		}
-	}
-	// A trainer's word is enough to refuse the coordinator that was followed.
-	if _, err := s.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: newer.Of(0, 0, 0)}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: older.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator that was followed: %v", err)
-	}
-	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: newer.Of(0, 0, 0)}); err != nil {
-		t.Error(err)
-	}
-	older.Generation++
-	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: older.Of(0, 0, 0), Members: members}); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator that was followed: %v", err)
-	}
-	newer.Generation++
-	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: newer.Of(0, 0, 0), Members: members, Round: 1,
-		Commit: []*rpc.Declared{{Rank: 1, Rows: 2}}}); !errors.Is(err, fault.Internal) {
-		t.Errorf("a commit of what is not here: %v", err)
-	}
-	if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Generation != g {
-		t.Error(status, err)
 	}
 }
