@@ -3,8 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
 )
 
 func newLogs(c *console) *cobra.Command {
@@ -32,6 +38,11 @@ func printLogs(ctx context.Context, c *console, f *findFlags, follow bool, args 
 	if len(args) > 1 {
 		role = args[1]
 	}
+	if role != "" {
+		if err := checkRole(ctx, client, name, role); err != nil {
+			return err
+		}
+	}
 	return client.Logs(ctx, name, role, follow, func(from, line string) error {
 		if role == "" {
 			line = from + " | " + line
@@ -39,4 +50,22 @@ func printLogs(ctx context.Context, c *console, f *findFlags, follow bool, args 
 		_, err := fmt.Fprintln(c.out, line)
 		return err
 	})
+}
+
+// checkRole refuses the name of a role that a job does not have, which would have written nothing.
+func checkRole(ctx context.Context, client *remote.Client, name, role string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	s, err := client.Status(ctx, name)
+	if err != nil {
+		return err
+	}
+	var roles []string
+	for _, r := range s.Roles {
+		roles = append(roles, roleName(r))
+	}
+	if slices.Contains(roles, role) || s.State != job.State_RUNNING && !ended(s) { // not all may be there yet
+		return nil
+	}
+	return &fault.Fault{Kind: fault.NotFound, Where: "job " + name, Got: "role " + fault.Quote(role), Want: "one of " + strings.Join(roles, ", ")}
 }
