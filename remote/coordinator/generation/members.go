@@ -12,6 +12,7 @@ import (
 func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 	member, isMember := m.current.Member(e.Rank)
 	known := max(m.waiting[e.Rank].incarnation, member.Incarnation)
+	dead, was := m.dead[e.Rank]
 	switch {
 	case int(e.Rank) >= max(m.policy.Max, m.policy.Min):
 		out.Refuse = refused(e.Rank, fault.Foreign, "a rank beyond the job", fmt.Sprintf("0 to %d", max(m.policy.Max, m.policy.Min)-1))
@@ -20,6 +21,9 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation), fmt.Sprintf("that of revision %d, which took its place", known))
 		return
 	case m.left[e.Rank]:
+		return
+	case was && e.Incarnation <= dead:
+		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d, whose lease has ended", e.Incarnation), "one that lives")
 		return
 	case isMember && !m.gone[e.Rank] && e.Incarnation == member.Incarnation && m.policy.newer(m.current, member, e.Last) && m.phase >= Resuming:
 		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // for the answer, which it has not had
@@ -36,6 +40,7 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 
 // lost takes the word that a process is gone.
 func (m *Machine) lost(now time.Time, e Lost, out *Effects) {
+	m.dead[e.Rank] = max(m.dead[e.Rank], e.Incarnation)
 	if m.waiting[e.Rank].incarnation == e.Incarnation {
 		delete(m.waiting, e.Rank)
 	}
