@@ -37,12 +37,19 @@ func (m *Machine) Begin(now time.Duration) []Effect {
 	return m.Tick(now)
 }
 
-// role returns the record of a member, making one that is down.
+// find returns the record of a member, nil when there is none.
+func (m *Machine) find(member cluster.Member) *Role {
+	i := slices.IndexFunc(m.roles, func(r *Role) bool { return r.Member == member })
+	if i < 0 {
+		return nil
+	}
+	return m.roles[i]
+}
+
+// role returns the record of a member, making one that is down, and will be started.
 func (m *Machine) role(member cluster.Member) *Role {
-	for _, r := range m.roles {
-		if r.Member == member {
-			return r
-		}
+	if r := m.find(member); r != nil {
+		return r
 	}
 	r := &Role{Member: member}
 	m.roles = append(m.roles, r)
@@ -87,7 +94,7 @@ func (m *Machine) Progress() { m.steps++ }
 
 // LeaseLost says that the lease of a role that runs is gone.
 func (m *Machine) LeaseLost(now time.Duration, member cluster.Member) {
-	if r := m.role(member); r.live() && !r.Lost && !m.ended {
+	if r := m.find(member); r != nil && r.live() && !r.Lost && !m.ended {
 		r.Lost, r.Due = true, now+LostGrace
 	}
 }
@@ -133,38 +140,3 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 	}
 	return at, ok
 }
-
-// Roles returns what is known of every role: coordinator, pservers, trainers.
-func (m *Machine) Roles() []Role {
-	out := make([]Role, len(m.roles))
-	for i, r := range m.roles {
-		out[i] = *r
-	}
-	slices.SortStableFunc(out, func(a, b Role) int {
-		if a.Role != b.Role {
-			return int(a.Role) - int(b.Role)
-		}
-		return a.Index - b.Index
-	})
-	return out
-}
-
-// Trainers returns how many trainers are wanted.
-func (m *Machine) Trainers() int { return m.wanted }
-
-// Restarting tells of a history that has ended: when the next one begins at the earliest, and why. It returns nil when there is none.
-func (m *Machine) Restarting() (at time.Duration, cause error) {
-	if !m.clearing {
-		return 0, nil
-	}
-	return m.beginAt, m.cause
-}
-
-// Cause returns why the last history ended; nil in the first.
-func (m *Machine) Cause() error { return m.cause }
-
-// StartsOf returns how often a role was started.
-func (m *Machine) StartsOf(member cluster.Member) int { return m.role(member).Starts }
-
-// Histories returns how often the history of the job has begun again.
-func (m *Machine) Histories() int { return m.histories }

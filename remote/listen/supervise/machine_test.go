@@ -129,3 +129,14 @@ func told(effects []supervise.Effect) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// A question about a role that the job does not have is not the wish to have one.
+func TestAskingStartsNothing(t *testing.T) {
+	m := supervise.New(supervise.Policy{PServers: 1}, 1)
+	m.Begin(0)
+	stranger := cluster.Member{Role: job.Role_TRAINER, Index: 7}
+	m.LeaseLost(1, stranger)
+	if n := m.StartsOf(stranger); n != 0 || len(m.Tick(2)) != 0 || len(m.Roles()) != 3 {
+		t.Errorf("%d starts, roles %v", n, m.Roles())
+	}
+}
