@@ -66,7 +66,7 @@ func (r *runner) serve(ctx context.Context) error {
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-// leave gives a membership up in order when the role has ended well or was told to end; a lost one is beyond that.
+// leave gives a membership up, however the role has ended: how is for the role's launcher to tell. One whose lease is lost is beyond that.
 func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	select {
 	case <-m.Done():
