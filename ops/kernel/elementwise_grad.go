@@ -88,17 +88,11 @@ func chooseGrad[T tensor.Float](dx, dy, x, y, dout []T, pre, n, post int, chosen
 // sumOverBroadcast computes dy[i] = sum over p and q of g[p,i,q].
 func sumOverBroadcast[T tensor.Float](dy, g []T, pre, n, post int) {
 	clear(dy[:n])
-	if n == 1 && post == 1 {
-		for _, v := range g[:pre] {
-			dy[0] += v
-		}
+	if post == 1 {
+		sumRows(dy[:n], g, pre)
 		return
 	}
 	for p := range pre {
-		if post == 1 {
-			Accumulate(dy[:n], g[p*n:][:n])
-			continue
-		}
 		for i := range n {
 			dy[i] += T(sum(g[(p*n+i)*post:][:post]))
 		}

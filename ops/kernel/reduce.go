@@ -16,10 +16,12 @@ func ReduceSum[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	for c.at < c.end {
 		if p.reduced {
 			out[c.out] += T(sum(block(&c, x)))
-		} else {
-			Accumulate(kept(&c, out), block(&c, x))
+			c.next(p)
+			continue
 		}
-		c.next(p)
+		blocks, elements := c.run(p)
+		sumRows(kept(&c, out), x[c.at+c.lo:][:elements], blocks)
+		c.skip(p, blocks)
 	}
 }
 
@@ -59,12 +61,28 @@ func ReduceMeanGrad[T tensor.Float](p *ReducePlan, dx, dout []T, from, to int) {
 }
 
 func spread[T tensor.Float](p *ReducePlan, dx, dout []T, ratio T, from, to int) {
-	for c := p.backward(from, to); c.at < c.end; c.next(p) {
+	for c := p.backward(from, to); c.at < c.end; {
 		if p.reduced {
 			Fill(block(&c, dx), dout[c.out]/ratio)
-		} else {
-			divScalar(block(&c, dx), kept(&c, dout), ratio)
+			c.next(p)
+			continue
 		}
+		blocks, elements := c.run(p)
+		repeated := dx[c.at+c.lo:][:elements]
+		divScalar(repeated[:elements/blocks], kept(&c, dout), ratio)
+		repeat(repeated, elements/blocks)
+		c.skip(p, blocks)
+	}
+}
+
+// repeat copies the first n elements over the rest, again and again.
+func repeat[T any](x []T, n int) {
+	if n == 1 {
+		Fill(x[1:], x[0])
+		return
+	}
+	for n < len(x) {
+		n += copy(x[n:], x[:n])
 	}
 }
 

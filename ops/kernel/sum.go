@@ -59,6 +59,29 @@ func Accumulate[T Number](out, x []T) {
 	addVectors(out, out, x)
 }
 
+// narrow is how many columns sumRows takes together. Of wider rows, one row after the other is read in the order of memory.
+const narrow = 64
+
+// sumRows adds rows rows of x, which are as long as out, to out, one after the other.
+func sumRows[T Number](out, x []T, rows int) {
+	n := len(out)
+	if n == 1 {
+		total := out[0]
+		for _, v := range x[:rows] {
+			total += v
+		}
+		out[0] = total
+		return
+	}
+	if v := vectorsFor[T](n); v != nil && n <= narrow && rows > 1 {
+		v.SumRows(singles(out), singles(x[:rows*n]), rows)
+		return
+	}
+	for r := range rows {
+		Accumulate(out, x[r*n:][:n])
+	}
+}
+
 // Axpy computes out[i] += weight*x[i]: it adds a contribution with its weight to an average. Both slices are of one length.
 func Axpy[T tensor.Float](out, x []T, weight T) {
 	x = x[:len(out)]

@@ -74,6 +74,10 @@ func SqrtGrad[T tensor.Float](dx, x, out, dout []T) {
 // SquareGrad reads x: dx = 2*dout*x.
 func SquareGrad[T tensor.Float](dx, x, out, dout []T) {
 	x, dout = x[:len(dx)], dout[:len(dx)]
+	if v := vectorsFor[T](len(dx)); v != nil {
+		v.SquareGrad(singles(dx), singles(x), singles(dout))
+		return
+	}
 	for i := range dx {
 		dx[i] = 2 * dout[i] * x[i]
 	}

@@ -43,6 +43,7 @@ var elementLoops = []struct {
 	{"sigmoid gradient", 3, func(x [][]float32, p []float32) { SigmoidGrad(x[0], nil, x[1], x[2]) }},
 	{"tanh gradient", 3, func(x [][]float32, p []float32) { TanhGrad(x[0], nil, x[1], x[2]) }},
 	{"square", 2, func(x [][]float32, p []float32) { Square(x[0], x[1]) }},
+	{"square gradient", 3, func(x [][]float32, p []float32) { SquareGrad(x[0], x[1], nil, x[2]) }},
 	{"softmax gradient", 3, func(x [][]float32, p []float32) { SoftmaxGrad(x[0], x[1], x[2], 1, len(x[0])) }},
 	{"sgd", 2, func(x [][]float32, p []float32) { SGD(x[0], x[1], p[0]) }},
 	{"momentum", 3, func(x [][]float32, p []float32) { Momentum(x[0], x[1], x[2], p[0], p[1], false) }},

@@ -36,6 +36,9 @@ func activation(u *unit) {
 			one := u.constant(1)
 			return func(in vectors) vectors { return vectors{u.mul(in[1], u.sub(one, u.mul(in[0], in[0])))} }
 		}},
+		{name: "squareGrad", doc: "dx = 2*dout*x", arrays: []string{">dx", "x", "dout"}, unroll: 4, body: pure(func(u *unit, in, _ vectors) vectors {
+			return vectors{u.mul(u.add(in[1], in[1]), in[0])} // a sum with itself is exact, or as infinite as the product with 2
+		})},
 		{name: "softmaxGrad", doc: "dx = out*(dout-dot)", arrays: []string{">dx", "out", "dout"}, scalars: []string{"dot"}, unroll: 2, body: pure(func(u *unit, in, s vectors) vectors {
 			return vectors{u.mul(in[0], u.sub(in[1], s[0]))}
 		})},

@@ -29,6 +29,52 @@ func reduction(u *unit) {
 		return in[0]
 	})
 	u.largest()
+	u.sumRows()
+}
+
+// sumRows emits the addition of rows that follow each other, in float32: a column at a time stays in a register, so that the rows of a narrow matrix
+// cost no call each.
+func (u *unit) sumRows() {
+	u.function("sumRows", "func(out, x []float32, rows int)", "out += each of rows rows of x in turn, which are as long as out.")
+	out, from := u.Load(u.Param("out").Base(), u.GP64()), u.Load(u.Param("x").Base(), u.GP64())
+	left, width := u.Load(u.Param("out").Len(), u.GP64()), u.GP64()
+	row, rows, total := u.GP64(), u.GP64(), u.YMM()
+	u.MOVQ(left, width)
+	u.SHLQ(operand.U8(2), width)
+	column := func(load func(m operand.Mem, to reg.VecVirtual)) {
+		u.Load(u.Param("rows"), rows)
+		u.MOVQ(from, row)
+		load(at(out, 0), total)
+		each, none := u.label("row"), u.label("none")
+		u.TESTQ(rows, rows)
+		u.JZ(jump(none))
+		u.Label(each)
+		x := u.YMM()
+		load(at(row, 0), x)
+		u.VADDPS(x, total, total)
+		u.ADDQ(width, row)
+		u.DECQ(rows)
+		u.JNZ(jump(each))
+		u.Label(none)
+	}
+	again, tail, done := u.label("vectors"), u.label("tail"), u.label("done")
+	u.Label(again)
+	u.CMPQ(left, operand.U8(lanes))
+	u.JLT(jump(tail))
+	column(func(m operand.Mem, to reg.VecVirtual) { u.VMOVUPS(m, to) })
+	u.VMOVUPS(total, at(out, 0))
+	u.ADDQ(operand.U8(4*lanes), out)
+	u.ADDQ(operand.U8(4*lanes), from)
+	u.SUBQ(operand.U8(lanes), left)
+	u.JMP(jump(again))
+	u.Label(tail)
+	u.TESTQ(left, left)
+	u.JZ(jump(done))
+	mask := u.tailMask(left)
+	column(func(m operand.Mem, to reg.VecVirtual) { u.VMASKMOVPS(m, mask, to) })
+	u.storeTail(total, out, left)
+	u.Label(done)
+	u.finish()
 }
 
 // sum emits a function that adds the term of every element to one of four lanes. exists is nil where all elements of a

@@ -357,42 +357,51 @@ none29:
 	VZEROUPPER
 	RET
 
-// func softmaxGrad(dx []float32, out []float32, dout []float32, dot float32)
+// func squareGrad(dx []float32, x []float32, dout []float32)
 // Requires: AVX
-TEXT ·softmaxGrad(SB), NOSPLIT, $0-76
-	VBROADCASTSS dot+72(FP), Y0
-	MOVQ         dx_base+0(FP), AX
-	MOVQ         out_base+24(FP), CX
-	MOVQ         dout_base+48(FP), DX
-	MOVQ         dx_len+8(FP), BX
-	XORQ         SI, SI
+TEXT ·squareGrad(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dout_base+48(FP), DX
+	MOVQ dx_len+8(FP), BX
+	XORQ SI, SI
 
 vectors33:
-	CMPQ    BX, $0x10
+	CMPQ    BX, $0x20
 	JLT     fewer34
-	VMOVUPS (CX)(SI*4), Y1
-	VMOVUPS (DX)(SI*4), Y2
-	VSUBPS  Y0, Y2, Y2
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(SI*4)
-	VMOVUPS 32(CX)(SI*4), Y1
-	VMOVUPS 32(DX)(SI*4), Y2
-	VSUBPS  Y0, Y2, Y2
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, 32(AX)(SI*4)
-	ADDQ    $0x10, SI
-	SUBQ    $0x10, BX
+	VMOVUPS (CX)(SI*4), Y0
+	VMOVUPS (DX)(SI*4), Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y0
+	VMOVUPS 32(DX)(SI*4), Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y0
+	VMOVUPS 64(DX)(SI*4), Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y0
+	VMOVUPS 96(DX)(SI*4), Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	SUBQ    $0x20, BX
 	JMP     vectors33
 
 fewer34:
 vectors35:
 	CMPQ    BX, $0x08
 	JLT     fewer36
-	VMOVUPS (CX)(SI*4), Y1
-	VMOVUPS (DX)(SI*4), Y2
-	VSUBPS  Y0, Y2, Y2
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS (CX)(SI*4), Y0
+	VMOVUPS (DX)(SI*4), Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	SUBQ    $0x08, BX
 	JMP     vectors35
@@ -403,11 +412,11 @@ fewer36:
 	LEAQ         laneWindow<>+0(SB), DI
 	MOVQ         BX, R8
 	NEGQ         R8
-	VMOVUPS      32(DI)(R8*4), Y1
-	VMASKMOVPS   (CX)(SI*4), Y1, Y2
-	VMASKMOVPS   (DX)(SI*4), Y1, Y1
-	VSUBPS       Y0, Y1, Y0
-	VMULPS       Y0, Y2, Y0
+	VMOVUPS      32(DI)(R8*4), Y0
+	VMASKMOVPS   (CX)(SI*4), Y0, Y1
+	VMASKMOVPS   (DX)(SI*4), Y0, Y0
+	VADDPS       Y0, Y0, Y0
+	VMULPS       Y1, Y0, Y0
 	LEAQ         (AX)(SI*4), AX
 	VMOVAPS      Y0, Y0
 	TESTQ        $0x00000004, BX
@@ -433,6 +442,82 @@ none37:
 	VZEROUPPER
 	RET
 
+// func softmaxGrad(dx []float32, out []float32, dout []float32, dot float32)
+// Requires: AVX
+TEXT ·softmaxGrad(SB), NOSPLIT, $0-76
+	VBROADCASTSS dot+72(FP), Y0
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         out_base+24(FP), CX
+	MOVQ         dout_base+48(FP), DX
+	MOVQ         dx_len+8(FP), BX
+	XORQ         SI, SI
+
+vectors41:
+	CMPQ    BX, $0x10
+	JLT     fewer42
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y1
+	VMOVUPS 32(DX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, 32(AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JMP     vectors41
+
+fewer42:
+vectors43:
+	CMPQ    BX, $0x08
+	JLT     fewer44
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JMP     vectors43
+
+fewer44:
+	TESTQ        BX, BX
+	JZ           none45
+	LEAQ         laneWindow<>+0(SB), DI
+	MOVQ         BX, R8
+	NEGQ         R8
+	VMOVUPS      32(DI)(R8*4), Y1
+	VMASKMOVPS   (CX)(SI*4), Y1, Y2
+	VMASKMOVPS   (DX)(SI*4), Y1, Y1
+	VSUBPS       Y0, Y1, Y0
+	VMULPS       Y0, Y2, Y0
+	LEAQ         (AX)(SI*4), AX
+	VMOVAPS      Y0, Y0
+	TESTQ        $0x00000004, BX
+	JZ           two46
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, AX
+
+two46:
+	TESTQ    $0x00000002, BX
+	JZ       one47
+	VMOVLPS  X0, (AX)
+	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, AX
+
+one47:
+	TESTQ  $0x00000001, BX
+	JZ     stored48
+	VMOVSS X0, (AX)
+
+stored48:
+none45:
+	VZEROUPPER
+	RET
+
 // func exp(out []float32, x []float32, shift float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·exp(SB), NOSPLIT, $0-52
@@ -444,9 +529,9 @@ TEXT ·exp(SB), NOSPLIT, $0-52
 	VMOVUPS      word42b20000<>+0(SB), Y1
 	VMOVUPS      wordc2d00000<>+0(SB), Y2
 
-vectors41:
+vectors49:
 	CMPQ         DX, $0x10
-	JLT          fewer42
+	JLT          fewer50
 	VMOVUPS      (CX)(BX*4), Y3
 	VSUBPS       Y0, Y3, Y3
 	VMINPS       Y3, Y1, Y3
@@ -503,12 +588,12 @@ vectors41:
 	VMOVUPS      Y5, 32(AX)(BX*4)
 	ADDQ         $0x10, BX
 	SUBQ         $0x10, DX
-	JMP          vectors41
+	JMP          vectors49
 
-fewer42:
-vectors43:
+fewer50:
+vectors51:
 	CMPQ         DX, $0x08
-	JLT          fewer44
+	JLT          fewer52
 	VMOVUPS      (CX)(BX*4), Y3
 	VSUBPS       Y0, Y3, Y3
 	VMINPS       Y3, Y1, Y3
@@ -538,11 +623,11 @@ vectors43:
 	VMOVUPS      Y5, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JMP          vectors43
+	JMP          vectors51
 
-fewer44:
+fewer52:
 	TESTQ        DX, DX
-	JZ           none45
+	JZ           none53
 	LEAQ         laneWindow<>+0(SB), SI
 	MOVQ         DX, DI
 	NEGQ         DI
@@ -576,25 +661,25 @@ fewer44:
 	LEAQ         (AX)(BX*4), AX
 	VMOVAPS      Y2, Y0
 	TESTQ        $0x00000004, DX
-	JZ           two46
+	JZ           two54
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, AX
 
-two46:
+two54:
 	TESTQ    $0x00000002, DX
-	JZ       one47
+	JZ       one55
 	VMOVLPS  X0, (AX)
 	VMOVHLPS X0, X0, X0
 	ADDQ     $0x08, AX
 
-one47:
+one55:
 	TESTQ  $0x00000001, DX
-	JZ     stored48
+	JZ     stored56
 	VMOVSS X0, (AX)
 
-stored48:
-none45:
+stored56:
+none53:
 	VZEROUPPER
 	RET
 
@@ -729,9 +814,9 @@ TEXT ·sigmoid(SB), NOSPLIT, $0-48
 	VMOVUPS wordc2d00000<>+0(SB), Y1
 	VMOVUPS word3f800000<>+0(SB), Y2
 
-vectors49:
+vectors57:
 	CMPQ         DX, $0x10
-	JLT          fewer50
+	JLT          fewer58
 	VMOVUPS      (CX)(BX*4), Y3
 	VORPS        word80000000<>+0(SB), Y3, Y4
 	VMINPS       Y4, Y0, Y4
@@ -806,12 +891,12 @@ vectors49:
 	VMOVUPS      Y4, 32(AX)(BX*4)
 	ADDQ         $0x10, BX
 	SUBQ         $0x10, DX
-	JMP          vectors49
+	JMP          vectors57
 
-fewer50:
-vectors51:
+fewer58:
+vectors59:
 	CMPQ         DX, $0x08
-	JLT          fewer52
+	JLT          fewer60
 	VMOVUPS      (CX)(BX*4), Y3
 	VORPS        word80000000<>+0(SB), Y3, Y4
 	VMINPS       Y4, Y0, Y4
@@ -850,11 +935,11 @@ vectors51:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JMP          vectors51
+	JMP          vectors59
 
-fewer52:
+fewer60:
 	TESTQ        DX, DX
-	JZ           none53
+	JZ           none61
 	LEAQ         laneWindow<>+0(SB), SI
 	MOVQ         DX, DI
 	NEGQ         DI
@@ -897,25 +982,25 @@ fewer52:
 	LEAQ         (AX)(BX*4), AX
 	VMOVAPS      Y0, Y0
 	TESTQ        $0x00000004, DX
-	JZ           two54
+	JZ           two62
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, AX
 
-two54:
+two62:
 	TESTQ    $0x00000002, DX
-	JZ       one55
+	JZ       one63
 	VMOVLPS  X0, (AX)
 	VMOVHLPS X0, X0, X0
 	ADDQ     $0x08, AX
 
-one55:
+one63:
 	TESTQ  $0x00000001, DX
-	JZ     stored56
+	JZ     stored64
 	VMOVSS X0, (AX)
 
-stored56:
-none53:
+stored64:
+none61:
 	VZEROUPPER
 	RET
 
@@ -940,9 +1025,9 @@ TEXT ·tanh(SB), NOSPLIT, $0-48
 	VMOVUPS wordc2d00000<>+0(SB), Y1
 	VMOVUPS word3f800000<>+0(SB), Y2
 
-vectors57:
+vectors65:
 	CMPQ         DX, $0x08
-	JLT          fewer58
+	JLT          fewer66
 	VMOVUPS      (CX)(BX*4), Y3
 	VMULPS       Y3, Y3, Y4
 	VMOVUPS      wordbbbaf0ea<>+0(SB), Y5
@@ -989,11 +1074,11 @@ vectors57:
 	VMOVUPS      Y3, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	SUBQ         $0x08, DX
-	JMP          vectors57
+	JMP          vectors65
 
-fewer58:
+fewer66:
 	TESTQ        DX, DX
-	JZ           none59
+	JZ           none67
 	LEAQ         laneWindow<>+0(SB), SI
 	MOVQ         DX, DI
 	NEGQ         DI
@@ -1044,25 +1129,25 @@ fewer58:
 	LEAQ         (AX)(BX*4), AX
 	VMOVAPS      Y0, Y0
 	TESTQ        $0x00000004, DX
-	JZ           two60
+	JZ           two68
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, AX
 
-two60:
+two68:
 	TESTQ    $0x00000002, DX
-	JZ       one61
+	JZ       one69
 	VMOVLPS  X0, (AX)
 	VMOVHLPS X0, X0, X0
 	ADDQ     $0x08, AX
 
-one61:
+one69:
 	TESTQ  $0x00000001, DX
-	JZ     stored62
+	JZ     stored70
 	VMOVSS X0, (AX)
 
-stored62:
-none59:
+stored70:
+none67:
 	VZEROUPPER
 	RET
 

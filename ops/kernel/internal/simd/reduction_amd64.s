@@ -235,3 +235,80 @@ done14:
 	MOVSS      X0, ret+24(FP)
 	VZEROUPPER
 	RET
+
+// func sumRows(out []float32, x []float32, rows int)
+// Requires: AVX
+TEXT ·sumRows(SB), NOSPLIT, $0-56
+	MOVQ out_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ out_len+8(FP), DX
+	MOVQ DX, BX
+	SHLQ $0x02, BX
+
+vectors15:
+	CMPQ    DX, $0x08
+	JLT     tail16
+	MOVQ    rows+48(FP), DI
+	MOVQ    CX, SI
+	VMOVUPS (AX), Y0
+	TESTQ   DI, DI
+	JZ      none19
+
+row18:
+	VMOVUPS (SI), Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    BX, SI
+	DECQ    DI
+	JNZ     row18
+
+none19:
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JMP     vectors15
+
+tail16:
+	TESTQ      DX, DX
+	JZ         done17
+	LEAQ       laneWindow<>+0(SB), SI
+	MOVQ       DX, DI
+	NEGQ       DI
+	VMOVUPS    32(SI)(DI*4), Y1
+	MOVQ       rows+48(FP), DI
+	MOVQ       CX, SI
+	VMASKMOVPS (AX), Y1, Y0
+	TESTQ      DI, DI
+	JZ         none21
+
+row20:
+	VMASKMOVPS (SI), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       BX, SI
+	DECQ       DI
+	JNZ        row20
+
+none21:
+	VMOVAPS      Y0, Y0
+	TESTQ        $0x00000004, DX
+	JZ           two22
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, AX
+
+two22:
+	TESTQ    $0x00000002, DX
+	JZ       one23
+	VMOVLPS  X0, (AX)
+	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, AX
+
+one23:
+	TESTQ  $0x00000001, DX
+	JZ     stored24
+	VMOVSS X0, (AX)
+
+stored24:
+done17:
+	VZEROUPPER
+	RET

@@ -17,6 +17,7 @@ type Vectors struct {
 	ReluGrad    func(dx, out, dout []float32)              // dx = dout where out > 0, else 0
 	SigmoidGrad func(dx, out, dout []float32)              // dx = dout*out*(1-out)
 	TanhGrad    func(dx, out, dout []float32)              // dx = dout*(1-out*out)
+	SquareGrad  func(dx, x, dout []float32)                // dx = 2*dout*x
 	SoftmaxGrad func(dx, out, dout []float32, dot float32) // dx = out*(dout-dot)
 
 	// These are polynomials with fused steps, within 2 units in the last place of the exact result for every float32.
@@ -39,6 +40,8 @@ type Vectors struct {
 	SumProduct          func(x, y []float32, center float64) float64 // of x*y; center is not used
 	SumSquaredDeviation func(x []float32, center float64) float64    // of (x-center)^2
 	SumCentredProduct   func(x, y []float32, center float64) float64 // of x*(y-center)
+
+	SumRows func(out, x []float32, rows int) // out += rows rows of x in turn, which are as long as out
 
 	Largest func(x []float32) float32 // Go's max; len(x) is a multiple of 8, at least 8
 

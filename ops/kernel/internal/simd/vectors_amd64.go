@@ -24,6 +24,7 @@ var vectors = Vectors{
 	ReluGrad:            reluGrad,
 	SigmoidGrad:         sigmoidGrad,
 	TanhGrad:            tanhGrad,
+	SquareGrad:          squareGrad,
 	SoftmaxGrad:         softmaxGrad,
 	Exp:                 exp,
 	Sigmoid:             sigmoid,
@@ -38,6 +39,7 @@ var vectors = Vectors{
 	SumProduct:          sumProduct,
 	SumSquaredDeviation: sumSquaredDeviation,
 	SumCentredProduct:   sumCentredProduct,
+	SumRows:             sumRows,
 	Largest:             largest,
 	CopyPatches:         copyPatches,
 	AddPatches:          addPatches,
@@ -113,6 +115,9 @@ func sigmoidGrad(dx, out, dout []float32)
 func tanhGrad(dx, out, dout []float32)
 
 //go:noescape
+func squareGrad(dx, x, dout []float32)
+
+//go:noescape
 func softmaxGrad(dx, out, dout []float32, dot float32)
 
 //go:noescape
@@ -153,6 +158,9 @@ func sumSquaredDeviation(x []float32, center float64) float64
 
 //go:noescape
 func sumCentredProduct(x, y []float32, center float64) float64
+
+//go:noescape
+func sumRows(out, x []float32, rows int)
 
 //go:noescape
 func largest(x []float32) float32
