@@ -119,10 +119,10 @@ func (g *gemmCall[T]) packsA() bool {
 }
 
 // packsB is packsA for a panel of op(B) that count rows of C share. A copy pays where rows of B are far apart and enough
-// tiles use it, and sooner beside a transposed A, whose k is long as a rule, so that B comes from far away. A transposed B always goes through one.
+// tiles use it. A transposed B always goes through one.
 func (g *gemmCall[T]) packsB(count int) bool {
 	worth := 1 << 18
-	if g.level == simd.AVX512 && !g.transA { // its tiles have twice the rows, and wait less for each vector
+	if g.level == simd.AVX512 { // its tiles have twice the rows, and wait less for each vector
 		worth = 1 << 20
 	}
 	return g.transB || sizeOf[T]()*g.ldb*count > worth

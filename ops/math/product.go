@@ -52,11 +52,14 @@ func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 			return nil
 		}}
 	}
-	whole := []string{p.ySlot}
+	whole, least := []string{p.ySlot}, leastRows
 	if p.transX {
 		whole = reads
 	}
-	return ops.Loop{N: p.m, Least: leastRows, Reads: reads, Whole: whole, Writes: writes, TakeOver: take, Run: func(part, from, to int) error {
+	if p.transY { // every range copies y
+		least = max(leastRows, min(2*leastRows, p.m/4))
+	}
+	return ops.Loop{N: p.m, Least: least, Reads: reads, Whole: whole, Writes: writes, TakeOver: take, Run: func(part, from, to int) error {
 		p.run(part, each, workspace, from, to, 0, p.n)
 		return nil
 	}}
