@@ -60,15 +60,15 @@ func New(dtype DType, dims ...int64) (*Tensor, error) {
 	t := &Tensor{dtype: dtype, dims: append([]int64(nil), dims...)}
 	switch dtype {
 	case Bool:
-		t.data = make([]bool, n)
+		t.data = zeros[bool](n)
 	case Int32:
-		t.data = make([]int32, n)
+		t.data = zeros[int32](n)
 	case Int64:
-		t.data = make([]int64, n)
+		t.data = zeros[int64](n)
 	case Float32:
-		t.data = make([]float32, n)
+		t.data = zeros[float32](n)
 	default:
-		t.data = make([]float64, n)
+		t.data = zeros[float64](n)
 	}
 	return t, nil
 }
