@@ -47,8 +47,8 @@ func block[T any](c *reduceCursor, x []T) []T { return x[c.at+c.lo : c.at+c.hi] 
 // kept returns what of the output the current block falls onto, where the blocks are kept.
 func kept[T any](c *reduceCursor, out []T) []T { return out[c.out+c.lo : c.out+c.hi] }
 
-// run returns how many blocks from the current one on follow each other in the input and fall onto the same place, at least 1, and how many elements they
-// have together.
+// run returns how many blocks from the current one on follow each other in the input and fall onto the same place, at least 1, and how many
+// elements they have together.
 func (c *reduceCursor) run(p *ReducePlan) (blocks, elements int) {
 	inner := p.outer - 1
 	if inner < 0 || p.strides[inner] != 0 || c.hi-c.lo < p.block {

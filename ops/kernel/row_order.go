@@ -74,19 +74,31 @@ func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
 func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, first int64, n int, values []T, width int) (rows, taken int) {
 	shift := placeBits(n)
 	mask := int64(1)<<shift - 1
-	for taken < len(ordered) && rows < len(merged) {
-		row := ordered[taken] >> shift
-		merged[rows] = row - first
-		sum := sums[rows*width:][:width]
-		value := values[int(ordered[taken]&mask)*width:][:width]
-		for i := range sum {
-			sum[i] = 0 + value[i] // as a dense gradient starts from zero: the sum of -0 is 0
+	last := int64(-1)
+	for _, entry := range ordered { // merged is the first place of each row at first
+		if row := entry >> shift; row != last {
+			if rows == len(merged) {
+				break
+			}
+			merged[rows], last = entry&mask, row
+			rows++
 		}
-		for taken++; taken < len(ordered) && ordered[taken]>>shift == row; taken++ {
-			Accumulate(sum, values[int(ordered[taken]&mask)*width:][:width])
-		}
-		rows++
+		taken++
 	}
+	GatherRows(sums, values, merged[:rows], width)
+	at := -1
+	last = -1
+	for _, entry := range ordered[:taken] {
+		row := entry >> shift
+		if row == last {
+			Accumulate(sums[at*width:][:width], values[int(entry&mask)*width:][:width])
+			continue
+		}
+		at++
+		merged[at], last = row-first, row
+	}
+	sums = sums[:rows*width]
+	addScalar(sums, sums, 0) // as a dense gradient starts from zero: the sum of -0 is 0
 	return rows, taken
 }
 

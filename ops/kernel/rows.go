@@ -2,6 +2,9 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
+// Where there are vector instructions, rows are asked for before their turn by instructions of their own. The loops in portable Go serve other
+// types and machines, and what is left from a row number outside of the table on, for Go's panic.
+
 // rowsAhead is how many rows are asked of memory at a time. The processor waits for that many cache lines at once, and they fit into
 // the L1 cache with room to spare.
 const rowsAhead = 64
@@ -20,6 +23,11 @@ func touch[T tensor.Float](table []T, rows []int64, width int) (sum T) {
 
 // GatherRows copies row rows[i] of table to row i of out. Rows are width long and row numbers are within table.
 func GatherRows[T tensor.Float](out, table []T, rows []int64, width int) {
+	if v := vectorsOf[T](); v != nil && width > 0 {
+		out = out[:len(rows)*width]
+		did := v.GatherRows(singles(out), singles(table), rows, width, len(table)/width)
+		out, rows = out[did*width:], rows[did:]
+	}
 	if width == 1 {
 		out = out[:len(rows)]
 		for i, row := range rows {
@@ -39,6 +47,11 @@ func GatherRows[T tensor.Float](out, table []T, rows []int64, width int) {
 
 // ScatterRows copies row i of from to row rows[i] of table; it is the inverse of GatherRows when no row repeats.
 func ScatterRows[T tensor.Float](table, from []T, rows []int64, width int) {
+	if v := vectorsOf[T](); v != nil && width > 0 {
+		from = from[:len(rows)*width]
+		did := v.ScatterRows(singles(table), singles(from), rows, width, len(table)/width)
+		from, rows = from[did*width:], rows[did:]
+	}
 	if width == 1 {
 		from = from[:len(rows)]
 		for i, row := range rows {
@@ -63,6 +76,11 @@ func ClearRowsOf[T tensor.Float](values []T, ids []int64, width int, id int64) {
 // SGDRows computes param[rows[i]] -= lr*grad[i] for each i in turn, so that the gradients of a row that repeats are
 // applied one after another. Rows are width long. Where no row repeats, the bits are those of SGD with the dense gradient.
 func SGDRows[T tensor.Float](param []T, rows []int64, grad []T, width int, lr T) {
+	if v := vectorsOf[T](); v != nil && width > 0 {
+		grad = grad[:len(rows)*width]
+		did := v.SGDRows(singles(param), singles(grad), rows, width, len(param)/width, float32(lr))
+		grad, rows = grad[did*width:], rows[did:]
+	}
 	for len(rows) > 0 && width > 0 {
 		some := rows[:min(rowsAhead, len(rows))]
 		touch(param, some, width)

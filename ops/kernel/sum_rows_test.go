@@ -36,7 +36,8 @@ func TestSumRows(t *testing.T) {
 	})
 }
 
-// Sums over an axis in the middle and their gradients, with rows around the widths of vectors, are those of every element in turn, however they are cut.
+// Sums over an axis in the middle and their gradients, with rows around the widths of vectors, are those of every element in turn, however
+// they are cut.
 func TestReduceOfMiddleAxis(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {

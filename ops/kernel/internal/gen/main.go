@@ -32,6 +32,7 @@ var units = []struct {
 	{"simd/lstm_amd64.s", lstm},
 	{"simd/optimizer_amd64.s", optimizer},
 	{"simd/reduction_amd64.s", reduction},
+	{"simd/rows_amd64.s", rows},
 	{"simd/half_amd64.s", half},
 	{"simd/patch_amd64.s", patch},
 	{"simd/pool_amd64.s", pool},

@@ -45,6 +45,13 @@ type Vectors struct {
 
 	Largest func(x []float32) float32 // Go's max; len(x) is a multiple of 8, at least 8
 
+	// These go over rows of a table, width long, at least 1, of which it has height: they copy row rows[i] to row i of out, copy row i of from
+	// to it, or subtract lr*grad from it, where the product is rounded. They stop at a row number outside of the table and return how many rows
+	// they did. The other array holds as many rows as there are numbers.
+	GatherRows  func(out, table []float32, rows []int64, width, height int) int
+	ScatterRows func(table, from []float32, rows []int64, width, height int) int
+	SGDRows     func(table, grad []float32, rows []int64, width, height int, lr float32) int
+
 	// These go between an image and the matrix of its patches: for each row and column of a filter the window of rows
 	// rows, width long and step apart, that lies ky*rowStep + kx*columnStep after the start of image, one after the
 	// other. CopyPatches overwrites columns, AddPatches adds to image in the order of columns. The last 7 elements of

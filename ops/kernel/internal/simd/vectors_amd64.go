@@ -41,6 +41,9 @@ var vectors = Vectors{
 	SumCentredProduct:   sumCentredProduct,
 	SumRows:             sumRows,
 	Largest:             largest,
+	GatherRows:          gatherRows,
+	ScatterRows:         scatterRows,
+	SGDRows:             sgdRows,
 	CopyPatches:         copyPatches,
 	AddPatches:          addPatches,
 	MaxPool2x2:          maxPool2x2,
@@ -176,6 +179,15 @@ func bfloat16ToFloat32(out []float32, x []uint16)
 
 //go:noescape
 func float32ToBFloat16(out []uint16, x []float32)
+
+//go:noescape
+func gatherRows(out, table []float32, rows []int64, width, height int) int
+
+//go:noescape
+func scatterRows(table, from []float32, rows []int64, width, height int) int
+
+//go:noescape
+func sgdRows(table, grad []float32, rows []int64, width, height int, lr float32) int
 
 //go:noescape
 func copyPatches(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
