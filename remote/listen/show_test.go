@@ -44,8 +44,11 @@ func TestShowOfManyEntries(t *testing.T) {
 	})
 	client := serve(t, h.Manager)
 	j := h.begin(t, reading(t))
-	d, err := wire.Show(bounded(t), "listener", client, &rpc.JobRequest{Job: j.ID, Entries: true})
-	if err != nil {
+	var d *rpc.JobDetails
+	if err := wire.Retry(bounded(t), func(uint32) (err error) { // until the job runs
+		d, err = wire.Show(bounded(t), "listener", client, &rpc.JobRequest{Job: j.ID, Entries: true})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if len(d.Queues.Entries) != wordyEntries || len(d.Queues.Entries["data/d/files/7"]) != 100_000 {
