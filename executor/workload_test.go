@@ -51,5 +51,11 @@ var variants = []workload{
 		executor.Feed{"image": fixture.Numbers(1, 33, 20), "label": fixture.Labels(1, 33, 10)}},
 	{"norm and dropout", func(t testing.TB) fixture.Model { return fixture.ConvNet(t, 8, 3, true, 0.3, optimizer.Adam(0.01)) }, pictures(13, 8)},
 	{"convolution", func(t testing.TB) fixture.Model { return fixture.ConvNet(t, 12, 5, false, 0, optimizer.SGD(0.1)) }, pictures(13, 12)},
+	{"residual", func(t testing.TB) fixture.Model { return fixture.Residual(t, 20, 2, false, optimizer.SGD(0.01)) },
+		executor.Feed{"image": fixture.Numbers(1, 33, 20), "label": fixture.Labels(1, 33, 10)}},
+	{"wide residual", func(t testing.TB) fixture.Model { return fixture.Residual(t, 300, 1, false, optimizer.SGD(0.01)) },
+		executor.Feed{"image": fixture.Numbers(1, 33, 300), "label": fixture.Labels(1, 33, 10)}},
+	{"tied weights", func(t testing.TB) fixture.Model { return fixture.Residual(t, 20, 3, true, optimizer.Adam(0.01)) },
+		executor.Feed{"image": fixture.Numbers(1, 33, 20), "label": fixture.Labels(1, 33, 10)}},
 	{"word2vec", func(t testing.TB) fixture.Model { return fixture.NGram(t, 57, 8, 16, optimizer.SGD(0.1)) }, grams(20, 57)},
 }

@@ -20,7 +20,11 @@ type Finishing[T tensor.Float] struct {
 	Out      *tensor.Tensor // where the result goes
 	Bias     *tensor.Tensor // nil for none
 	Function func(out, x []T)
+	Term     *tensor.Tensor // added last, nil for none
 }
+
+// Accumulate is a Loop.Accumulate.
+func (f *Finishing[T]) Accumulate(out, term *tensor.Tensor) { f.Out, f.Term = out, term }
 
 // TakeOver makes a Loop.TakeOver of a kernel whose result, seen as [pre, n, post], it can add a bias of n to.
 func (f *Finishing[T]) TakeOver(pre, n, post int) func(Epilogue) bool {

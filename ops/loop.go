@@ -1,6 +1,10 @@
 package ops
 
-import "context"
+import (
+	"context"
+
+	"github.com/edl-go/edl/tensor"
+)
 
 // A Loop is a kernel, or a part of one, in a form that an executor can cut into ranges of iterations: to run them on
 // several goroutines at a time, or to run the loops of several ops range by range while what one wrote is still in the cache
@@ -30,6 +34,12 @@ type Loop struct {
 	// first run, by an executor that need not run the loop of the epilogue when the answer is true, and knows that nobody else reads what is
 	// between them. The bits stay the same. nil: never.
 	TakeOver func(Epilogue) bool
+	// Accumulate lets a loop add its result to a term of the same dims, element by element, each rounded first, and write the sums to out in
+	// place of its own output. It is called before the first run, at most once and after TakeOver, by an executor that knows that nobody
+	// else reads the result. nil: never.
+	Accumulate func(out, term *tensor.Tensor)
+	// InPlace says that out may lie where the term does.
+	InPlace bool
 	// Run does the iterations [from, to). Ranges that run at the same time have different parts below Binding.Parts.
 	Run func(part, from, to int) error
 }

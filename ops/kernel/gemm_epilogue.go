@@ -2,12 +2,13 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
-// An Epilogue is what becomes of each element of C when its sum over k is complete, alpha and beta included: a bias is added, then a function applied. The bits
-// are those of Gemm, then Add, then the function over all of C.
+// An Epilogue is what becomes of each element of C when its sum over k is complete, alpha and beta included: a bias is added, then a function applied, then a
+// term added. The bits are those of Gemm, then Add, then the function, then Accumulate over all of C.
 type Epilogue[T tensor.Float] struct {
 	Bias       []T              // one number for each column of C, nil for none
 	ByRow      bool             // Bias has one for each row instead
 	Activation func(out, x []T) // nil for none; a function of each element alone, such as Relu, with out as x
+	Term       []T              // as C lies, nil for none
 }
 
 // finishRun is how many adjacent elements an epilogue takes at a time, which stay in the first-level cache between the bias and the function.
@@ -28,7 +29,7 @@ func GemmEpilogue[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a [
 }
 
 // isEmpty reports whether there is nothing to do.
-func (e Epilogue[T]) isEmpty() bool { return e.Bias == nil && e.Activation == nil }
+func (e Epilogue[T]) isEmpty() bool { return e.Bias == nil && e.Activation == nil && e.Term == nil }
 
 // finish runs the epilogue over rows and columns of C.
 func (e Epilogue[T]) finish(c []T, ldc, firstRow, rows, firstColumn, columns int) {
@@ -38,11 +39,13 @@ func (e Epilogue[T]) finish(c []T, ldc, firstRow, rows, firstColumn, columns int
 		step := max(1, finishRun/columns)
 		for i := 0; i < rows; i += step {
 			count := min(step, rows-i)
-			e.finishRows(c[(firstRow+i)*ldc:][:count*ldc], count, columns, e.bias(firstRow+i, count, firstColumn, columns))
+			at := (firstRow + i) * ldc
+			e.finishRows(c[at:][:count*ldc], at, count, columns, e.bias(firstRow+i, count, firstColumn, columns))
 		}
 	default:
 		for i := firstRow; i < firstRow+rows; i++ {
-			e.finishRows(c[i*ldc+firstColumn:][:columns], 1, columns, e.bias(i, 1, firstColumn, columns))
+			at := i*ldc + firstColumn
+			e.finishRows(c[at:][:columns], at, 1, columns, e.bias(i, 1, firstColumn, columns))
 		}
 	}
 }
@@ -58,8 +61,8 @@ func (e Epilogue[T]) bias(firstRow, rows, firstColumn, columns int) []T {
 	return e.Bias[firstColumn:][:columns]
 }
 
-// finishRows runs the epilogue over rows that follow each other without gaps.
-func (e Epilogue[T]) finishRows(c []T, rows, columns int, bias []T) {
+// finishRows runs the epilogue over rows that follow each other without gaps, from element at of C on.
+func (e Epilogue[T]) finishRows(c []T, at, rows, columns int, bias []T) {
 	switch {
 	case bias == nil:
 	case e.ByRow:
@@ -69,5 +72,8 @@ func (e Epilogue[T]) finishRows(c []T, rows, columns int, bias []T) {
 	}
 	if e.Activation != nil {
 		e.Activation(c, c)
+	}
+	if e.Term != nil {
+		Accumulate(c, e.Term[at:][:len(c)])
 	}
 }

@@ -22,6 +22,10 @@ func drawEpilogue[T tensor.Float](t *rapid.T, g *guards, p *matrixProduct[T]) *E
 		e.Bias[rapid.IntRange(0, length-1).Draw(t, "place")] = T(rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.NaN()}).Draw(t, "special"))
 	}
 	e.Activation = map[string]func(out, x []T){"": nil, "relu": Relu[T], "sigmoid": Sigmoid[T], "tanh": Tanh[T]}[rapid.SampledFrom([]string{"", "relu", "sigmoid", "tanh"}).Draw(t, "activation")]
+	if rapid.Bool().Draw(t, "term") {
+		e.Term = guarded(g, 4, noise[T](rapid.Int64().Draw(t, "seed of term"), len(p.c)))
+		e.Term[rapid.IntRange(0, len(p.c)-1).Draw(t, "place of term")] = T(rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1)}).Draw(t, "special term"))
+	}
 	return e
 }
 
@@ -45,6 +49,9 @@ func testGemmEpilogue[T tensor.Float](t *rapid.T, g *guards) {
 		if e.Activation != nil {
 			e.Activation(row, row)
 		}
+		if e.Term != nil {
+			Accumulate(row, e.Term[i*p.ldc:][:p.n])
+		}
 	}
 	copy(p.c, before)
 	GemmEpilogue(p.transA, p.transB, p.m, p.n, p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc, *e, workspace)
@@ -52,7 +59,7 @@ func testGemmEpilogue[T tensor.Float](t *rapid.T, g *guards) {
 }
 
 func TestEpiloguesAreWhatFollows(t *testing.T) {
-	g := newGuards(t, 4)
+	g := newGuards(t, 5)
 	eachLevel(t, func(t *testing.T) {
 		t.Run("float32", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testGemmEpilogue[float32](t, g) }) })
 		t.Run("float64", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { testGemmEpilogue[float64](t, g) }) })

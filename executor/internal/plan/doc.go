@@ -9,6 +9,7 @@
 //	unread.go    pieces that nobody needs are left out
 //	views.go     copies share the elements of what they copy
 //	epilogues.go products add biases and apply functions themselves
+//	fanin.go     products add their results to the gradients that these are summed with
 //	rows.go      loops that hand rows on to each other become one step
 //	updates.go   so do the updates of small parameters
 //	lifetime.go  every temporary gets the interval of steps that touch it; dying inputs are written over in place

@@ -12,6 +12,8 @@ const (
 	FuseViews Fusion = "views"
 	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
 	FuseEpilogues Fusion = "epilogues"
+	// FuseFanIn lets products add their result to the gradients that it is summed with.
+	FuseFanIn Fusion = "fan-in"
 	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation whose operand is read elsewhere, too;
 	// softmax with its loss; gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
@@ -20,7 +22,7 @@ const (
 )
 
 // Fusions lists all of them.
-var Fusions = []Fusion{FuseUnread, FuseViews, FuseEpilogues, FuseRows, FuseUpdates}
+var Fusions = []Fusion{FuseUnread, FuseViews, FuseEpilogues, FuseFanIn, FuseRows, FuseUpdates}
 
 // fuse turns the pieces into steps.
 func (c *compiler) fuse() error {
@@ -32,6 +34,9 @@ func (c *compiler) fuse() error {
 	}
 	if !c.without(FuseEpilogues) {
 		c.takeEpilogues()
+	}
+	if !c.without(FuseFanIn) {
+		c.foldSums()
 	}
 	update := len(c.pieces)
 	for i, p := range c.pieces {

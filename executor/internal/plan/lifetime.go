@@ -100,6 +100,9 @@ func (c *compiler) shareInPlace(s *step, p *piece, i int) {
 			}
 		}
 	}
+	if p.term != nil && p.loop.InPlace {
+		c.takeOver(s, p, i, p.writes[0], p.term)
+	}
 }
 
 func (c *compiler) takeOver(s *step, p *piece, i int, out, in *variable) {
@@ -119,6 +122,9 @@ func (c *compiler) takeOver(s *step, p *piece, i int, out, in *variable) {
 // timesRead counts how often the op of a piece names a variable of a buffer as an input.
 func (p *piece) timesRead(c *compiler, b *buffer) int {
 	times := 0
+	if p.term != nil && p.term.buffer == b {
+		times++
+	}
 	for slot, names := range p.op.Inputs {
 		if p.isLoop() && p.loop.Reads != nil && !slices.Contains(p.loop.Reads, slot) {
 			continue

@@ -18,6 +18,7 @@ type piece struct {
 	writes  []*variable
 	whole   []*variable // of reads, those of which an iteration of the loop may read everything
 	scratch []*variable
+	term    *variable // of reads, what the loop adds its result to; nil for none
 	cost    ops.Cost
 	pace    pace
 	also    []string // types of the ops that it has taken over
