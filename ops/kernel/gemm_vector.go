@@ -109,8 +109,8 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 }
 
-// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but where what a tile reads at a time, or one after another, falls
-// into few sets of the cache. Enough columns have to share the copy.
+// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but where what a tile reads at a time, or one after
+// another, falls into few sets of the cache. Enough columns have to share the copy.
 func (g *gemmCall[T]) packsA() bool {
 	if g.transA {
 		return sizeOf[T]()*g.lda%2048 == 0 && g.n >= 128
@@ -125,10 +125,11 @@ func (g *gemmCall[T]) packsB(count int) bool {
 	if g.level == simd.AVX512 { // its tiles have twice the rows, and wait less for each vector
 		worth = 1 << 20
 	}
-	return g.transB || sizeOf[T]()*g.ldb*count > worth
+	return g.transB || sizeOf[T]()*g.ldb*count >= worth
 }
 
-// placeOfA returns the block of op(A) and sets its distances. The strips of a copy of a transposed A begin strip bytes after each other; otherwise strip is 0.
+// placeOfA returns the block of op(A) and sets its distances. The strips of a copy of a transposed A begin strip bytes after each other; otherwise
+// strip is 0.
 func (g *gemmCall[T]) placeOfA(t *simd.Tile[T], p, depth, first, count int, pack bool) (a []T, strip int) {
 	size := sizeOf[T]()
 	switch {
