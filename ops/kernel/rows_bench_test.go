@@ -62,3 +62,20 @@ func BenchmarkOrderRows(b *testing.B) {
 		OrderRows(order, spare, rows, 1000001)
 	}
 }
+
+func BenchmarkMergeRows(b *testing.B) {
+	rows := benchRows(1)
+	n := len(rows)
+	ordered := OrderRows(make([]int64, n), make([]int64, n), rows, 1000001)
+	for name, width := range map[string]int{"width=1": 1, "width=10": 10} {
+		b.Run(name, func(b *testing.B) {
+			values, sums, merged := make([]float32, n*width), make([]float32, 4096), make([]int64, 4096/width)
+			for b.Loop() {
+				for rest := ordered; len(rest) > 0; {
+					_, taken := MergeRows(sums, merged, rest, 0, n, values, width)
+					rest = rest[taken:]
+				}
+			}
+		})
+	}
+}
