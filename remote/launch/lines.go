@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // maxLine bounds a line of a role's log in bytes; what is longer is cut.
@@ -77,7 +78,7 @@ func (l *lines) end() {
 		l.told, l.open, l.cut = told, l.open[:0], false
 		return
 	}
-	if text != "" {
+	if _, waits := wire.WaitsOf(text); text != "" && !waits {
 		l.last = text
 	}
 	_, _ = l.to.Write(append(l.open, '\n'))

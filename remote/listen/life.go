@@ -51,7 +51,7 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 	}
 	c.group.Go(func() {
 		defer cancel()
-		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, lineWriter{log: c.job.logs, role: role.Name(spec)})
+		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, c.job.logOf(m, spec))
 		l.handle = h
 		close(l.ready)
 		if err == nil {

@@ -18,19 +18,23 @@ import (
 )
 
 // Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer, then
-// what the servers wait for. It takes no longer than the servers have to answer.
+// what the servers and the trainers wait for. It takes no longer than the servers have to answer.
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
 	var waits []*job.Wait
 	if j.crew != nil {
-		told := slices.Clone(j.known.queues.GetWaits())
+		var told []*job.Wait
+		if _, silent := j.known.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
+			told = slices.Clone(j.known.queues.GetWaits())
+		}
 		for _, index := range sortedKeys(j.known.servers) {
 			if _, silent := j.known.silent[cluster.Member{Role: job.Role_PSERVER, Index: index}]; silent {
 				continue // what it said last is not what it waits for now
 			}
 			told = append(told, lasting(j.known.servers[index].Waits)...)
 		}
+		told = append(told, j.trainersWait(told)...)
 		waits = slices.Concat(j.crew.waits(), j.silences(), rootFirst(told))
 		for i, w := range waits {
 			waits[i] = proto.Clone(w).(*job.Wait)

@@ -121,6 +121,42 @@ func TestWhyNamesTheServerThatHangs(t *testing.T) {
 	})
 }
 
+// What a trainer waits for reaches those who ask although its coordinator hangs, and is no line of its log.
+func TestWhyTellsWhatTrainersWaitFor(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	var h *house
+	h = newHouse(t, listen.Config{}, func(name string) run {
+		if name == "coordinator" {
+			return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
+				return serveCoordinator(ctx, h.store, spec, hanging{release: release})
+			}
+		}
+		return nil
+	})
+	j := h.begin(t, reading(t))
+	defer close(release)
+	for _, name := range []string{"trainer 0", "trainer 1"} {
+		eventually(t, func() bool {
+			return slices.ContainsFunc(j.Why(bounded(t)).Waits, func(w *job.Wait) bool {
+				return w.Who == name && w.What == "the next generation" && slices.Equal(w.By, []string{"coordinator"}) && w.Since.IsValid()
+			})
+		})
+	}
+	logs, err := serve(t, h.Manager).Logs(bounded(t), &rpc.LogsRequest{Job: j.ID})
+	for err == nil {
+		var line *rpc.LogLine
+		if line, err = logs.Recv(); err == nil {
+			if _, ok := wire.WaitsOf(line.Line); ok {
+				t.Errorf("the log has %q", line.Line)
+			}
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
 // hanging is a coordinator that never answers.
 type hanging struct {
 	rpc.UnimplementedCoordinatorServer
@@ -133,6 +169,14 @@ func (h hanging) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[
 	case <-h.release:
 	}
 	return fault.New(fault.Canceled, "released")
+}
+
+func (h hanging) Join(ctx context.Context, _ *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	select {
+	case <-ctx.Done():
+	case <-h.release:
+	}
+	return nil, fault.New(fault.Canceled, "released")
 }
 
 // serveCoordinator is the life of a coordinator of the test.

@@ -63,9 +63,13 @@ func (r *runner) connect(ctx, run context.Context, peers *cluster.Peers) (server
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
 	defer context.AfterFunc(run, cancel)() // the lease may be lost while it waits
-	if _, err = r.registry.Coordinator(start); err != nil {
+	end := trainer.Wait(r.log, "coordinator", "its address")
+	_, err = r.registry.Coordinator(start)
+	end()
+	if err != nil {
 		return nil, nil, err
 	}
+	defer trainer.Wait(r.log, "the pservers", "their addresses")()
 	desired, err := r.registry.Desired(start)
 	if err != nil {
 		return nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -16,8 +15,10 @@ import (
 // answer, takes long.
 type asking struct {
 	patience time.Duration   // with somebody who is unavailable
+	limit    time.Duration   // of one call; 0: none
 	drain    <-chan struct{} // closed when the trainer is to end: nobody who is gone is waited for then; may be nil
 	log      *slog.Logger    // may be nil
+	waits    *waits          // that are told; may be nil
 }
 
 // A question is one call.
@@ -41,6 +42,7 @@ func (a asking) call(ctx context.Context, q question, attempt func(ctx context.C
 func (a asking) within(ctx context.Context, limit time.Duration, q question, attempt func(ctx context.Context, number uint32) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	a.limit = limit
 	one, end := a.attempts(ctx, q, attempt)
 	defer end()
 	return wire.Retry(ctx, one)
@@ -86,57 +88,4 @@ func (a asking) untilDrain(ctx context.Context) (context.Context, context.Cancel
 		}()
 	}
 	return ctx, func() { cancel(nil) }
-}
-
-// longWait is after what time a wait is told, and how often while it goes on.
-const longWait = 10 * time.Second
-
-// A wait tells the log what is waited for, when it takes long.
-type wait struct {
-	question
-	log   *slog.Logger
-	since time.Time
-	mu    sync.Mutex
-	timer *time.Timer // nil when the wait has ended
-	err   error       // of the last attempt
-}
-
-func (a asking) wait(q question) *wait {
-	w := &wait{question: q, log: a.log, since: time.Now()}
-	if w.log != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.timer = time.AfterFunc(longWait, w.tell)
-	}
-	return w
-}
-
-func (w *wait) tell() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer == nil {
-		return
-	}
-	w.timer.Reset(longWait)
-	about := []any{"for", w.what, "of", w.of, "since", time.Since(w.since).Round(time.Second).String()}
-	if w.err != nil {
-		about = append(about, "last error", w.err.Error())
-	}
-	w.log.Warn("still waits", about...)
-}
-
-// heard notes how an attempt ended.
-func (w *wait) heard(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = err
-}
-
-func (w *wait) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
-	}
 }

@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log}
+	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log, waits: newWaits(cfg.Log)}
 	t := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask)}
 	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers, ask: ask}
 	if cfg.Spec.Save != "" {
