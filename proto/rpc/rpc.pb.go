@@ -1978,8 +1978,8 @@ type TrainerStep struct {
 	Fetched    []*job.Value           `protobuf:"bytes,5,rep,name=fetched,proto3" json:"fetched,omitempty"`
 	Records    []*RecordRange         `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
 	Trainers   uint32                 `protobuf:"varint,7,opt,name=trainers,proto3" json:"trainers,omitempty"` // that the batch was divided among
-	// The generation, id.generation, ended after the contribution was declared and before the sender heard whether the round has committed. What the step receives from servers is not
-	// fetched then. The coordinator drops the report when the round has not.
+	// The generation, id.generation, ended after the contribution was declared and before the sender heard whether the round has committed. What the
+	// step receives from servers is not fetched then. The coordinator drops the report when the round has not.
 	Pending       bool `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
