@@ -16,7 +16,9 @@ import (
 const (
 	requestTimeout = 10 * time.Second       // of one request, whatever the caller's context allows
 	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again
-	pageEntries    = 256                    // read at once
+	pageEntries    = 256                    // of the first page of a scan, which may be large
+	maxPageEntries = 1 << 16
+	pageBytes      = 2 << 20 // that pages are to have
 )
 
 // etcdStore is a store in etcd.

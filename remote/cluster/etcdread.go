@@ -11,15 +11,19 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read.
+// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read. For every page etcd counts all keys
+// that are left, so pages of few bytes are followed by longer ones.
 func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
 	end := clientv3.GetPrefixRangeEnd(prefix)
+	limit := pageEntries
 	for from, revision := prefix, int64(0); ; {
-		r, err := s.page(ctx, from, end, revision)
+		r, err := s.page(ctx, from, end, revision, limit)
 		if err != nil {
 			return err
 		}
+		bytes := 0
 		for _, kv := range r.Kvs {
+			bytes += len(kv.Key) + len(kv.Value)
 			if err := see(string(kv.Key), entryOf(kv)); err != nil {
 				return err
 			}
@@ -28,15 +32,20 @@ func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, en
 		if !r.More {
 			return nil
 		}
-		revision = r.Header.Revision
+		revision, limit = r.Header.Revision, nextLimit(limit, bytes)
 	}
 }
 
-// page reads a part of what is at and after from; revision 0 is the latest.
-func (s *etcdStore) page(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
+// nextLimit is of how many entries the page after one of so many bytes is to be.
+func nextLimit(limit, bytes int) int {
+	return min(max(1, limit*pageBytes/max(1, bytes)), 4*limit, maxPageEntries)
+}
+
+// page reads at most limit entries of what is at and after from; revision 0 is the latest.
+func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, limit int) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageEntries), clientv3.WithRev(revision))
+	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(revision))
 	if err != nil {
 		return nil, etcdFault("etcd", err)
 	}
