@@ -67,7 +67,8 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 		return err
 	}
 	vars := map[string]*tensor.Tensor{}
-	for name, meta := range metas {
+	for _, name := range op.InputNames() { // in their order, so that every run draws the same
+		meta := metas[name]
 		if !small(meta) {
 			return nil
 		}
