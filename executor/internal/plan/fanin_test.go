@@ -58,6 +58,17 @@ func TestSumsThatProductsMustNotTakeOver(t *testing.T) {
 	if names := stepsOf(t, three, []int64{8, 20}, nil); count(names, "mul_grad+sum") != 0 {
 		t.Errorf("a term that comes again: steps %v", names)
 	}
+	reused := m.Program.Clone()
+	reused.Global().EnsureVar(program.Var{Name: "seen", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 20}})
+	at := slices.IndexFunc(reused.Global().Ops, func(op *program.Op) bool { return op.Type == "sum" })
+	result := reused.Global().Ops[at].Outputs["Out"]
+	reused.Global().Ops = slices.Insert(reused.Global().Ops, at,
+		&program.Op{Type: "tanh", Inputs: map[string][]string{"X": result}, Outputs: map[string][]string{"Out": {"seen"}}})
+	reused.Global().Ops = slices.Insert(reused.Global().Ops, 0,
+		&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {"image"}}, Outputs: map[string][]string{"Out": result}})
+	if names := stepsOf(t, reused, []int64{8, 20}, []string{"seen"}); count(names, "mul_grad+sum") != 1 {
+		t.Errorf("a sum whose variable has had a value that is still read: steps %v", names)
+	}
 	swapped := m.Program.Clone()
 	for _, op := range swapped.Global().Ops {
 		if op.Type == "sum" {
