@@ -18,7 +18,8 @@ const (
 	maxPServers = 1024
 	maxPasses   = 1 << 20
 	maxWorkers  = 1024
-	maxCount    = 1 << 20 // restarts of a role, failures of a task
+	maxCount    = 1 << 20              // restarts of a role, failures of a task
+	maxDuration = 366 * 24 * time.Hour // roles add to durations and multiply them: a sum that overflows would be over at once
 )
 
 // reservedName is where the nodes of a cluster are, beside the jobs.
@@ -104,8 +105,8 @@ func Check(s *job.JobSpec) error {
 	}
 	for field, d := range map[string]*durationpb.Duration{"start_deadline": s.StartDeadline, "round_deadline": s.RoundDeadline, "lease": s.Lease,
 		"min_task_timeout": s.MinTaskTimeout, "max_task_timeout": s.MaxTaskTimeout} {
-		if !d.IsValid() || d.AsDuration() <= 0 {
-			wrong(field, d.AsDuration().String(), "a positive duration")
+		if !d.IsValid() || d.AsDuration() <= 0 || d.AsDuration() > maxDuration {
+			wrong(field, d.AsDuration().String(), "a positive duration, at most "+maxDuration.String())
 		}
 	}
 	if least, most := s.MinTaskTimeout.AsDuration(), s.MaxTaskTimeout.AsDuration(); least > most {

@@ -84,6 +84,8 @@ func TestMistakes(t *testing.T) {
 		"max_task_failures: -1":                          "max_task_failures",
 		"min_task_timeout: 1h\nmax_task_timeout: 1s":     "min_task_timeout",
 		"max_task_timeout: -1s":                          "max_task_timeout",
+		"round_deadline: 2562047h":                       "round_deadline",
+		"lease: 9000h":                                   "at most 8784h",
 		"data: {x: {files: a, follow: 1, often: 2}}":     "often",
 		"data: {x: {follow: true}}":                      "at least one glob",
 		"passes: 2\ndata: {x: {files: a, follow: true}}": "follows its folder",
