@@ -26,6 +26,8 @@ func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
 	var following sync.WaitGroup
 	for _, key := range roleKeys {
 		following.Go(func() {
+			// Who hears of some roles only would wait for the others for ever.
+			defer cancel()
 			_ = r.store.follow(ctx, r.prefix+key, (&losses{prefix: r.prefix, report: report}).see) // a closed channel says that no more is known
 		})
 	}

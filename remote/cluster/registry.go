@@ -41,7 +41,7 @@ type Registry interface {
 	JoinTrainer(ctx context.Context, rank int) (Membership, error)
 
 	// Lost reports members whose lease ended without Leave, each loss once; first those that are lost now. When a report is read, the member may
-	// have joined again: Live tells. The channel is closed when ctx ends or the registry is closed.
+	// have joined again: Live tells. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
 	Lost(ctx context.Context) (<-chan Member, error)
 
 	// Live returns the members that live now, with their incarnations: the Fence of the membership that each holds.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -127,6 +128,9 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 			if err := server.Lost(ctx, m); err != nil && ctx.Err() == nil {
 				server.Fail(err)
 			}
+		}
+		if ctx.Err() == nil { // else nobody would know why the job hangs when a member is lost
+			server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of members that are lost", Hint: "look at the rights of the user in etcd"})
 		}
 	})
 	watching.Go(func() {
