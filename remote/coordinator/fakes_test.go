@@ -31,6 +31,7 @@ type fakeServer struct {
 	completed []uint32
 	dismissed int  // how often it has heard of the end
 	gone      bool // nobody answers
+	ending    bool // the next Freeze meets a process that is told to end; another takes its place
 }
 
 func (s *fakeServer) hear(id *rpc.Identity) error {
@@ -51,6 +52,10 @@ func (s *fakeServer) Freeze(_ context.Context, m *rpc.FreezeRequest, _ ...grpc.C
 		return nil, err
 	}
 	s.freezes++
+	if s.ending {
+		s.ending = false
+		return nil, fault.New(fault.Canceled, "a server that is told to end")
+	}
 	return &rpc.FreezeResponse{Generation: s.resumed.GetId().GetGeneration(), Round: s.round, Declared: slices.Clone(s.declared),
 		Applied: slices.Clone(s.applied), Completed: s.completed}, nil
 }
@@ -75,6 +80,9 @@ func (s *fakeServer) Resume(_ context.Context, m *rpc.ResumeRequest, _ ...grpc.C
 func (s *fakeServer) Ledger(_ context.Context, m *rpc.LedgerRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone {
+		return nil, fault.New(fault.Unavailable, "a server that has ended")
+	}
 	b, err := proto.Marshal(&rpc.LedgerResponse{Round: s.round, Passes: []*rpc.PassLedger{{Pass: m.Pass, Committed: s.ledger[m.Pass]}}})
 	return &pieces{rest: []*rpc.Piece{{Piece: b}}}, err
 }

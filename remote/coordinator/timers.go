@@ -26,7 +26,9 @@ func (s *Server) keepTasks() {
 		if next >= 0 && next <= now {
 			slices.Sort(names)
 			for _, name := range names {
-				s.expire(name)
+				if !s.expire(name) {
+					return
+				}
 			}
 			continue
 		}
@@ -36,8 +38,8 @@ func (s *Server) keepTasks() {
 	}
 }
 
-// expire returns the tasks of a queue whose time is over.
-func (s *Server) expire(name string) {
+// expire returns the tasks of a queue whose time is over. It returns false when the job has ended.
+func (s *Server) expire(name string) bool {
 	q := s.copyQueues()[name]
 	ctx, cancel := context.WithTimeout(s.ctx, ledgerTime)
 	defer cancel()
@@ -61,10 +63,13 @@ func (s *Server) expire(name string) {
 			}
 		})
 	}
-	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("tasks whose time is over stay where they are", "dataset", name, "reason", err.Error())
-		s.sleep(time.Second, true, nil)
+	if err == nil {
+		return true
 	}
+	if s.ctx.Err() == nil {
+		s.cfg.Log.Warn("tasks whose time is over stay where they are", "dataset", name, "reason", err.Error())
+	}
+	return s.sleep(time.Second, true, nil)
 }
 
 // keepTime tells the membership of deadlines, until the job ends.
