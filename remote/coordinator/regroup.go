@@ -79,11 +79,15 @@ func (s *Server) effect(ctx context.Context, change uint64, who string, call fun
 	var e generation.Event
 	err := wire.Retry(ctx, func(attempt uint32) (err error) {
 		e, err = call(attempt)
-		return wire.FromStatus(who, err)
+		err = wire.FromStatus(who, err)
+		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // the end of that server's process: another takes its place
+			err = &fault.Fault{Kind: fault.Unavailable, Where: who, Got: "the end of this server", Want: "the next one", Err: err}
+		}
+		return err
 	})
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || errors.Is(err, fault.Canceled):
+	case ctx.Err() != nil:
 		return // another change has begun, or the job has ended
 	default:
 		e = generation.Failed{Change: change, Err: err}

@@ -11,6 +11,22 @@ import (
 	"github.com/edl-go/edl/remote/coordinator"
 )
 
+// A server that is told to end while it is asked for its state says so, and the one that takes its place is asked: its answer is not that of the
+// coordinator's own end.
+func TestServerThatIsToldToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHome(t, config(1))
+		h.servers[1].ending = true
+		s, ended := coordinator.New(h.cfg), make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
+		if r, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 1}); err != nil || r.Generation != 1 {
+			t.Errorf("%v, %v", r, err)
+		}
+		s.Fail(nil)
+		<-ended
+	})
+}
+
 // Tasks whose time is over stay where they are while the server that keeps the ledger is silent, and the log says why.
 func TestSilentLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
