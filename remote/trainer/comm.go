@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -50,16 +48,6 @@ const maxCalls = 16
 // slack is how much longer than a server a trainer waits for a round, so that it is the server which gives up first, and says who is missing.
 const slack = 2 * time.Second
 
-// version says which value of a variable Recv asks for.
-type version int
-
-const (
-	initial  version = iota // before the first round of the generation
-	afterOwn                // sync: after this round; async: with all of this trainer's own contributions
-	latest                  // as it is
-	saved                   // after every other trainer has completed
-)
-
 var _ ops.Comm = (*Comm)(nil)
 
 // Enter begins a generation, whose parameters are received as they are at round first. Nothing may be under way.
@@ -85,9 +73,6 @@ func (c *Comm) Begin(step ops.Step, pass int, records []dataset.Range) {
 	c.over = nil
 }
 
-// Want makes the following Recv calls ask for another version, until the next Begin.
-func (c *Comm) Want(v version) { c.want = v }
-
 func (c *Comm) init() {
 	c.once.Do(func() {
 		c.slots = make(chan struct{}, maxCalls)
@@ -109,55 +94,6 @@ func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
 func (c *Comm) call(ctx context.Context, server int, what string, f func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error) error {
 	return c.ask.within(ctx, c.Deadline+slack, question{serverName(server), what}, func(ctx context.Context, attempt uint32) error {
 		return f(ctx, c.Servers[server], attempt)
-	})
-}
-
-// Send starts sending a contribution. In async mode it first waits until the step before is in the ledger.
-func (c *Comm) Send(ctx context.Context, m ops.Message) error {
-	c.init()
-	if err := c.check(m.Server); err != nil {
-		return err
-	}
-	if err := c.Settle(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.sent[m.Server]++
-	c.mu.Unlock()
-	id, round := c.identity, c.step.Round
-	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
-		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-			return send(ctx, to, &rpc.VariableChunk{Id: id.Of(c.Rank, round, attempt), Name: m.Name}, m.Value)
-		})
-	})
-	return nil
-}
-
-// SendBarrier waits for all sends of the round and then declares the contribution complete at every server. From then on the end of the generation
-// does not fail a sync step: it may have committed. Over tells.
-func (c *Comm) SendBarrier(ctx context.Context) error {
-	c.init()
-	if err := c.sends.end(); err != nil || !c.Sync {
-		return err
-	}
-	return c.orOver(c.everyServer(ctx, func(ctx context.Context, server int) error {
-		return c.declare(ctx, server, c.identity, c.step.Round, c.declaration(server))
-	}))
-}
-
-// declaration is the barrier of the step for one server, but for its identity.
-func (c *Comm) declaration(server int) *rpc.BarrierRequest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
-}
-
-// declare sends the barrier of a round to one server. It may go on while the next step has begun.
-func (c *Comm) declare(ctx context.Context, server int, id wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
-	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round), func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-		barrier.Id = id.Of(c.Rank, round, attempt)
-		_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
-		return err
 	})
 }
 
@@ -187,63 +123,6 @@ func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, s
 		group.start(ctx, c.slots, func(ctx context.Context) error { return call(ctx, server) })
 	}
 	return group.end()
-}
-
-// Recv starts receiving a variable.
-func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
-	c.init()
-	if !c.Sync {
-		// A trainer reads what it has written: its contributions are in the queues before it asks.
-		if err := c.sends.end(); err != nil {
-			return err
-		}
-	}
-	if err := c.check(m.Server); err != nil {
-		return err
-	}
-	request := rpc.GetRequest{Name: m.Name, Final: c.want == saved, AnyVersion: c.want == latest || c.want == initial && !c.Sync}
-	round := c.step.Round + 1
-	if c.want == initial {
-		round = c.first
-	}
-	if c.Over() != nil {
-		return nil
-	}
-	id := c.identity
-	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
-		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round), func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
-			return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion}, m.Value)
-		})
-	})
-	return nil
-}
-
-// FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
-func (c *Comm) FetchBarrier(ctx context.Context) error {
-	if err := c.orOver(c.recvs.end()); err != nil || c.Sync || c.want != afterOwn || len(c.records) == 0 {
-		return err
-	}
-	if err := c.sends.end(); err != nil {
-		return err
-	}
-	id, round, barrier := c.identity, c.step.Round, c.declaration(0)
-	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id, round, barrier) })
-	return nil
-}
-
-// Settle waits until every step that has ended is in the ledger. In sync mode it is there when the step ends.
-func (c *Comm) Settle() error { return c.entries.end() }
-
-// Complete tells every server that this trainer contributes to no later round.
-func (c *Comm) Complete(ctx context.Context) error {
-	c.init()
-	id := c.identity
-	return c.everyServer(ctx, func(ctx context.Context, server int) error {
-		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: id.Of(c.Rank, c.step.Round, attempt)}, grpc.WaitForReady(false))
-			return err
-		})
-	})
 }
 
 // Drain ends the calls that a failed step left behind, so that their tensors may be used again.
