@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -99,46 +97,6 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	defer watching.Wait()
 	defer cancel()
 	return server.Run(ctx, lead)
-}
-
-// wantTrainers tells the coordinator of an elastic job how many trainers it is to begin with.
-func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) error {
-	ctx, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
-	defer cancel()
-	n, err := r.registry.Trainers(ctx)
-	if err == nil {
-		server.Want(n)
-	}
-	return err
-}
-
-// watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
-func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
-	lost, err := r.registry.Lost(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := r.registry.WatchTrainers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for m := range lost {
-			if err := server.Lost(ctx, m); err != nil && ctx.Err() == nil {
-				server.Fail(err)
-			}
-		}
-		if ctx.Err() == nil { // else nobody would know why the job hangs when a member is lost
-			server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of members that are lost", Hint: "look at the rights of the user in etcd"})
-		}
-	})
-	watching.Go(func() {
-		for n := range wanted {
-			server.Want(n)
-		}
-	})
-	return &watching, nil
 }
 
 // following lists the datasets that grow while the job runs.

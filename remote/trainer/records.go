@@ -16,7 +16,7 @@ import (
 // files read the records of tasks. One iteration runs at a time.
 type files struct {
 	data  *dataset.Dataset // empty where the dataset follows a folder: then tasks name their files
-	named []namedFile      // those that were used last
+	named []namedFile      // those that were opened last
 }
 
 // namedFile is a file that a task has named, as a dataset of its own: its records are numbered from 0.

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Receiver is the receiving half.
+type Receiver interface {
+	RecvMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
+}
+
+// ReceiveVariable receives one variable. choose is called with the first chunk's header, before memory is touched, and returns the
+// tensor to fill, whose dtype and dims must be the announced ones; an error of choose is returned as it is. It returns the header, and reads
+// the stream to its end. No byte is written outside of the tensor, which is complete only if the error is nil.
+func ReceiveVariable(r Receiver, choose func(*rpc.VariableChunk) (*tensor.Tensor, error)) (*rpc.VariableChunk, error) {
+	a := assembly{choose: choose}
+	in := &Incoming{Place: a.place}
+	for {
+		err := r.RecvMsg(in)
+		switch {
+		case err == io.EOF:
+			return a.header, a.complete()
+		case err != nil:
+			return a.header, err
+		case in.Refused != nil:
+			return a.header, in.Refused
+		}
+	}
+}
+
+// assembly is a variable on its way in.
+type assembly struct {
+	choose func(*rpc.VariableChunk) (*tensor.Tensor, error)
+	header *rpc.VariableChunk // of the first chunk, nil before
+	room   []byte             // where all bytes go
+	at     int                // bytes received
+}
+
+// place returns where the n bytes of a chunk go.
+func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
+	if a.header == nil {
+		t, err := a.choose(h)
+		if err != nil {
+			return nil, err
+		}
+		if err := announced(h, t); err != nil {
+			return nil, err
+		}
+		if a.room, err = Memory(t); err != nil {
+			return nil, err
+		}
+		a.header = h
+	} else if n == 0 {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name, Got: fmt.Sprintf("a chunk without data at offset %d", h.Offset), Want: "some"}
+	}
+	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
+		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name,
+			Got: fmt.Sprintf("%d bytes at offset %d", n, h.Offset), Want: fmt.Sprintf("at most %d at offset %d", len(a.room)-a.at, a.at)}
+	}
+	a.at += n
+	return a.room[a.at-n : a.at], nil
+}
+
+// complete checks that the stream has ended where the variable does.
+func (a *assembly) complete() error {
+	if a.header == nil || a.at != len(a.room) {
+		return &fault.Fault{Kind: fault.Corrupt, Variable: a.header.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", a.at), Want: fmt.Sprintf("%d bytes", len(a.room))}
+	}
+	return nil
+}
+
+// announced checks a header against the tensor that waits for it.
+func announced(h *rpc.VariableChunk, t *tensor.Tensor) error {
+	same := tensor.DType(h.Dtype) == t.DType() && len(h.Dims) == len(t.Dims()) && h.Bytes == t.Bytes()
+	for i := range h.Dims {
+		same = same && h.Dims[i] == t.Dims()[i]
+	}
+	if !same {
+		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: h.Name, Got: fmt.Sprintf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes), Want: t.String()}
+	}
+	return nil
+}
