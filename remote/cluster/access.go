@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Variables of the environment that say where etcd is and what it asks for. Roles get what they need in them, for a JobSpec and the arguments of a process are shown
-// to everybody.
+// Variables of the environment that say where etcd is and what it asks for. Roles get what they need in them, for a JobSpec and the arguments of a
+// process are shown to everybody.
 const (
 	EnvEndpoints   = "EDL_ETCD" // URLs separated by commas
 	EnvCA          = "EDL_ETCD_CA"
@@ -38,7 +38,8 @@ func AccessFrom(getenv func(string) string) Access {
 
 // Environment returns the variables, as NAME=value, from which AccessFrom makes a in another process.
 func (a Access) Environment() []string {
-	return []string{EnvCA + "=" + a.CA, EnvCertificate + "=" + a.Certificate, EnvKey + "=" + a.Key, EnvUser + "=" + a.User, EnvPassword + "=" + a.Password}
+	return []string{EnvCA + "=" + a.CA, EnvCertificate + "=" + a.Certificate, EnvKey + "=" + a.Key, EnvUser + "=" + a.User,
+		EnvPassword + "=" + a.Password}
 }
 
 // ParseEndpoints reads what --etcd and EDL_ETCD hold: URLs or host:port, separated by commas.
@@ -72,14 +73,16 @@ func secure(endpoints []string) (bool, error) {
 		}
 		u, err := url.Parse(scheme + "://" + host)
 		if err != nil || scheme != "http" && scheme != "https" || u.Host == "" || u.Port() == "" || u.Host != host {
-			return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: "endpoint " + fault.Quote(e), Want: "http://HOST:PORT, https://HOST:PORT or HOST:PORT"}
+			return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: "endpoint " + fault.Quote(e),
+				Want: "http://HOST:PORT, https://HOST:PORT or HOST:PORT"}
 		}
 		if scheme == "https" {
 			safe++
 		}
 	}
 	if safe != 0 && safe != len(endpoints) {
-		return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: fmt.Sprintf("%d of %d endpoints with https", safe, len(endpoints)), Want: "all or none"}
+		return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: fmt.Sprintf("%d of %d endpoints with https", safe, len(endpoints)),
+			Want: "all or none"}
 	}
 	return safe != 0, nil
 }
@@ -96,7 +99,8 @@ func (a Access) tls(endpoints []string) (*tls.Config, error) {
 	case (a.Certificate == "") != (a.Key == ""):
 		return nil, refuse("a certificate without its key, or a key without its certificate", "both or none", "", nil)
 	case (a.User == "") != (a.Password == ""):
-		return nil, refuse("a user without a password, or a password without a user", "both or none", "the password is in the environment: "+EnvPassword, nil)
+		return nil, refuse("a user without a password, or a password without a user", "both or none",
+			"the password is in the environment: "+EnvPassword, nil)
 	case !safe:
 		return nil, nil
 	}

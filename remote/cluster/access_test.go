@@ -76,7 +76,8 @@ func TestAccess(t *testing.T) {
 	unknown.CA = ""
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := Open(ctx, Config{Endpoints: servers.Endpoints(), Prefix: h.prefix, Access: unknown}); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+	if _, err := Open(ctx, Config{Endpoints: servers.Endpoints(), Prefix: h.prefix, Access: unknown}); err == nil ||
+		!strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("a server of an unknown authority: %v", err)
 	}
 }

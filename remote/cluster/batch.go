@@ -55,7 +55,8 @@ func part(prefix string, changes []Change) (txn, error) {
 			return txn{}, err
 		}
 		if n := len(prefix) + len(c.Key) + len(c.Value); n > MaxBytes {
-			return txn{}, &fault.Fault{Kind: fault.TooLarge, Where: prefix + c.Key, Got: fmt.Sprintf("an entry of %d bytes", n), Want: fmt.Sprintf("at most %d", MaxBytes)}
+			return txn{}, &fault.Fault{Kind: fault.TooLarge, Where: prefix + c.Key, Got: fmt.Sprintf("an entry of %d bytes", n),
+				Want: fmt.Sprintf("at most %d", MaxBytes)}
 		}
 		last[c.Key] = i
 	}

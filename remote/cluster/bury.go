@@ -22,7 +22,8 @@ func (r *registry) Live(ctx context.Context) (map[Member]uint64, error) {
 	return live, nil
 }
 
-// Bury ends the lease under which the key was taken, not the key: every claim has a lease of its own, so that whoever takes the key in between keeps it.
+// Bury ends the lease under which the key was taken, not the key: every claim has a lease of its own, so that whoever takes the key in between keeps
+// it.
 func (r *registry) Bury(ctx context.Context, m Member, incarnation uint64) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()

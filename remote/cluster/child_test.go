@@ -23,8 +23,8 @@ const (
 
 const childLease = 2 * time.Second
 
-// coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind of the
-// failure and whether Done was closed by then.
+// coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind
+// of the failure and whether Done was closed by then.
 func coordinate() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()

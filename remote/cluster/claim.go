@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// claim creates key, and also, under a lease of their own. It returns nil without an error when key is taken. A member is marked as joined in the same
-// transaction, so that its loss can be told from its leaving.
+// claim creates key, and also, under a lease of their own. It returns nil without an error when key is taken. A member is marked as joined in the
+// same transaction, so that its loss can be told from its leaving.
 func (r *registry) claim(ctx context.Context, m Member, key, value string, also ...string) (*membership, error) {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()

@@ -26,7 +26,8 @@ func (s *state) Commit(ctx context.Context, changes []Change) error {
 	case s.deposed:
 		return s.fenced()
 	default:
-		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it whose outcome is not known", Hint: "load the state first"}
+		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it whose outcome is not known",
+			Hint: "load the state first"}
 	}
 	err = s.try(ctx, s.advance)
 	switch {
@@ -34,7 +35,8 @@ func (s *state) Commit(ctx context.Context, changes []Change) error {
 		s.open = nil
 	case fault.KindOf(err) == fault.Fenced: // nobody here will know any more
 		s.deposed = true
-		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey), Got: fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
+		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey),
+			Got:  fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
 			Hint: "its successor loads what has become of it"}
 	}
 	return err
@@ -93,5 +95,6 @@ func (s *state) outcome(ctx context.Context) (int64, error) {
 		}
 		return 0, s.fenced()
 	}
-	return 0, &fault.Fault{Kind: fault.Internal, Where: s.key(commitKey), Got: fault.Quote(now.commit.value), Want: "the last commit of the coordinator that holds the lock"}
+	return 0, &fault.Fault{Kind: fault.Internal, Where: s.key(commitKey), Got: fault.Quote(now.commit.value),
+		Want: "the last commit of the coordinator that holds the lock"}
 }

@@ -75,7 +75,8 @@ func countIn(key, text string) (int, error) {
 // checkCount bounds a number of members before anything is made of that size.
 func checkCount(n int) error {
 	if n < 1 || n > maxMembers {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: fmt.Sprintf("%d members of a role", n), Want: fmt.Sprintf("1 to %d", maxMembers)}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: fmt.Sprintf("%d members of a role", n),
+			Want: fmt.Sprintf("1 to %d", maxMembers)}
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-// Package cluster is where the members of a job find each other: addresses, leases, the coordinator's lock and what it keeps under it, and the nodes of a cluster.
+// Package cluster is where the members of a job find each other: addresses, leases, the coordinator's lock and what it keeps under it, and the nodes
+// of a cluster.
 //
 // A Registry keeps a few keys under the prefix of its job:
 //
@@ -14,12 +15,12 @@
 //	/edl/nodes/<id>                address of a listener that starts roles
 //
 // A member owns its key for as long as it renews its lease. A lease that ends without Leave makes a lost member, which Lost reports, and tells the
-// member itself through Done that it must change nothing any more. Done is closed, too, when the lease could not be renewed for its duration, as it seems to
-// the member: after a pause of the process that is the first thing that Done and State notice. Whoever knows that a member's process is dead
+// member itself through Done that it must change nothing any more. Done is closed, too, when the lease could not be renewed for its duration, as it
+// seems to the member: after a pause of the process that is the first thing that Done and State notice. Whoever knows that a member's process is dead
 // need not wait for its lease: Bury.
 //
-// A lock alone does not exclude a process that was paused while it held it. Every transaction of State is conditioned on the lock, and messages carry its create
-// revision, so that whoever has seen a newer one refuses them.
+// A lock alone does not exclude a process that was paused while it held it. Every transaction of State is conditioned on the lock, and messages carry
+// its create revision, so that whoever has seen a newer one refuses them.
 //
 // The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this
 // process, and Embed runs an etcd server inside of this process for clusters of one machine. A real cluster of etcd may ask for certificates and a

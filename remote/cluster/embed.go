@@ -29,8 +29,8 @@ type Embedded struct {
 	once   sync.Once
 }
 
-// Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server takes
-// requests.
+// Embed starts a server on free ports of the loopback interface, with its files in dir, which must be empty or absent. It returns when the server
+// takes requests.
 func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error) {
 	return start(ctx, dir, log, false)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A network lies between handles and their store. It loses requests and answers, delivers requests after their caller has given them up, and holds callers as if their
-// process had been paused just before the request.
+// A network lies between handles and their store. It loses requests and answers, delivers requests after their caller has given them up, and holds
+// callers as if their process had been paused just before the request.
 type network struct {
 	used chan struct{} // one for each request that came by, as far as somebody looks
 

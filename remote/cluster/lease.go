@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdLease is a lease that is renewed three times in its duration. It is lost when etcd says so, and also when the duration has passed since the last
-// renewal that etcd has answered was sent: then nobody can know whether it still holds. What counts is when the request was sent, for a process may
-// have been paused between the answer and its reading.
+// etcdLease is a lease that is renewed three times in its duration. It is lost when etcd says so, and also when the duration has passed since the
+// last renewal that etcd has answered was sent: then nobody can know whether it still holds. What counts is when the request was sent, for a process
+// may have been paused between the answer and its reading.
 type etcdLease struct {
 	store  *etcdStore
 	number clientv3.LeaseID
@@ -78,8 +78,8 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// ask renews the lease once and returns for how long; 0: there is no such lease. The client's own method tries again without a pause while no server is
-// there.
+// ask renews the lease once and returns for how long; 0: there is no such lease. The client's own method tries again without a pause while no server
+// is there.
 func (l *etcdLease) ask(ctx context.Context) (seconds int64, err error) {
 	stream, err := etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {

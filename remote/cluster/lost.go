@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Lost compares marks with keys: a member that is marked as joined and has no key has been lost. Marks count losses, so that one is reported although the
-// member has joined again before anybody looked.
+// Lost compares marks with keys: a member that is marked as joined and has no key has been lost. Marks count losses, so that one is reported although
+// the member has joined again before anybody looked.
 func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {

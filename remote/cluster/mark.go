@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A mark says what became of the holders of a member's key, and outlives them all. While the key is absent, joined tells a lost holder from one that left.
+// A mark says what became of the holders of a member's key, and outlives them all. While the key is absent, joined tells a lost holder from one that
+// left.
 type mark struct {
 	joined bool // the last holder has not left in order
 	losses int  // holders before the last one that were lost

@@ -27,7 +27,8 @@ type held struct {
 	value string
 }
 
-// fencing is the model: only who leads changes what is kept, nobody leads again who has been told that it does not, and what is not known happened or did not.
+// fencing is the model: only who leads changes what is kept, nobody leads again who has been told that it does not, and what is not known happened or
+// did not.
 var fencing = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{held{}} },
 	Step: func(state, input, output any) []any {

@@ -12,7 +12,8 @@ import (
 // RegisterNode announces a listener.
 func (r *registry) RegisterNode(ctx context.Context, id, address string) (Membership, error) {
 	if !legalID.MatchString(id) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "node id " + fault.Quote(id), Want: "1 to 128 letters, digits, '.', '_', ':' and '-'"}
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "node id " + fault.Quote(id),
+			Want: "1 to 128 letters, digits, '.', '_', ':' and '-'"}
 	}
 	held, err := r.claim(ctx, Member{}, nodesPrefix+id, address)
 	if held == nil && err == nil {

@@ -25,7 +25,8 @@ type Config struct {
 	Log       *slog.Logger  // nil: discarded
 }
 
-// Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any case.
+// Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any
+// case.
 func Open(ctx context.Context, c Config) (Registry, error) {
 	if err := checkPrefix(c.Prefix); err != nil {
 		return nil, err

@@ -32,7 +32,8 @@ func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 		h.ok(s.Commit(t.Context(), []Change{{"young", []byte("1")}}))
 		c.signal(syscall.SIGCONT)
 		last, why := c.end()
-		if want := fault.Fenced.String() + " done"; why != want && why != fault.Unavailable.String()+" done" { // paused within a commit: nobody told it what became of it
+		// Paused within a commit: nobody told it what became of it.
+		if want := fault.Fenced.String() + " done"; why != want && why != fault.Unavailable.String()+" done" {
 			t.Errorf("the old coordinator ended with %q, want %q", why, want)
 		}
 		h.entries(s, map[string]string{"number": string(before["number"]), "young": "1"})
@@ -45,7 +46,8 @@ func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 	}
 }
 
-// A coordinator is paused for longer than its lease while something keeps the lease alive in etcd. It cannot know that, and must not commit: its lease is over.
+// A coordinator is paused for longer than its lease while something keeps the lease alive in etcd. It cannot know that, and must not commit: its
+// lease is over.
 func TestCoordinatorIsPausedForItsLease(t *testing.T) {
 	t.Parallel()
 	server := embedded(t)

@@ -11,8 +11,8 @@ import (
 
 const probeTimeout = time.Second
 
-// probe looks whether any of the endpoints accepts a connection, and else says why the last one does not. The client of etcd itself tries until its deadline
-// whatever the reason is, and does not tell it.
+// probe looks whether any of the endpoints accepts a connection, and else says why the last one does not. The client of etcd itself tries until its
+// deadline whatever the reason is, and does not tell it.
 func probe(ctx context.Context, endpoints []string, secured *tls.Config) error {
 	var last error
 	for _, e := range endpoints {

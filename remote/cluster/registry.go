@@ -7,8 +7,8 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// A Registry is one process's handle on the members of one job. Its methods may be called concurrently. Those that wait do so until ctx ends, and their
-// error then names what was missing.
+// A Registry is one process's handle on the members of one job. Its methods may be called concurrently. Those that wait do so until ctx ends, and
+// their error then names what was missing.
 type Registry interface {
 	// SetDesired says how many pservers the job has. The number outlives this process.
 	SetDesired(ctx context.Context, servers int) error

@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they follow one
-// another. They wait for the store until ctx ends or the lease of the lock is lost.
+// A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they follow
+// one another. They wait for the store until ctx ends or the lease of the lock is lost.
 type State interface {
 	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock. When it
 	// returns no error, no earlier Commit is under way any more: the entries are what the next Commit changes.
@@ -41,8 +41,8 @@ const (
 
 // state is the State of one membership.
 //
-// Each transaction is conditioned on the lock, and on the one before it by the revision of commitKey, which all of them write. So an attempt that was given
-// up, but lingers somewhere between here and the store, can never be applied after a later one; and what became of an attempt without an
+// Each transaction is conditioned on the lock, and on the one before it by the revision of commitKey, which all of them write. So an attempt that was
+// given up, but lingers somewhere between here and the store, can never be applied after a later one; and what became of an attempt without an
 // answer can be read from commitKey.
 type state struct {
 	leader *membership
@@ -72,7 +72,8 @@ func (r *registry) State(leader Membership) State {
 
 type noState struct{}
 
-var errNoState = &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "a member that is no coordinator", Want: "the one that LeadCoordinator returned"}
+var errNoState = &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "a member that is no coordinator",
+	Want: "the one that LeadCoordinator returned"}
 
 func (noState) Load(context.Context) (map[string][]byte, error) { return nil, errNoState }
 func (noState) Commit(context.Context, []Change) error          { return errNoState }

@@ -41,7 +41,8 @@ type txn struct {
 	clears  []string // prefixes: all keys below them are deleted
 }
 
-// A condition holds when the create revision or, without byCreation, the revision of the last change of key is the given one; 0: there is no such key.
+// A condition holds when the create revision or, without byCreation, the revision of the last change of key is the given one; 0: there is no such
+// key.
 type condition struct {
 	key        string
 	byCreation bool

@@ -9,7 +9,8 @@ import (
 )
 
 // zapTo returns the logger that etcd is given. Its errors become warnings, for EDL reports by itself what it cannot do; its warnings, of which there
-// are many on a busy machine, become debug messages; the rest is left out, and so is all that comes after ended: servers complain when they are closed.
+// are many on a busy machine, become debug messages; the rest is left out, and so is all that comes after ended: servers complain when they are
+// closed.
 func zapTo(ended context.Context, log *slog.Logger) *zap.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -85,7 +85,8 @@ func lieToCoordinator(t *testing.T, seed uint64, c coordinator.Config) {
 	}()
 	identity := begin(t, s, registry)
 	if seed%2 == 0 { // as above
-		lie(t, seed, identity, without(rpc.Coordinator_ServiceDesc, "Join", "Leave", "RequestSaveModel", "CloseFeed"), s, testkit.Dataset, testkit.Dataset, "x", "y")
+		lie(t, seed, identity, without(rpc.Coordinator_ServiceDesc, "Join", "Leave", "RequestSaveModel", "CloseFeed"), s, testkit.Dataset, testkit.Dataset,
+			"x", "y")
 	}
 	lie(t, seed, identity, &rpc.Coordinator_ServiceDesc, s, testkit.Dataset, "x", "y", "loss")
 	s.Fail(fault.New(fault.Canceled, "the test ends"))
@@ -131,7 +132,8 @@ func TestListener(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		m := listen.NewManager(listen.Config{Launcher: launcher, Registry: open})
-		spec := &job.JobSpec{Name: rig.Identity.Job, Program: b, TrainersMax: 3, Data: []*job.DataBinding{{Dataset: testkit.Dataset, Globs: []string{"nowhere"}}}}
+		spec := &job.JobSpec{Name: rig.Identity.Job, Program: b, TrainersMax: 3,
+			Data: []*job.DataBinding{{Dataset: testkit.Dataset, Globs: []string{"nowhere"}}}}
 		j, err := m.Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)

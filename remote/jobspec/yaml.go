@@ -100,7 +100,8 @@ func (y *file) spec() (*job.JobSpec, error) {
 	most := y.TrainersMax
 	if y.Trainers.most != 0 {
 		if most != 0 && most != y.Trainers.most {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most), Want: "one of them"}
+			return nil, &fault.Fault{Kind: fault.InvalidArgument, Want: "one of them",
+				Got: fmt.Sprintf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most)}
 		}
 		most = y.Trainers.most
 	}

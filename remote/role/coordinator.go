@@ -72,10 +72,12 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	least := cmp.Or(spec.MinTaskTimeout.AsDuration(), spec.RoundDeadline.AsDuration())
 	most := cmp.Or(spec.MaxTaskTimeout.AsDuration(), 20*spec.RoundDeadline.AsDuration())
 	return coordinator.New(coordinator.Config{
-		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC, Interactive: spec.Interactive,
-		Passes: passes, RecordsPerTask: spec.RecordsPerTask, MaxFailures: cmp.Or(int(spec.MaxTaskFailures), maxTaskFailures), TaskTimeout: [2]time.Duration{least, max(least, most)},
-		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(), Servers: servers, Live: r.registry.Live, Follow: following(spec),
-		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) }, Log: r.log,
+		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
+		Interactive: spec.Interactive, Passes: passes, RecordsPerTask: spec.RecordsPerTask,
+		MaxFailures: cmp.Or(int(spec.MaxTaskFailures), maxTaskFailures), TaskTimeout: [2]time.Duration{least, max(least, most)},
+		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(),
+		Servers: servers, Live: r.registry.Live, Follow: following(spec), Log: r.log,
+		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) },
 	}), nil
 }
 

@@ -11,8 +11,8 @@ import (
 // drainTime bounds how long a role goes on that is to end in order. It is less than the grace of a launcher that stops roles.
 const drainTime = 4 * time.Second
 
-// drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context that it returns
-// ends when ctx ends for any other cause, or drainTime after drain was closed.
+// drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context
+// that it returns ends when ctx ends for any other cause, or drainTime after drain was closed.
 func drainable(ctx context.Context) (work context.Context, drain <-chan struct{}, stop context.CancelFunc) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	asked := make(chan struct{})

@@ -44,7 +44,8 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "a role without the JobSpec of its job", Want: "one that a listener has made"}
 	}
 	if have := ops.Fingerprint(); spec.Registry != have {
-		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have, Hint: "run the same version of edl everywhere"}
+		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have,
+			Hint: "run the same version of edl everywhere"}
 	}
 	r := &runner{spec: spec, registry: options.Registry, log: options.Log,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
@@ -53,7 +54,8 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	}
 	r.log = r.log.With("job", spec.Job, "role", name)
 	if r.registry == nil {
-		if r.registry, err = cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Log: r.log}); err != nil {
+		if r.registry, err = cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(),
+			Log: r.log}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.registry.Close()) }()

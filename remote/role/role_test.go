@@ -48,13 +48,15 @@ func crew(t *testing.T, passes int32) []*job.RoleSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := &job.JobSpec{Trainers: 2, Pservers: 2, Passes: passes, StartDeadline: durationpb.New(patience), RoundDeadline: durationpb.New(patience), Lease: durationpb.New(time.Second)}
+	spec := &job.JobSpec{Trainers: 2, Pservers: 2, Passes: passes, StartDeadline: durationpb.New(patience), RoundDeadline: durationpb.New(patience),
+		Lease: durationpb.New(time.Second)}
 	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
 		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
 	}
 	of := func(kind job.Role, index uint32, p *program.Program) *job.RoleSpec {
-		return &job.RoleSpec{Job: "line", Role: kind, Index: index, Spec: spec, Program: encoded(t, p), SaveProgram: encoded(t, r.Save), ProgramHash: hash[:],
-			Registry: ops.Fingerprint(), Prefix: prefix}
+		return &job.RoleSpec{Job: "line", Role: kind, Index: index, Spec: spec, Program: encoded(t, p), SaveProgram: encoded(t, r.Save),
+			ProgramHash: hash[:],
+			Registry:    ops.Fingerprint(), Prefix: prefix}
 	}
 	return []*job.RoleSpec{of(job.Role_COORDINATOR, 0, r.Trainer), of(job.Role_PSERVER, 0, r.PServers[0]), of(job.Role_PSERVER, 1, r.PServers[1]),
 		of(job.Role_TRAINER, 0, r.Trainer), of(job.Role_TRAINER, 1, r.Trainer)}

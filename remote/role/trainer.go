@@ -36,9 +36,9 @@ func (r *runner) train(ctx context.Context) error {
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
-			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Program: p, Save: save, Spec: spec, Constants: r.constants(p),
+			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Spec: spec,
+			Program: p, Save: save, Constants: r.constants(p), Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log,
 			RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Patience: spec.RoundDeadline.AsDuration() + spec.StartDeadline.AsDuration(),
-			Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log,
 		})
 	} else if cause := context.Cause(ctx); errors.Is(cause, fault.Drained) {
 		err = cause // nothing has been begun
@@ -59,7 +59,8 @@ func (r *runner) constants(p *program.Program) func(*executor.Scope) error {
 }
 
 // connect waits until all others are there, and connects to them for as long as run lasts, wherever they move. ctx ends the waiting.
-func (r *runner) connect(ctx, run context.Context, peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
+func (r *runner) connect(ctx, run context.Context,
+	peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
 	defer context.AfterFunc(run, cancel)() // the lease may be lost while it waits

@@ -37,7 +37,8 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 			}
 		}
 		if ctx.Err() == nil { // else nobody would know why the job hangs when a member is lost
-			server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of members that are lost", Hint: "look at the rights of the user in etcd"})
+			server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of members that are lost",
+				Hint: "look at the rights of the user in etcd"})
 		}
 	})
 	watching.Go(func() {

@@ -49,7 +49,8 @@ func (a asking) within(ctx context.Context, limit time.Duration, q question, att
 }
 
 // attempts returns what makes one attempt, as a wait that lasts until end.
-func (a asking) attempts(ctx context.Context, q question, attempt func(ctx context.Context, number uint32) error) (one func(number uint32) error, end func()) {
+func (a asking) attempts(ctx context.Context, q question,
+	attempt func(ctx context.Context, number uint32) error) (one func(number uint32) error, end func()) {
 	w := a.wait(q)
 	return func(number uint32) error {
 		err := wire.FromStatus(q.of, attempt(ctx, number))

@@ -43,9 +43,11 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	}
 	id := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
-		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round), func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
-			return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final, AnyVersion: request.AnyVersion}, m.Value)
-		})
+		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
+			func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
+				return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final,
+					AnyVersion: request.AnyVersion}, m.Value)
+			})
 	})
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Calls that move tensors run on goroutines of
-// their own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time, whose
+// Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Calls that move tensors run on goroutines
+// of their own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time, whose
 // ops may run at the same time.
 type Comm struct {
 	Rank     uint32
@@ -83,7 +83,8 @@ func (c *Comm) init() {
 // check refuses a server that a program names and nobody has.
 func (c *Comm) check(server int) error {
 	if server < 0 || server >= len(c.Servers) {
-		return &fault.Fault{Kind: fault.InvalidProgram, Where: serverName(server), Got: fmt.Sprintf("server %d", server), Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
+		return &fault.Fault{Kind: fault.InvalidProgram, Where: serverName(server), Got: fmt.Sprintf("server %d", server),
+			Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
 	}
 	return nil
 }
@@ -91,7 +92,8 @@ func (c *Comm) check(server int) error {
 func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
 
 // call makes the attempts of one call to a server, under one identity.
-func (c *Comm) call(ctx context.Context, server int, what string, f func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error) error {
+func (c *Comm) call(ctx context.Context, server int, what string,
+	f func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error) error {
 	return c.ask.within(ctx, c.Deadline+slack, question{serverName(server), what}, func(ctx context.Context, attempt uint32) error {
 		return f(ctx, c.Servers[server], attempt)
 	})

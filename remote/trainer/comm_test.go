@@ -219,7 +219,8 @@ func TestCommOverCutConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour, Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
+	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour,
+		Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
 	c.Enter(rig.Identity, 0)
 	for round := range uint64(4) {
 		c.Begin(ops.Step{Round: round, Rows: 1}, 0, nil)

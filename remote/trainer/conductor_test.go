@@ -51,7 +51,8 @@ const fence = 5
 
 func newConductor(p queue.Policy, servers ...rpc.ParameterServerClient) *conductor {
 	p.Epoch = time.Now()
-	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{}, asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
+	return &conductor{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{},
+		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
 // change changes the state under the lock and tells those who wait.
@@ -218,7 +219,8 @@ func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResp
 		c.told[m.Id.Rank] = c.current.Number
 		close(c.changed)
 		c.changed = make(chan struct{})
-		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round, Fence: fence}
+		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round,
+			Fence: fence}
 		if c.policy.Sync {
 			r.Segment = &rpc.Segment{}
 			if c.queue != nil {
@@ -299,7 +301,8 @@ func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Ge
 		if m.ReportOnly {
 			return true, nil
 		}
-		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.Get{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
+		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.Get{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Request: m.Id.Round,
+			Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
 		if err != nil {
 			return false, err
 		}

@@ -53,11 +53,12 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 
 // declare sends the barrier of a round to one server. It may go on while the next step has begun.
 func (c *Comm) declare(ctx context.Context, server int, id wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
-	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round), func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-		barrier.Id = id.Of(c.Rank, round, attempt)
-		_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
-		return err
-	})
+	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round),
+		func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
+			barrier.Id = id.Of(c.Rank, round, attempt)
+			_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
+			return err
+		})
 }
 
 // Complete tells every server that this trainer contributes to no later round.

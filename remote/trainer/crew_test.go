@@ -22,8 +22,8 @@ import (
 	"github.com/edl-go/edl/transpiler"
 )
 
-// A crew is a whole job but for its coordinator: a conductor, pservers that run the programs of a transpiled model, and trainers that are started again when
-// a test kills them.
+// A crew is a whole job but for its coordinator: a conductor, pservers that run the programs of a transpiled model, and trainers that are started
+// again when a test kills them.
 type crew struct {
 	t         testing.TB
 	model     testkit.Model
@@ -47,7 +47,8 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 	if spec.Mode == job.Mode_ASYNC {
 		mode = transpiler.Async
 	}
-	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers), MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch})
+	roles, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: int(spec.Trainers), PServers: int(spec.Pservers),
+		MinBlockSize: 4, Mode: mode, Fetch: spec.Fetch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
 	}
 	spec.RoundDeadline = durationpb.New(time.Hour)
-	c := &crew{t: t, patience: time.Hour, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{}, drain: map[uint32]chan struct{}{}}
+	c := &crew{t: t, patience: time.Hour, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{},
+		drain: map[uint32]chan struct{}{}}
 	peers := make([]*rig.Server, spec.Pservers)
 	for i := range peers {
 		cfg := rig.Config(int(spec.Trainers))
@@ -103,8 +105,10 @@ func (c *crew) run(ctx context.Context, rank uint32) error {
 		c.incarnation++
 		c.kill[rank] = cancel
 		c.drain[rank] = make(chan struct{})
-		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Incarnation: c.incarnation, Sync: c.spec.Mode == job.Mode_SYNC,
-			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: c.patience, Coordinator: c.client, Drain: c.drain[rank]}
+		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Incarnation: c.incarnation,
+			Sync:    c.spec.Mode == job.Mode_SYNC,
+			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: c.patience, Coordinator: c.client,
+			Drain: c.drain[rank]}
 		c.mu.Unlock()
 		for i, s := range c.servers {
 			cfg.Servers = append(cfg.Servers, &watched{s, func(when string, round uint64) {

@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// dispatched is the source of an async job: whole batches of the records of the tasks that the trainer was given. Each trainer shuffles within its tasks,
-// so that none takes more tasks than it trains.
+// dispatched is the source of an async job: whole batches of the records of the tasks that the trainer was given. Each trainer shuffles within its
+// tasks, so that none takes more tasks than it trains.
 //
 // A step counts when it is in the ledger, which is settled at the latest by the sends of the next one: so the records of a batch are trained when the
 // next step has ended.

@@ -18,7 +18,8 @@ func (s *dispatched) get(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 	return s.tasks.get(ctx, number, m)
 }
 
-// open begins to read the tasks that are there. The stream pauses where tasks are pending elsewhere: what it has given is to be trained and reported first.
+// open begins to read the tasks that are there. The stream pauses where tasks are pending elsewhere: what it has given is to be trained and reported
+// first.
 func (s *dispatched) open(ctx context.Context) *batches {
 	s.records.begin(0)
 	s.ended, s.end = 0, more

@@ -121,5 +121,6 @@ func (l *life) readOne(ctx context.Context, name string) (*tensor.Tensor, error)
 	if value, ok := l.local.Scope().Find(name); ok {
 		return value, nil
 	}
-	return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a variable that has no value outside of a step", Want: "a persistable variable, or a feed to compute it from"}
+	return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a variable that has no value outside of a step",
+		Want: "a persistable variable, or a feed to compute it from"}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when it
-// happens; then a new generation begins.
+// trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when
+// it happens; then a new generation begins.
 type trouble struct {
 	crew  *crew
 	ctx   context.Context
@@ -187,8 +187,8 @@ func (l lawCase) checkLedger(t *testing.T, c *crew, again int64) {
 // lawSeeds is how many histories TestLawOfGenerations tries.
 const lawSeeds = 12
 
-// The law: wherever trainers are superseded, in whatever step of a round, and whether they live through it or are killed, a sync run computes what the
-// reference does with as many trainers in each round; every record is trained once in every pass.
+// The law: wherever trainers are superseded, in whatever step of a round, and whether they live through it or are killed, a sync run computes what
+// the reference does with as many trainers in each round; every record is trained once in every pass.
 func TestLawOfGenerations(t *testing.T) {
 	l := lawCase{model: shuffling(t, 5, 12), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
 	calls := l.run(t, 0, nil, 0, false)

@@ -16,12 +16,12 @@ import (
 // leaveTime bounds the last message of a trainer that has failed, and for how long one that has not looks for a coordinator that is gone.
 const leaveTime = 5 * time.Second
 
-// ErrUnheard is how a trainer ends that has done all its work, of which the servers know, and has not found a coordinator to tell it to. Its membership must not
-// end in order: the coordinator that misses it asks the servers.
+// ErrUnheard is how a trainer ends that has done all its work, of which the servers know, and has not found a coordinator to tell it to. Its
+// membership must not end in order: the coordinator that misses it asks the servers.
 var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
 
-// leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess; one that
-// is gone is waited for, but not long, by a trainer that has done all its work.
+// leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess;
+// one that is gone is waited for, but not long, by a trainer that has done all its work.
 func (t *Trainer) leave(ctx context.Context, err error) error {
 	err = t.outcome(ctx, err)
 	drained := errors.Is(err, fault.Drained)
@@ -76,4 +76,5 @@ func (t *Trainer) outcome(ctx context.Context, err error) error {
 }
 
 // followsFromDrain are the errors that a trainer may meet which ends together with those around it.
-var followsFromDrain = []fault.Kind{fault.Drained, fault.Canceled, fault.Unavailable, fault.DeadlineExceeded, fault.Superseded, fault.Stale, fault.LostMember}
+var followsFromDrain = []fault.Kind{fault.Drained, fault.Canceled, fault.Unavailable, fault.DeadlineExceeded, fault.Superseded, fault.Stale,
+	fault.LostMember}

@@ -50,7 +50,8 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 	var answer *rpc.JoinResponse
 	err := m.ask.call(ctx, question{"coordinator", "the next generation"}, func(ctx context.Context, attempt uint32) error {
 		var err error
-		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.identity.Of(m.rank, 0, attempt), Incarnation: m.incarnation}, grpc.WaitForReady(false))
+		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.identity.Of(m.rank, 0, attempt), Incarnation: m.incarnation},
+			grpc.WaitForReady(false))
 		return err
 	})
 	if err != nil {
@@ -60,7 +61,8 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 		return nil, errEnded
 	}
 	if answer.Generation <= last.Generation {
-		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("generation %d", answer.Generation), Want: fmt.Sprintf("one after %d", last.Generation)}
+		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("generation %d", answer.Generation),
+			Want: fmt.Sprintf("one after %d", last.Generation)}
 	}
 	next := &generation{answer, last.identity}
 	next.identity.Generation, next.identity.Fence = answer.Generation, max(answer.Fence, last.identity.Fence)

@@ -12,9 +12,9 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// ordered is the source of a sync job: the trainer's rows of every batch of the dataset, from the first round of a generation on. All trainers read the
-// same order of records; which batch a round trains is a function of its number and of the segment that it lies in, so that a round which was given up
-// is trained again by whoever is there.
+// ordered is the source of a sync job: the trainer's rows of every batch of the dataset, from the first round of a generation on. All trainers read
+// the same order of records; which batch a round trains is a function of its number and of the segment that it lies in, so that a round which was
+// given up is trained again by whoever is there.
 type ordered struct {
 	tasks  *tasks
 	reader *executor.Reader
@@ -41,7 +41,8 @@ func newOrdered(t *tasks, reader *executor.Reader, f *files) (*ordered, error) {
 	s.segment.pass, s.segment.first, s.segment.skip = t.of.Segment.GetPass(), t.of.Segment.GetFirstRound(), t.of.Segment.GetSkip()
 	s.records.delay = int64(reader.ShuffleBuffer())
 	if s.round < s.segment.first {
-		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("round %d in a segment from round %d on", s.round, s.segment.first)}
+		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator",
+			Got: fmt.Sprintf("round %d in a segment from round %d on", s.round, s.segment.first)}
 	}
 	return s, nil
 }

@@ -38,7 +38,8 @@ func (s *ordered) from(ctx context.Context, place int64) iter.Seq2[dataset.Recor
 	s.records.begin(place) // those before may have been trained: that they are not counted only delays the reports
 	return func(yield func(dataset.Record, error) bool) {
 		for position := s.segment.skip.position(place); ; {
-			r, err := s.tasks.get(ctx, s.segment.first, &rpc.GetTaskRequest{Pass: s.segment.pass, Position: position, Finished: s.records.finished(false), Wait: true})
+			r, err := s.tasks.get(ctx, s.segment.first, &rpc.GetTaskRequest{Pass: s.segment.pass, Position: position, Finished: s.records.finished(false),
+				Wait: true})
 			if err == nil && r.Task != nil && (len(r.Task.Records) == 0 || r.Task.Records[len(r.Task.Records)-1].To <= position) {
 				err = &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("task %d without record %d", r.Task.Id, position)}
 			}

@@ -7,9 +7,9 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// progress keeps how far the tasks that a trainer was given are trained. A task is finished when the round of its last record has been committed, not when
-// it has been read. The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer: progress is safe for
-// concurrent use.
+// progress keeps how far the tasks that a trainer was given are trained. A task is finished when the round of its last record has been committed, not
+// when it has been read. The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer: progress is
+// safe for concurrent use.
 type progress struct {
 	mu      sync.Mutex
 	open    []span

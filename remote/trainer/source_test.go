@@ -42,7 +42,8 @@ func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p qu
 
 // join makes a trainer of the first generation.
 func (j *readingJob) join(ctx context.Context, rank uint32) (*life, error) {
-	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client, Patience: time.Hour, Program: j.model.Program}
+	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client,
+		Patience: time.Hour, Program: j.model.Program}
 	ask := asking{patience: time.Hour}
 	trainer := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask), comm: &Comm{}}
 	g, err := trainer.members.next(ctx)
@@ -175,8 +176,8 @@ func TestTasksAreReadOnce(t *testing.T) {
 	}
 }
 
-// Trap 15: a task is reported finished when its records have been trained, not when they have been read: by a batch that begins in one task and ends in the next, by
-// reading ahead, or into a shuffle buffer.
+// Trap 15: a task is reported finished when its records have been trained, not when they have been read: by a batch that begins in one task and ends
+// in the next, by reading ahead, or into a shuffle buffer.
 func TestTasksAreFinishedWhenTrained(t *testing.T) {
 	const records = 60
 	for name, m := range map[string]testkit.Model{"in order": testkit.Reading(t, 4, optimizer.SGD(0.1)), "ahead and shuffled": shuffling(t, 4, 7)} {

@@ -44,7 +44,8 @@ func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (
 // failed tells that a task has records that cannot be read.
 func (t *tasks) failed(ctx context.Context, task *rpc.Task, reason error) error {
 	return t.ask.call(ctx, question{"coordinator", fmt.Sprintf("taking task %d back", task.Id)}, func(ctx context.Context, attempt uint32) error {
-		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.of.identity.Of(t.rank, 0, attempt), Task: task, Reason: reason.Error()}, grpc.WaitForReady(false))
+		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.of.identity.Of(t.rank, 0, attempt), Task: task, Reason: reason.Error()},
+			grpc.WaitForReady(false))
 		return err
 	})
 }

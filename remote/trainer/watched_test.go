@@ -14,7 +14,8 @@ type watched struct {
 	tell func(when string, round uint64)
 }
 
-func (w *watched) SendVariable(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[rpc.VariableChunk, rpc.SendResponse], error) {
+func (w *watched) SendVariable(ctx context.Context,
+	opts ...grpc.CallOption) (grpc.ClientStreamingClient[rpc.VariableChunk, rpc.SendResponse], error) {
 	w.tell("before send", 0)
 	s, err := w.ParameterServerClient.SendVariable(ctx, opts...)
 	return &watchedSend{s, w.tell}, err
@@ -37,7 +38,8 @@ func (w *watched) SendBarrier(ctx context.Context, m *rpc.BarrierRequest, opts .
 	return w.ParameterServerClient.SendBarrier(ctx, m, opts...)
 }
 
-func (w *watched) GetVariable(ctx context.Context, m *rpc.GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.VariableChunk], error) {
+func (w *watched) GetVariable(ctx context.Context, m *rpc.GetRequest,
+	opts ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.VariableChunk], error) {
 	w.tell("before recv", m.Id.Round)
 	defer w.tell("in recv", m.Id.Round)
 	return w.ParameterServerClient.GetVariable(ctx, m, opts...)

@@ -21,7 +21,8 @@ func anyHeader(t *rapid.T) *rpc.VariableChunk {
 		Dims: rapid.SliceOfN(rapid.Int64(), 0, 6).Draw(t, "dims"), Bytes: rapid.Int64().Draw(t, "bytes"), Offset: rapid.Int64().Draw(t, "offset"),
 		Version: rapid.Uint64().Draw(t, "version")}
 	if rapid.Bool().Draw(t, "first") {
-		h.Id = &rpc.Identity{Job: "j", ProgramHash: rapid.SliceOf(rapid.Byte()).Draw(t, "hash"), Rank: rapid.Uint32().Draw(t, "rank"), Round: rapid.Uint64().Draw(t, "round")}
+		h.Id = &rpc.Identity{Job: "j", ProgramHash: rapid.SliceOf(rapid.Byte()).Draw(t, "hash"), Rank: rapid.Uint32().Draw(t, "rank"),
+			Round: rapid.Uint64().Draw(t, "round")}
 	}
 	return h
 }
@@ -113,7 +114,8 @@ func TestHostileChunks(t *testing.T) {
 	for name, b := range hostileChunks {
 		t.Run(name, func(t *testing.T) {
 			into := bytes.Repeat([]byte{7}, 64)
-			err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &wire.Incoming{Place: func(_ *rpc.VariableChunk, n int) ([]byte, error) { return into[:n], nil }})
+			err := wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)},
+				&wire.Incoming{Place: func(_ *rpc.VariableChunk, n int) ([]byte, error) { return into[:n], nil }})
 			if err == nil {
 				t.Error("decoded")
 			}
@@ -126,7 +128,8 @@ func TestHostileChunks(t *testing.T) {
 
 func TestPlaceMustFit(t *testing.T) {
 	b := mem.BufferSlice{mem.SliceBuffer(chunk(&rpc.VariableChunk{Name: "w"}, 4, "abcd"))}
-	if err := wire.Codec().Unmarshal(b, &wire.Incoming{Place: func(*rpc.VariableChunk, int) ([]byte, error) { return make([]byte, 3), nil }}); err == nil {
+	small := func(*rpc.VariableChunk, int) ([]byte, error) { return make([]byte, 3), nil }
+	if err := wire.Codec().Unmarshal(b, &wire.Incoming{Place: small}); err == nil {
 		t.Error("four bytes went into three")
 	}
 	refused := errors.New("no room")
@@ -150,7 +153,8 @@ func FuzzIncoming(f *testing.F) {
 	for _, b := range hostileChunks {
 		f.Add(b[:min(len(b), 200)])
 	}
-	f.Add(chunk(&rpc.VariableChunk{Id: &rpc.Identity{Job: "j", Rank: 2}, Name: "fc_0.w_0@GRAD", Dtype: 5, Dims: []int64{2, 2}, Bytes: 16, Version: 3}, 4, "abcd"))
+	f.Add(chunk(&rpc.VariableChunk{Id: &rpc.Identity{Job: "j", Rank: 2}, Name: "fc_0.w_0@GRAD", Dtype: 5, Dims: []int64{2, 2}, Bytes: 16, Version: 3},
+		4, "abcd"))
 	f.Add(chunk(&rpc.VariableChunk{Offset: 1 << 20}, 0, ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got *rpc.VariableChunk

@@ -26,9 +26,9 @@ const window = 8 << 20
 // maxStreams bounds the calls that one connection has under way, each of which may hold a buffer.
 const maxStreams = 256
 
-// A peer that is paused, or whose network drops everything, is noticed at the latest after peerSilence + peerAnswer without a byte from it, if a call is under
-// way: the connection is closed then, and the call fails with fault.Unavailable. gRPC does not let clients ask more often. Bytes that the peer's
-// machine does not acknowledge close the connection after peerAnswer already.
+// A peer that is paused, or whose network drops everything, is noticed at the latest after peerSilence + peerAnswer without a byte from it, if a call
+// is under way: the connection is closed then, and the call fails with fault.Unavailable. gRPC does not let clients ask more often. Bytes that the
+// peer's machine does not acknowledge close the connection after peerAnswer already.
 const (
 	peerSilence = 10 * time.Second
 	peerAnswer  = 3 * time.Second
@@ -47,10 +47,12 @@ func dial(target string, address func() string, more ...grpc.DialOption) (*grpc.
 	}
 	conn, err := grpc.NewClient(target, append(more,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxMessage),
+			grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2*window),
 		grpc.WithWriteBufferSize(256<<10), grpc.WithReadBufferSize(256<<10),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 2 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
+			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerSilence, Timeout: peerAnswer}),
 		grpc.WithChainUnaryInterceptor(named), grpc.WithDisableServiceConfig())...)
 	if err != nil {

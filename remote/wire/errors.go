@@ -123,7 +123,8 @@ func FailureOf(err error) *job.Failure {
 	if err.Error() != f.Error() {
 		return &job.Failure{Kind: int32(f.Kind), Message: text(err.Error())}
 	}
-	m := &job.Failure{Kind: int32(f.Kind), Op: text(f.Op), Variable: text(f.Variable), Where: text(f.Where), Got: text(f.Got), Want: text(f.Want), Site: text(f.Site), Hint: text(f.Hint)}
+	m := &job.Failure{Kind: int32(f.Kind), Op: text(f.Op), Variable: text(f.Variable), Where: text(f.Where), Got: text(f.Got), Want: text(f.Want),
+		Site: text(f.Site), Hint: text(f.Hint)}
 	if f.Err != nil {
 		m.Message = text(f.Err.Error())
 	}

@@ -48,7 +48,8 @@ func TestFaultsSurviveTheWire(t *testing.T) {
 	var sent error
 	client, _ := start(t, failing(func() error { return sent }))
 	for kind := fault.Internal; kind <= fault.Drained; kind++ {
-		want := fault.Fault{Kind: kind, Op: "sgd", Variable: "w", Where: "block 2", Got: "a", Want: "b", Site: "train.go:7", Hint: "c", Err: errors.New("cause")}
+		want := fault.Fault{Kind: kind, Op: "sgd", Variable: "w", Where: "block 2", Got: "a", Want: "b", Site: "train.go:7", Hint: "c",
+			Err: errors.New("cause")}
 		sent = &want
 		for form, err := range call(t, client) {
 			var got *fault.Fault
@@ -107,7 +108,8 @@ func TestOtherErrorsOnTheWire(t *testing.T) {
 func TestPanicIsAFault(t *testing.T) {
 	client, _ := start(t, failing(func() error { var list []int; _ = list[len(list)]; return nil }))
 	for form, err := range call(t, client) {
-		if fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), "index out of range") || !strings.Contains(err.Error(), "errors_test.go:") {
+		if fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), "index out of range") ||
+			!strings.Contains(err.Error(), "errors_test.go:") {
 			t.Errorf("%s: %v", form, err)
 		}
 	}

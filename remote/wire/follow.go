@@ -11,10 +11,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// DialFollow is Dial for a peer that moves: the connection is to the address that was received last. While that is "", or nothing has been received yet, calls
-// wait as they do for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their retry goes
-// to the new address. The addresses are received until the connection is closed, ctx ends or addresses is closed; with the latter two the last
-// address stays. Nothing runs when Close has returned.
+// DialFollow is Dial for a peer that moves: the connection is to the address that was received last. While that is "", or nothing has been received
+// yet, calls wait as they do for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their
+// retry goes to the new address. The addresses are received until the connection is closed, ctx ends or addresses is closed; with the latter two the
+// last address stays. Nothing runs when Close has returned.
 func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn, error) {
 	f := &follower{ctx: ctx, addresses: addresses, open: map[*followedConn]bool{}}
 	// Without the idle timeout the resolver lives as long as the connection.
@@ -28,8 +28,8 @@ func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn,
 
 const followScheme = "edl-follow"
 
-// follower is the resolver of one connection, and knows its TCP connections: gRPC lets calls under way at an address that is given up go on for as long as they
-// like, and the peer there may never answer.
+// follower is the resolver of one connection, and knows its TCP connections: gRPC lets calls under way at an address that is given up go on for as
+// long as they like, and the peer there may never answer.
 type follower struct {
 	ctx       context.Context
 	addresses <-chan string

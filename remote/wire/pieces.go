@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// SendPieces cuts an encoded message into pieces of ChunkBytes and sends each. There is always at least one. What cannot be encoded, because a text in it is not
-// one, is fault.InvalidArgument, and nothing is sent.
+// SendPieces cuts an encoded message into pieces of ChunkBytes and sends each. There is always at least one. What cannot be encoded, because a text
+// in it is not one, is fault.InvalidArgument, and nothing is sent.
 func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	b, err := proto.Marshal(m)
 	if err != nil {

@@ -56,7 +56,8 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 		}
 		a.header = h
 	} else if n == 0 {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name, Got: fmt.Sprintf("a chunk without data at offset %d", h.Offset), Want: "some"}
+		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name, Got: fmt.Sprintf("a chunk without data at offset %d", h.Offset),
+			Want: "some"}
 	}
 	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
 		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name,
@@ -69,7 +70,8 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 // complete checks that the stream has ended where the variable does.
 func (a *assembly) complete() error {
 	if a.header == nil || a.at != len(a.room) {
-		return &fault.Fault{Kind: fault.Corrupt, Variable: a.header.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", a.at), Want: fmt.Sprintf("%d bytes", len(a.room))}
+		return &fault.Fault{Kind: fault.Corrupt, Variable: a.header.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", a.at),
+			Want: fmt.Sprintf("%d bytes", len(a.room))}
 	}
 	return nil
 }
@@ -81,7 +83,8 @@ func announced(h *rpc.VariableChunk, t *tensor.Tensor) error {
 		same = same && h.Dims[i] == t.Dims()[i]
 	}
 	if !same {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: h.Name, Got: fmt.Sprintf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes), Want: t.String()}
+		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: h.Name, Got: fmt.Sprintf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes),
+			Want: t.String()}
 	}
 	return nil
 }

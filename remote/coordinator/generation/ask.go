@@ -2,8 +2,8 @@ package generation
 
 import "slices"
 
-// Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last that the trainer knows.
-// The trainer does not wait any more then.
+// Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last that the trainer
+// knows. The trainer does not wait any more then.
 func (m *Machine) Answer(rank uint32, incarnation, last uint64) (Generation, bool) {
 	member, ok := m.current.Member(rank)
 	if !ok || member.Incarnation != incarnation || m.phase != Running || !m.policy.newer(m.current, member, last) {

@@ -48,7 +48,8 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 			return
 		}
 	}
-	for _, member := range m.current.Members { // one that has completed anywhere has done all its work, the saving of the model too, and was about to leave
+	// One that has completed anywhere has done all its work, the saving of the model too, and was about to leave.
+	for _, member := range m.current.Members {
 		if slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return slices.Contains(a.Completed, member.Rank) }) {
 			m.left[member.Rank] = true
 			delete(m.waiting, member.Rank)

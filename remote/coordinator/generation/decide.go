@@ -13,8 +13,8 @@ import (
 // Decide says at which round all servers go on after a freeze that ended generation g, and what the round before is made of. answers are those of all
 // servers, by index.
 //
-// A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply it.
-// So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
+// A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply
+// it. So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
 func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit []*rpc.Declared, err error) {
 	least, most := answers[0].Round, answers[0].Round
 	shared := true // the open round of every server is one of g
@@ -30,7 +30,8 @@ func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit [
 	// A decision that was made durable stands, also where no server has heard of it yet.
 	round = max(most, g.Round)
 	if round-least > 1 {
-		return 0, nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
+		return 0, nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator",
+			Got:  fmt.Sprintf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
 			Want: "rounds that differ by at most 1"}
 	}
 	if shared && least == most && most >= g.Round && declaredByAll(g, answers) {
@@ -41,7 +42,8 @@ func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit [
 
 // parametersGone is why a job cannot go on without the server that held a part of its parameters.
 func parametersGone(server int, when string) error {
-	return &fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("pserver %d lost %s; its parameters are gone", server, when), Want: "a living server",
+	return &fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("pserver %d lost %s; its parameters are gone", server, when),
+		Want: "a living server",
 		Hint: fmt.Sprintf("look at its log: edl logs JOB pserver-%d", server)}
 }
 

@@ -79,8 +79,8 @@ func (Failed) event()     {}
 type Effects struct {
 	Refuse     error // the trainer that joined may not
 	Superseded bool  // whoever of the last generation waits for the coordinator is to join the next
-	// Freeze is the number of a change: freeze every server with the generation that ends, which is Machine.Generation. In async mode that only asks who has
-	// completed, where a member is gone.
+	// Freeze is the number of a change: freeze every server with the generation that ends, which is Machine.Generation. In async mode that only asks who
+	// has completed, where a member is gone.
 	Freeze  uint64
 	Persist *Next // make the generation durable under the lock
 	Resume  *Next // tell every server

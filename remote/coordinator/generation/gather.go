@@ -39,8 +39,8 @@ func (m *Machine) candidates() (members []Member) {
 	return members
 }
 
-// newcomers lists those who wait, are no members of g, and are wanted beside so many others, in rank order. When trainers have left because all data is
-// trained nobody else is wanted, unless none of the others lives.
+// newcomers lists those who wait, are no members of g, and are wanted beside so many others, in rank order. When trainers have left because all data
+// is trained nobody else is wanted, unless none of the others lives.
 func (m *Machine) newcomers(g Generation, others int) (ranks []uint32) {
 	if len(m.left) > 0 && (others > 0 || len(m.expected()) > 0) {
 		return nil

@@ -59,7 +59,8 @@ type Machine struct {
 
 // New returns a machine; its first event must be Start.
 func New(p Policy, s State) *Machine {
-	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[uint32]bool{}, waiting: map[uint32]waiter{}, gone: map[uint32]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers),
+	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[uint32]bool{}, waiting: map[uint32]waiter{},
+		gone: map[uint32]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers),
 		errors: map[uint32]string{}, dead: map[uint32]uint64{}, progressed: s.Round > 0 || !p.Sync && s.Settled > 0}
 	for _, rank := range s.Left {
 		m.left[rank] = true

@@ -50,10 +50,11 @@ func declared(ranks []uint32) (out []*rpc.Declared) {
 
 // start makes a machine: of a new job, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes on.
 func (s *teller) start(c script.Command) string {
-	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")), Max: int(s.number(c, "max", "1")),
-		RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute}
+	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
+		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute}
 	var state generation.State
-	state.Number, state.Round, state.Settled, state.Left = s.number(c, "restored", "0"), s.number(c, "round", "0"), s.number(c, "settled", c.Arg("restored", "0")), s.ranks(c, "left")
+	state.Number, state.Round = s.number(c, "restored", "0"), s.number(c, "round", "0")
+	state.Settled, state.Left = s.number(c, "settled", c.Arg("restored", "0")), s.ranks(c, "left")
 	for _, rank := range s.ranks(c, "members") {
 		state.Members = append(state.Members, generation.Member{Rank: rank, Since: state.Number, Incarnation: uint64(10 + rank)})
 	}
@@ -90,8 +91,9 @@ func (s *teller) run(c script.Command) string {
 	case "server-lost":
 		return s.step(generation.ServerLost{Server: int(s.number(c, "server", "0"))})
 	case "frozen":
-		return s.step(generation.Frozen{Change: s.change, Server: int(s.number(c, "server", "0")), Answer: &rpc.FreezeResponse{Generation: s.number(c, "generation", fmt.Sprint(s.machine.Generation().Number)),
-			Round: s.number(c, "round", "0"), Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: s.ranks(c, "completed")}})
+		return s.step(generation.Frozen{Change: s.change, Server: int(s.number(c, "server", "0")),
+			Answer: &rpc.FreezeResponse{Generation: s.number(c, "generation", fmt.Sprint(s.machine.Generation().Number)), Round: s.number(c, "round", "0"),
+				Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: s.ranks(c, "completed")}})
 	case "persisted":
 		return s.step(generation.Persisted{Change: s.change})
 	case "resumed":

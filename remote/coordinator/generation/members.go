@@ -18,7 +18,8 @@ func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
 		out.Refuse = refused(e.Rank, fault.Foreign, "a rank beyond the job", fmt.Sprintf("0 to %d", max(m.policy.Max, m.policy.Min)-1))
 		return
 	case e.Incarnation < known:
-		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation), fmt.Sprintf("that of revision %d, which took its place", known))
+		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation),
+			fmt.Sprintf("that of revision %d, which took its place", known))
 		return
 	case m.left[e.Rank]:
 		return

@@ -139,7 +139,8 @@ func (w *world) freeze(change, number uint64) {
 				return
 			}
 			s.fence, s.frozen = fence, max(s.frozen, number)
-			answer := &rpc.FreezeResponse{Generation: s.generation, Round: s.round, Applied: declared(s.applied), Declared: declared(slices.Collect(maps.Keys(s.declared)))}
+			answer := &rpc.FreezeResponse{Generation: s.generation, Round: s.round, Applied: declared(s.applied),
+				Declared: declared(slices.Collect(maps.Keys(s.declared)))}
 			if still {
 				w.step(generation.Frozen{Change: change, Server: i, Answer: answer})
 			}

@@ -11,7 +11,8 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-var benchPolicy = queue.Policy{Passes: 1 << 20, RecordsPerTask: 100, Trainers: 8, MaxFailures: 3, MinTimeout: time.Second, MaxTimeout: time.Hour, Epoch: epoch}
+var benchPolicy = queue.Policy{Passes: 1 << 20, RecordsPerTask: 100, Trainers: 8, MaxFailures: 3, MinTimeout: time.Second, MaxTimeout: time.Hour,
+	Epoch: epoch}
 
 // dispatcher is a queue with trainers that each hold a task.
 type dispatcher struct {
@@ -64,8 +65,8 @@ func (d *dispatcher) turn(t testing.TB, rank int) {
 	d.queue.Next()
 }
 
-// A request is answered in the same time, with changes of the same size, however many tasks there are. With the number of trainers it grows as the depth of
-// trees does.
+// A request is answered in the same time, with changes of the same size, however many tasks there are. With the number of trainers it grows as the
+// depth of trees does.
 func BenchmarkRequest(b *testing.B) {
 	for _, tasks := range []int64{1e3, 1e5, 1e6} {
 		for _, trainers := range []int{1, 10, 100, 1000} {
@@ -120,7 +121,8 @@ func TestSizeDoesNotGrowWithTasks(t *testing.T) {
 	for _, trainers := range []int{1, 100} {
 		few, many := measure(1e4, trainers), measure(1e6, trainers)
 		t.Logf("%d trainers: %+v at 1e4 tasks, %+v at 1e6", trainers, few, many)
-		if few.entries != many.entries || few.changes != many.changes || many.largest > few.largest+100 || many.largest > 600 || many.memory > 2*few.memory+1<<14 {
+		if few.entries != many.entries || few.changes != many.changes || many.largest > few.largest+100 || many.largest > 600 ||
+			many.memory > 2*few.memory+1<<14 {
 			t.Errorf("with %d trainers: %+v at 1e4 tasks, %+v at 1e6", trainers, few, many)
 		}
 		if perTrainer := many.memory / trainers; perTrainer > 8<<10 {

@@ -5,8 +5,8 @@ import "github.com/edl-go/edl/proto/rpc"
 // An Event is what happens to a queue: one of the types below.
 type Event interface{ apply(s *step) error }
 
-// Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the first
-// records from Position on that the segment of the pass does not skip, as far as the task goes that they are in.
+// Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the
+// first records from Position on that the segment of the pass does not skip, as far as the task goes that they are in.
 type Get struct {
 	Rank        int
 	Incarnation uint64 // async: tells the processes of a rank apart, and only rises: the generation in which it joined
@@ -45,8 +45,8 @@ type Timeout struct {
 	Committed []*rpc.RecordRange // of Pass, from the ledger
 }
 
-// Lost says that a process of a rank sends nothing that counts any more. What the ledger does not have of its tasks goes back. The counter of a task is
-// raised when the process was lost before anything of the task was committed: the task may be why. Drained processes raise none.
+// Lost says that a process of a rank sends nothing that counts any more. What the ledger does not have of its tasks goes back. The counter of a task
+// is raised when the process was lost before anything of the task was committed: the task may be why. Drained processes raise none.
 //
 // The ledger must have been asked after the parameter servers have been told; when a new pass has begun since, Lost is fault.Stale: ask the ledger
 // again. It may be repeated. In sync mode it changes nothing.
@@ -77,8 +77,8 @@ type Regroup struct {
 // Effects are what an event leads to.
 type Effects struct {
 	Grant Grant // of Get
-	// Changes are to be made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in async
-	// mode is always a change. Where only the first of them become durable, because they are too many for one transaction, Restore makes a queue
+	// Changes are to be made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in
+	// async mode is always a change. Where only the first of them become durable, because they are too many for one transaction, Restore makes a queue
 	// of them in which no task is lost, as of before the event or after it.
 	Changes   []Change
 	Notes     []Note // for the log

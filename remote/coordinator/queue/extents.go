@@ -36,7 +36,8 @@ func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
 		case len(c.files)+len(files) > maxFiles:
 			return 0, &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("%d files", len(c.files)+len(files)), Want: fmt.Sprintf("at most %d", maxFiles)}
 		case len(f.GetPath()) > maxPath:
-			return 0, &fault.Fault{Kind: fault.TooLarge, Where: fmt.Sprintf("file %d", len(c.files)+i), Got: fmt.Sprintf("a path of %d bytes", len(f.GetPath())),
+			return 0, &fault.Fault{Kind: fault.TooLarge, Where: fmt.Sprintf("file %d", len(c.files)+i),
+				Got:  fmt.Sprintf("a path of %d bytes", len(f.GetPath())),
 				Want: fmt.Sprintf("at most %d", maxPath)}
 		case f.GetPath() == "" || !utf8.ValidString(f.Path):
 			return 0, &fault.Fault{Kind: fault.InvalidArgument, Where: fmt.Sprintf("file %d", len(c.files)+i), Got: "path " + fault.Quote(f.GetPath()),

@@ -34,7 +34,8 @@ func (e AddFiles) apply(s *step) error {
 		return nil
 	}
 	if s.closed {
-		return s.fault(fault.InvalidArgument, fmt.Sprintf("%d files after the end of the dataset, %s first", len(files), fault.Quote(files[0].Path)), "none")
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("%d files after the end of the dataset, %s first", len(files), fault.Quote(files[0].Path)),
+			"none")
 	}
 	return s.add(files)
 }

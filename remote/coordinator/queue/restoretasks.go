@@ -108,7 +108,8 @@ func (r *restore) readRanks() error {
 	return nil
 }
 
-// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Others were to be forgotten, or no head followed.
+// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Others were to be forgotten, or no head
+// followed.
 func (r *restore) readSegments() error {
 	entries := r.numbered[segmentPrefix]
 	for i, e := range entries {
@@ -119,7 +120,8 @@ func (r *restore) readSegments() error {
 		g := e.value.(*state.Segment)
 		skip, ok := spansOfRuns(g.Skip, r.cut.records)
 		n := len(r.segments)
-		if !ok || len(skip) > maxRuns || g.Pass < 0 || g.Pass > r.pass || n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {
+		if !ok || len(skip) > maxRuns || g.Pass < 0 || g.Pass > r.pass ||
+			n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {
 			return corrupt(e.key, fmt.Sprintf("a segment of pass %d from round %d on", g.Pass, g.FirstRound))
 		}
 		r.segments = append(r.segments, segment{number: e.number, pass: g.Pass, firstRound: g.FirstRound, skip: skip})

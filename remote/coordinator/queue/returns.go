@@ -30,7 +30,8 @@ func (e Timeout) apply(s *step) error {
 		return s.stale("its deadline", dispatch{e.Pass, e.Task, e.Epoch})
 	}
 	if s.now >= p.deadline {
-		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %v", p.rank, time.Duration(p.deadline-p.dispatched)*time.Millisecond))
+		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %v", p.rank,
+			time.Duration(p.deadline-p.dispatched)*time.Millisecond))
 	}
 	return nil
 }

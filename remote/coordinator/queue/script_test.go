@@ -42,9 +42,11 @@ func (s *stage) run(c script.Command) string {
 	now := time.Duration(s.number(c, "now", "0")) * time.Second
 	switch c.Name {
 	case "new":
-		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"), RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
+		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"),
+			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
 			MaxFailures: s.number(c, "failures", "0"), MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
-		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true), Following: c.Arg("follow", "no") == "yes"})
+		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true),
+			Following: c.Arg("follow", "no") == "yes"})
 		if err != nil {
 			return showError(err)
 		}
@@ -89,7 +91,8 @@ func (s *stage) event(c script.Command) queue.Event {
 	case "get":
 		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
 		s.requests[rank] = max(s.requests[rank], request+1)
-		return queue.Get{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")), Round: uint64(s.number(c, "round", "0"))}
+		return queue.Get{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
+			Round: uint64(s.number(c, "round", "0"))}
 	case "finish":
 		return queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}
 	case "fail":
@@ -97,7 +100,8 @@ func (s *stage) event(c script.Command) queue.Event {
 	case "timeout":
 		return queue.Timeout{Pass: pass, Task: task.Id, Epoch: task.Epoch, Committed: committed}
 	case "lost", "drain":
-		return queue.Lost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed, Reason: c.Arg("reason", c.Name)}
+		return queue.Lost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed,
+			Reason: c.Arg("reason", c.Name)}
 	case "files":
 		return queue.AddFiles{Files: filesOf(c.Arg("files", ""), false)}
 	case "end":

@@ -9,16 +9,18 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-// Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are killed, paused,
-// drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that was deposed grants nothing,
-// and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost before the ledger knew,
-// and what went on being trained after its time was over.
+// Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are
+// killed, paused, drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that was
+// deposed grants nothing, and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost
+// before the ledger knew, and what went on being trained after its time was over.
 func TestSimulation(t *testing.T) {
 	simulate(t, *histories, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newSim(seed, tell)
 		return s.seen, s.run()
-	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost", "message doubled", "trainer killed",
-		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale", "finish repeated",
+	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
+		"message doubled", "trainer killed",
+		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale",
+		"finish repeated",
 		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted")
 }
 
@@ -51,8 +53,10 @@ type sim struct {
 }
 
 func newSim(seed uint64, tell bool) *sim {
-	s := &sim{chaos: newChaos(seed, tell), careful: seed%8 == 0 || tell, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{}, granted: map[string]*process{}, graces: map[string]int{}}
-	s.policy = queue.Policy{Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(3), MinTimeout: 5 * time.Second, MaxTimeout: 60 * time.Second, Epoch: epoch}
+	s := &sim{chaos: newChaos(seed, tell), careful: seed%8 == 0 || tell, poison: map[int64]bool{}, store: store{}, failures: map[int64]uint32{},
+		granted: map[string]*process{}, graces: map[string]int{}}
+	s.policy = queue.Policy{Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(3),
+		MinTimeout: 5 * time.Second, MaxTimeout: 60 * time.Second, Epoch: epoch}
 	if s.random.IntN(4) == 0 {
 		s.policy.Passes, s.follows, s.follow = 1, true, s.random.IntN(3)
 	}

@@ -121,7 +121,8 @@ func (s *sim) expect(e queue.Event) func([]queue.Change) {
 func (s *sim) mayGrant(l *leader, m message) {
 	d, _ := s.durable()
 	t := d.tasks[m.grant.Task.Id]
-	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank || t.Incarnation != m.to.incarnation {
+	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank ||
+		t.Incarnation != m.to.incarnation {
 		s.fail("coordinator %d of %d gives trainer %d.%d task %v, which is %v", l.fence, s.fence, m.to.rank, m.to.incarnation, m.grant.Task, t)
 	}
 }
@@ -202,7 +203,8 @@ func (s *sim) check() {
 		return
 	}
 	if r := q.Status(); r.Pending != pending || r.Discarded != discarded || r.Done != done || r.Todo != int64(len(d.cut))-pending-discarded-done {
-		s.fail("%v, and the store has %d pending, %d returned, %d discarded, %d done of %d:\n%s", r, pending, returned, discarded, done, len(d.cut), lines(s.store))
+		s.fail("%v, and the store has %d pending, %d returned, %d discarded, %d done of %d:\n%s", r, pending, returned, discarded, done, len(d.cut),
+			lines(s.store))
 	}
 }
 

@@ -45,8 +45,8 @@ func (l *leader) die() {
 	l.s.leaders = slices.DeleteFunc(l.s.leaders, func(o *leader) bool { return o == l })
 }
 
-// commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or was deposed and ends, or the store did not
-// answer and nothing has changed.
+// commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or was deposed and ends, or the store did
+// not answer and nothing has changed.
 func (l *leader) commit(changes []queue.Change, durable func([]queue.Change)) bool {
 	switch {
 	case len(changes) == 0:
@@ -204,7 +204,8 @@ func (l *leader) lost(p *process) {
 		}
 	}
 	pass := l.queue.Pass()
-	if err, ok := l.step(queue.Lost{Rank: p.rank, Incarnation: p.incarnation, Drained: p.drained, Pass: pass, Committed: l.s.committed(pass)}); err != nil {
+	if err, ok := l.step(queue.Lost{Rank: p.rank, Incarnation: p.incarnation, Drained: p.drained, Pass: pass,
+		Committed: l.s.committed(pass)}); err != nil {
 		l.s.fail("lost: %v", err)
 	} else if ok {
 		p.gone = true
@@ -231,7 +232,8 @@ func (s *sim) deliver() {
 		return
 	}
 	if m.failed != nil {
-		err, ok := l.step(queue.Fail{Rank: m.from.rank, Incarnation: m.from.incarnation, Task: m.failed, Reason: "poison", Committed: s.committed(m.failed.Pass)})
+		err, ok := l.step(queue.Fail{Rank: m.from.rank, Incarnation: m.from.incarnation, Task: m.failed, Reason: "poison",
+			Committed: s.committed(m.failed.Pass)})
 		if ok && !errors.Is(err, fault.Stale) && err != nil {
 			s.fail("fail: %v", err)
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-// In sync mode, whatever happens to coordinators, messages and members, all trainers of a generation read the same batches, and each record is trained exactly
-// once per pass, or is discarded.
+// In sync mode, whatever happens to coordinators, messages and members, all trainers of a generation read the same batches, and each record is
+// trained exactly once per pass, or is discarded.
 func TestSyncSimulation(t *testing.T) {
 	simulate(t, *histories/3, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newRounds(seed, tell)
 		return s.seen, s.run()
-	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost", "message doubled", "coordinator deposed", "generation changes",
+	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
+		"message doubled", "coordinator deposed", "generation changes",
 		"round committed by the freeze", "round dropped", "task failed", "task discarded", "pass ended", "file added", "regrouped", "waits", "exhausted")
 }
 
@@ -44,8 +45,10 @@ type rounds struct {
 }
 
 func newRounds(seed uint64, tell bool) *rounds {
-	s := &rounds{chaos: newChaos(seed, tell), poison: map[int64]bool{}, store: store{}, declared: map[int][]int64{}, failures: map[int64]int{}, frozen: true}
-	s.policy = queue.Policy{Sync: true, Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2, MaxFailures: s.random.IntN(2), Epoch: epoch}
+	s := &rounds{chaos: newChaos(seed, tell), poison: map[int64]bool{}, store: store{}, declared: map[int][]int64{}, failures: map[int64]int{},
+		frozen: true}
+	s.policy = queue.Policy{Sync: true, Passes: 1 + s.random.IntN(3), RecordsPerTask: int64(1 + s.random.IntN(4)), Trainers: 2,
+		MaxFailures: s.random.IntN(2), Epoch: epoch}
 	s.batch = 1 + s.random.IntN(5)
 	if s.random.IntN(4) == 0 {
 		s.policy.Passes, s.follows, s.follow = 1, true, 1+s.random.IntN(3)
@@ -367,7 +370,8 @@ func (l *regent) change() {
 	s.generation++
 	s.frozen, s.members, s.zombies = false, nil, append(s.zombies, s.members...)
 	for rank := range 1 + s.random.IntN(3) {
-		s.members = append(s.members, &reader{s: s, rank: rank, generation: s.generation, fence: l.fence, pass: segment.Pass, round: s.round, over: int(s.round-segment.FirstRound) * s.batch})
+		s.members = append(s.members, &reader{s: s, rank: rank, generation: s.generation, fence: l.fence, pass: segment.Pass, round: s.round,
+			over: int(s.round-segment.FirstRound) * s.batch})
 	}
 	s.say("generation %d begins with round %d, %s", s.generation, s.round, showSegment(segment))
 }

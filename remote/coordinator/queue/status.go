@@ -7,8 +7,8 @@ const maxListed = 1000
 
 // Status tells the length of each queue and what was discarded. Its time grows with the number of discarded tasks.
 func (q *Queue) Status() *rpc.QueueStatus {
-	r := &rpc.QueueStatus{Dataset: q.name, Pass: q.pass, Passes: int32(max(q.policy.Passes, 1)), Records: q.cut.records, Retried: q.retried, Following: q.open(),
-		Pending: int64(q.pending.len), Discarded: int64(q.discarded.len)}
+	r := &rpc.QueueStatus{Dataset: q.name, Pass: q.pass, Passes: int32(max(q.policy.Passes, 1)), Records: q.cut.records, Retried: q.retried,
+		Following: q.open(), Pending: int64(q.pending.len), Discarded: int64(q.discarded.len)}
 	r.Todo = q.cut.tasks - q.given + int64(q.returned.len)
 	r.Done = q.given - int64(q.returned.len) - r.Pending
 	if q.policy.Sync {
@@ -26,7 +26,8 @@ func (q *Queue) Status() *rpc.QueueStatus {
 		whole := q.cut.task(w.id)
 		r.DiscardedRecords += q.left(w).records() + int64(q.pass-w.pass)*(whole.to-whole.from)
 		if len(r.DiscardedTasks) < maxListed {
-			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: w.id, Pass: w.pass, Records: q.left(w).ranges(), Failures: w.failures, Reason: w.reason})
+			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: w.id, Pass: w.pass, Records: q.left(w).ranges(), Failures: w.failures,
+				Reason: w.reason})
 		}
 	}
 	return r

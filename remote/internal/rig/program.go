@@ -75,7 +75,8 @@ func (p *Program) Op() *program.Op {
 // SGD is a program that holds vectors of float32: the parameter "w0" with its gradient "w0@GRAD", updated by block 1 with rate, and so on. sizes
 // are the lengths of the parameters.
 func SGD(server int, sync bool, rate float32, sizes ...int64) *Program {
-	p := &Program{Service: comm.Service{Server: server, Sync: sync}, Variables: map[string]*tensor.Tensor{}, Blocks: map[program.BlockIndex]func(context.Context, ops.Step) error{}}
+	p := &Program{Service: comm.Service{Server: server, Sync: sync}, Variables: map[string]*tensor.Tensor{},
+		Blocks: map[program.BlockIndex]func(context.Context, ops.Step) error{}}
 	for i, n := range sizes {
 		name := fmt.Sprintf("w%d", i)
 		w, g := Vector(n), Vector(n)
