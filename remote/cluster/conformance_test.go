@@ -144,6 +144,7 @@ var suite = []struct {
 	{"a commit that is given up", "given-up", testGivenUp},
 	{"a commit that comes late", "late", testLate},
 	{"a claim whose answer is lost", "claimed", testClaimAnswerLost},
+	{"a leave whose answer is lost", "left", testLeaveAnswerLost},
 	{"a history that is forgotten", "forget", testForget},
 	{"arguments out of range", "range", testRange},
 }

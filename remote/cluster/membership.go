@@ -41,6 +41,9 @@ func (m *membership) Leave(ctx context.Context) error {
 		t.puts = []put{{key: m.mark, value: mark{losses: m.losses}.String()}}
 	}
 	_, ok, err := r.store.commit(ctx, t)
+	if (err != nil || !ok) && m.markedLeft(ctx) {
+		ok, err = true, nil // the answer was lost, now or before
+	}
 	if err != nil {
 		return storeFault(ctx, m.keys[0], err)
 	}
@@ -50,4 +53,13 @@ func (m *membership) Leave(ctx context.Context) error {
 	m.left = true
 	_ = m.lease.revoke(ctx) // a lease without keys does no harm
 	return nil
+}
+
+// markedLeft reports whether the mark says that this holder has left: that of a lost one, or of who took the key after it was lost, counts differently.
+func (m *membership) markedLeft(ctx context.Context) bool {
+	if m.mark == "" {
+		return false
+	}
+	now, err := m.registry.store.get(ctx, m.keys[0], m.mark)
+	return err == nil && now[m.keys[0]].created != m.created && now[m.mark].value == mark{losses: m.losses}.String()
 }

@@ -79,7 +79,8 @@ type Membership interface {
 	Member() Member
 	// Done is closed when the lease is lost. The holder must not change shared state any more. Leave does not close it.
 	Done() <-chan struct{}
-	// Leave gives the key up in order, so that its holder does not count as lost. It fails with fault.Fenced when the lease was lost before.
+	// Leave gives the key up in order, so that its holder does not count as lost. It fails with fault.Fenced when the lease was lost before. After
+	// fault.Unavailable it is not known whether that was heard, and Leave may be called again.
 	Leave(ctx context.Context) error
 	// Fence is the revision at which the key was taken: later holders have greater ones.
 	Fence() uint64

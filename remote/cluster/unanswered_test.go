@@ -154,3 +154,28 @@ func testClaimAnswerLost(h *home) {
 		h.Errorf("%v is lost, want trainer 1", m)
 	}
 }
+
+// Who leaves without an answer has left, and may say so again until it has one.
+func testLeaveAnswerLost(h *home) {
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	m := h.member(r.JoinTrainer(h.Context(), 0))
+	script.next = append(script.next, loseRequest)
+	if err := m.Leave(h.Context()); !errors.Is(err, fault.Unavailable) {
+		h.Fatalf("leaving that was lost: %v", err)
+	}
+	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	script.next = append(script.next, loseAnswer)
+	h.ok(m.Leave(h.Context()))
+	h.ok(m.Leave(h.Context()))
+	h.live(r, map[Member]uint64{})
+	lost, err := h.open().Lost(h.Context())
+	h.ok(err)
+	other := h.open()
+	h.member(other.JoinTrainer(h.Context(), 1))
+	h.ok(other.Close())
+	if m := <-lost; m.Index != 1 {
+		h.Errorf("%v is lost, want trainer 1", m)
+	}
+}
