@@ -75,5 +75,5 @@ func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	return m.Leave(ctx)
+	return wire.Retry(ctx, func(uint32) error { return m.Leave(ctx) })
 }
