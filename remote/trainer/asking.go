@@ -32,7 +32,11 @@ func (a asking) call(ctx context.Context, q question, attempt func(ctx context.C
 	one, end := a.attempts(ctx, q, attempt)
 	defer end()
 	err := wire.RetryWithin(ctx, a.patience, one)
-	if errors.Is(err, fault.Unavailable) {
+	switch {
+	case !errors.Is(err, fault.Unavailable):
+	case ctx.Err() != nil: // it was given up before patience was at an end
+		return &fault.Fault{Kind: fault.Canceled, Where: q.of, Got: "the end of the call for " + q.what, Err: context.Cause(ctx)}
+	default:
 		return &fault.Fault{Kind: fault.Unavailable, Where: q.of, Got: fmt.Sprintf("no answer to the call for %s within %v", q.what, a.patience), Err: err}
 	}
 	return err
