@@ -89,17 +89,19 @@ func (s *Server) watch() {
 	case waitsForRelease:
 		w.what, w.limit = "the end of the job", s.cfg.StartDeadline
 	}
-	s.own.timer = time.AfterFunc(w.limit, func() {
+	var timer *time.Timer // is written before s.mu is free
+	timer = time.AfterFunc(w.limit, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case s.own.reason != reason: // it was replaced while it fired
+		case s.own.timer != timer: // it was replaced while it fired, perhaps for the same reason
 		case reason.kind == waitsForRelease:
 			s.letGo()
 		default:
 			s.fail(s.late(reason.kind, s.own.wait))
 		}
 	})
+	s.own.timer = timer
 }
 
 // absent names those that the server waits for. s.mu is held.
