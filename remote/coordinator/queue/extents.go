@@ -69,7 +69,7 @@ func (c *cut) task(id int64) span {
 	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].task > id }) - 1
 	x := c.extents[i]
 	from := x.record + (id-x.task)*x.size
-	return span{from, min(from+x.size, x.record+x.records)}
+	return span{from, from + min(x.size, x.record+x.records-from)}
 }
 
 // at returns the task of a record, which must exist.
