@@ -1,7 +1,6 @@
 package role
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -22,9 +21,6 @@ const grace = 2 * time.Second
 
 // patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
 const patience = 2 * time.Second
-
-// maxTaskFailures is how often a task may fail before it is discarded, where the job does not say.
-const maxTaskFailures = 3
 
 func (r *runner) coordinate(ctx context.Context) error {
 	p, err := r.program(r.spec.Program, program.StageTrainer)
@@ -69,12 +65,10 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	if err != nil {
 		return nil, err
 	}
-	least := cmp.Or(spec.MinTaskTimeout.AsDuration(), spec.RoundDeadline.AsDuration())
-	most := cmp.Or(spec.MaxTaskTimeout.AsDuration(), 20*spec.RoundDeadline.AsDuration())
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
 		Interactive: spec.Interactive, Passes: passes, RecordsPerTask: spec.RecordsPerTask,
-		MaxFailures: cmp.Or(int(spec.MaxTaskFailures), maxTaskFailures), TaskTimeout: [2]time.Duration{least, max(least, most)},
+		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{spec.MinTaskTimeout.AsDuration(), spec.MaxTaskTimeout.AsDuration()},
 		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(),
 		Servers: servers, Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, reports) },

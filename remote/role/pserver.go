@@ -25,7 +25,7 @@ func (r *runner) serve(ctx context.Context) error {
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		StartDeadline: spec.StartDeadline.AsDuration() + 2*patience, RoundDeadline: spec.RoundDeadline.AsDuration(),
-		Workers: min(runtime.GOMAXPROCS(0), max(1, int(spec.Workers))), Peer: peers.Server, Log: r.log,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Log: r.log,
 	})
 	l, err := r.listen(ctx)
 	if err != nil {

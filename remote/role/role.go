@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -36,12 +37,15 @@ type runner struct {
 }
 
 // Run runs a role to its end. The error names the role. When the lease of the role is lost, Run returns a fault of kind fault.Fenced: the
-// process must end and may be started again.
+// process must end and may be started again. The spec must be complete: one that jobspec.Check refuses is not run.
 func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
 	defer func() { err = inRole(name, err) }()
 	if spec.Spec == nil {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "a role without the JobSpec of its job", Want: "one that a listener has made"}
+	}
+	if err := jobspec.Check(spec.Spec); err != nil { // a role makes memory and deadlines of its numbers
+		return err
 	}
 	if have := ops.Fingerprint(); spec.Registry != have {
 		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have,

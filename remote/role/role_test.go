@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/transpiler"
 )
@@ -53,6 +54,7 @@ func crew(t *testing.T, passes int32) []*job.RoleSpec {
 	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
 		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
 	}
+	jobspec.Complete(spec)
 	of := func(kind job.Role, index uint32, p *program.Program) *job.RoleSpec {
 		return &job.RoleSpec{Job: "line", Role: kind, Index: index, Spec: spec, Program: encoded(t, p), SaveProgram: encoded(t, r.Save),
 			ProgramHash: hash[:],
@@ -195,6 +197,7 @@ func TestRolesRefuse(t *testing.T) {
 		"a corrupt program":  {3, func(s *job.RoleSpec) { s.Program = s.Program[:len(s.Program)/2] }, fault.Corrupt},
 		"a server's program": {3, func(s *job.RoleSpec) { s.Program = specs[1].Program }, fault.InvalidProgram},
 		"a trainer's":        {1, func(s *job.RoleSpec) { s.Program = specs[3].Program }, fault.InvalidProgram},
+		"an unchecked spec":  {3, func(s *job.RoleSpec) { s.Spec.Trainers = 0 }, fault.InvalidArgument},
 		"no save program":    {4, func(s *job.RoleSpec) { s.SaveProgram = []byte{1} }, fault.Corrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
