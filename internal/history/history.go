@@ -4,10 +4,7 @@ package history
 
 import (
 	"context"
-	"fmt"
 	"sync"
-
-	"github.com/edl-go/edl/fault"
 )
 
 // Log is an append-only list that forgets its oldest half when it is full. It is safe for concurrent use.
@@ -18,7 +15,7 @@ type Log[T any] struct {
 	size    func(T) int // nil where bytes are not counted
 	mu      sync.Mutex
 	entries []T
-	dropped int
+	dropped uint64 // entries that were forgotten
 	closed  bool
 	changed chan struct{} // closed and replaced at every change
 }
@@ -61,7 +58,7 @@ func (l *Log[T]) forget(n int) {
 		}
 	}
 	l.entries = append([]T(nil), l.entries[n:]...)
-	l.dropped += n
+	l.dropped += uint64(n)
 }
 
 // End says that no entry will follow.
@@ -79,37 +76,25 @@ func (l *Log[T]) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Mode says how Read treats the end and the past.
-type Mode struct {
-	Follow bool // wait for entries until the log has ended; else return at the last one
-	Strict bool // fail when entries that were not read yet have been forgotten; else go on with the oldest there is
-}
-
-// Read calls send with every entry from the first on, in order. It returns the first error of send, or the end of ctx.
-func (l *Log[T]) Read(ctx context.Context, mode Mode, send func(T) error) error {
-	for next := 0; ; {
+// Read calls send with the entries from a number on, in order, as far as they are kept; the first entry of all is number 0. Where numbers do not follow each
+// other, those between were forgotten before they were read. With follow it waits for entries until the log has ended, else it returns at the last one. It
+// returns the first error of send, or the end of ctx.
+func (l *Log[T]) Read(ctx context.Context, from uint64, follow bool, send func(number uint64, e T) error) error {
+	for next := from; ; {
 		l.mu.Lock()
-		if dropped := l.dropped; next < dropped {
-			if mode.Strict {
-				l.mu.Unlock()
-				return &fault.Fault{
-					Kind: fault.TooLarge,
-					Got:  fmt.Sprintf("a reader that is %d entries behind those that are kept", dropped-next), Want: "a reader that keeps up",
-				}
-			}
-			next = l.dropped
-		}
+		next = min(max(next, l.dropped), l.dropped+uint64(len(l.entries)))
 		batch, closed, changed := l.entries[next-l.dropped:], l.closed, l.changed
 		l.mu.Unlock()
 		for _, e := range batch {
-			if err := send(e); err != nil {
+			if err := send(next, e); err != nil {
 				return err
 			}
+			next++
 		}
-		if next += len(batch); len(batch) > 0 {
+		if len(batch) > 0 {
 			continue
 		}
-		if closed || !mode.Follow {
+		if closed || !follow {
 			return nil
 		}
 		select {

@@ -2420,9 +2420,12 @@ func (*LeaveResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
+// WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Fence         uint64                 `protobuf:"varint,2,opt,name=fence,proto3" json:"fence,omitempty"` // of the coordinator that was watched before, 0 for none
+	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`   // number of the next event of that one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2464,6 +2467,81 @@ func (x *WatchRequest) GetJob() string {
 	return ""
 }
 
+func (x *WatchRequest) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *WatchRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+// WatchResponse is one event. A number that does not follow the one before, or 0, says how many events are not kept any more.
+type WatchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Event         *job.Event             `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // among the events of this coordinator, from 0 on
+	Fence         uint64                 `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`   // of this coordinator: a later one has a greater one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchResponse) Reset() {
+	*x = WatchResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchResponse) ProtoMessage() {}
+
+func (x *WatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
+func (*WatchResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *WatchResponse) GetEvent() *job.Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *WatchResponse) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 type QueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -2475,7 +2553,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2565,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2578,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -2544,7 +2622,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2634,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2647,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -2669,7 +2747,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2759,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2772,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -2748,7 +2826,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2838,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2851,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -2850,7 +2928,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +2940,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +2953,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -2943,7 +3021,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2955,7 +3033,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2968,7 +3046,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -2991,7 +3069,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3081,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3094,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3062,7 +3140,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3152,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3165,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3100,7 +3178,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3190,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3203,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3148,7 +3226,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3238,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3251,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3224,7 +3302,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3314,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3327,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3290,7 +3368,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3380,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3393,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3345,7 +3423,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3435,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3448,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -3409,7 +3487,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3421,7 +3499,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3512,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 type LedgerRequest struct {
@@ -3449,7 +3527,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3539,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3552,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -3517,7 +3595,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3529,7 +3607,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3542,7 +3620,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -3583,7 +3661,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3673,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3686,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -3638,7 +3716,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +3728,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +3741,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -3710,7 +3788,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3800,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3813,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -3753,7 +3831,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3843,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3856,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 type StatusRequest struct {
@@ -3790,7 +3868,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3880,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3893,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -3838,7 +3916,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +3928,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +3941,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -4065,9 +4143,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
 	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\x12\x18\n" +
 	"\adrained\x18\x03 \x01(\bR\adrained\"\x0f\n" +
-	"\rLeaveResponse\" \n" +
+	"\rLeaveResponse\"J\n" +
 	"\fWatchRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"Q\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x04R\x04from\"c\n" +
+	"\rWatchResponse\x12$\n" +
+	"\x05event\x18\x01 \x01(\v2\x0e.edl.job.EventR\x05event\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x04R\x05fence\"Q\n" +
 	"\rQueuesRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\x12\x18\n" +
@@ -4199,7 +4283,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe9\x05\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xf1\x05\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -4212,8 +4296,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x12.edl.rpc.StepChunk0\x01\x122\n" +
 	"\x04Feed\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x12B\n" +
 	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x126\n" +
-	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x120\n" +
-	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x0e.edl.job.Event0\x01\x122\n" +
+	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
+	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\x03\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
@@ -4237,7 +4321,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4283,51 +4367,52 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*LeaveRequest)(nil),          // 41: edl.rpc.LeaveRequest
 	(*LeaveResponse)(nil),         // 42: edl.rpc.LeaveResponse
 	(*WatchRequest)(nil),          // 43: edl.rpc.WatchRequest
-	(*QueuesRequest)(nil),         // 44: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 45: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 46: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 47: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 48: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 49: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 50: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 51: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 52: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 53: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 54: edl.rpc.Declared
-	(*Member)(nil),                // 55: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 56: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 57: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 58: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 59: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 60: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 61: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 62: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 63: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 64: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 65: edl.rpc.StatusResponse
-	nil,                           // 66: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 67: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 68: edl.job.JobStatus
-	(*job.Wait)(nil),              // 69: edl.job.Wait
-	(*job.JobSpec)(nil),           // 70: edl.job.JobSpec
-	(*job.Value)(nil),             // 71: edl.job.Value
-	(*job.Step)(nil),              // 72: edl.job.Step
-	(*job.RoleStatus)(nil),        // 73: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 74: edl.job.Failure
-	(*job.Event)(nil),             // 75: edl.job.Event
+	(*WatchResponse)(nil),         // 44: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 45: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 46: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 47: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 48: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 49: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 50: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 51: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 52: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 53: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 54: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 55: edl.rpc.Declared
+	(*Member)(nil),                // 56: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 57: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 58: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 59: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 60: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 61: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 62: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 63: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 64: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 65: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 66: edl.rpc.StatusResponse
+	nil,                           // 67: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 68: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 69: edl.job.JobStatus
+	(*job.Wait)(nil),              // 70: edl.job.Wait
+	(*job.JobSpec)(nil),           // 71: edl.job.JobSpec
+	(*job.Value)(nil),             // 72: edl.job.Value
+	(*job.Step)(nil),              // 73: edl.job.Step
+	(*job.RoleStatus)(nil),        // 74: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 75: edl.job.Failure
+	(*job.Event)(nil),             // 76: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	68, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	68, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	69, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	68, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	70, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	47, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	60, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	71, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	72, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	69, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	69, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	70, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	69, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	71, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	48, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	61, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	72, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	73, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
 	9,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	73, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	74, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
 	18, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	21, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	26, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -4343,105 +4428,106 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	27, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	18, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
 	18, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	71, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	72, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	26, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	18, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	18, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	71, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	72, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	18, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	74, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	46, // 33: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	26, // 34: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	45, // 35: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	69, // 36: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	66, // 37: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	18, // 38: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	18, // 39: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	26, // 40: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	18, // 41: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	54, // 42: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	54, // 43: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	26, // 44: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	18, // 45: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	55, // 46: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	54, // 47: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	26, // 48: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	59, // 49: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	18, // 50: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	18, // 51: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	67, // 52: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	69, // 53: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,  // 54: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,  // 55: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,  // 56: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,  // 57: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,  // 58: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,  // 59: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,  // 60: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	5,  // 61: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	13, // 62: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	5,  // 63: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,  // 64: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11, // 65: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	16, // 66: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	19, // 67: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,  // 68: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	28, // 69: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	30, // 70: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	32, // 71: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	34, // 72: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	37, // 73: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	13, // 74: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	38, // 75: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	41, // 76: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	43, // 77: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	44, // 78: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	48, // 79: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	50, // 80: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	61, // 81: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	52, // 82: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	56, // 83: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	58, // 84: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	62, // 85: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	64, // 86: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,  // 87: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,  // 88: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	68, // 89: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,  // 90: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	75, // 91: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,  // 92: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	68, // 93: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	68, // 94: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	13, // 95: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	10, // 96: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,  // 97: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	68, // 98: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	17, // 99: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	20, // 100: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	25, // 101: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	29, // 102: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	31, // 103: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	33, // 104: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	36, // 105: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	13, // 106: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	13, // 107: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	39, // 108: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	42, // 109: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	75, // 110: edl.rpc.Coordinator.Watch:output_type -> edl.job.Event
-	0,  // 111: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	49, // 112: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	51, // 113: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	48, // 114: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	53, // 115: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	57, // 116: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,  // 117: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	63, // 118: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	65, // 119: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	87, // [87:120] is the sub-list for method output_type
-	54, // [54:87] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	75, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	76, // 33: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	47, // 34: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	26, // 35: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	46, // 36: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	70, // 37: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	67, // 38: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	18, // 39: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	18, // 40: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	26, // 41: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	18, // 42: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	55, // 43: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	55, // 44: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	26, // 45: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	18, // 46: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	56, // 47: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	55, // 48: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	26, // 49: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	60, // 50: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	18, // 51: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	18, // 52: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	68, // 53: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	70, // 54: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,  // 55: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,  // 56: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,  // 57: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,  // 58: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,  // 59: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,  // 60: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,  // 61: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	5,  // 62: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	13, // 63: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	5,  // 64: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,  // 65: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11, // 66: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	16, // 67: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	19, // 68: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,  // 69: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	28, // 70: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	30, // 71: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	32, // 72: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	34, // 73: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	37, // 74: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	13, // 75: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	38, // 76: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	41, // 77: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	43, // 78: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	45, // 79: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	49, // 80: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	51, // 81: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	62, // 82: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	53, // 83: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	57, // 84: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	59, // 85: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	63, // 86: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	65, // 87: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,  // 88: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,  // 89: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	69, // 90: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,  // 91: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	76, // 92: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,  // 93: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	69, // 94: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	69, // 95: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	13, // 96: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	10, // 97: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,  // 98: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	69, // 99: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	17, // 100: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	20, // 101: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	25, // 102: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	29, // 103: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	31, // 104: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	33, // 105: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	36, // 106: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	13, // 107: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	13, // 108: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	39, // 109: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	42, // 110: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	44, // 111: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,  // 112: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	50, // 113: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	52, // 114: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	49, // 115: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	54, // 116: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	58, // 117: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,  // 118: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	64, // 119: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	66, // 120: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	88, // [88:121] is the sub-list for method output_type
+	55, // [55:88] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -4455,7 +4541,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   68,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

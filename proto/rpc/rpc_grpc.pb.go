@@ -633,8 +633,8 @@ type CoordinatorClient interface {
 	CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error)
 	// Leave is a trainer's last message.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
-	// Watch streams the job's steps from the first on until all trainers have left.
-	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error)
+	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
+	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 }
@@ -765,13 +765,13 @@ func (c *coordinatorClient) Leave(ctx context.Context, in *LeaveRequest, opts ..
 	return out, nil
 }
 
-func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error) {
+func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[4], Coordinator_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[WatchRequest, job.Event]{ClientStream: stream}
+	x := &grpc.GenericClientStream[WatchRequest, WatchResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -782,7 +782,7 @@ func (c *coordinatorClient) Watch(ctx context.Context, in *WatchRequest, opts ..
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_WatchClient = grpc.ServerStreamingClient[job.Event]
+type Coordinator_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
 func (c *coordinatorClient) Queues(ctx context.Context, in *QueuesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -828,8 +828,8 @@ type CoordinatorServer interface {
 	CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error)
 	// Leave is a trainer's last message.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
-	// Watch streams the job's steps from the first on until all trainers have left.
-	Watch(*WatchRequest, grpc.ServerStreamingServer[job.Event]) error
+	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
+	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Queues tells how far the job is, in the pieces of a QueuesResponse.
 	Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error
 	mustEmbedUnimplementedCoordinatorServer()
@@ -872,7 +872,7 @@ func (UnimplementedCoordinatorServer) CloseFeed(context.Context, *CloseFeedReque
 func (UnimplementedCoordinatorServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
 }
-func (UnimplementedCoordinatorServer) Watch(*WatchRequest, grpc.ServerStreamingServer[job.Event]) error {
+func (UnimplementedCoordinatorServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
 func (UnimplementedCoordinatorServer) Queues(*QueuesRequest, grpc.ServerStreamingServer[Piece]) error {
@@ -1044,11 +1044,11 @@ func _Coordinator_Watch_Handler(srv interface{}, stream grpc.ServerStream) error
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(CoordinatorServer).Watch(m, &grpc.GenericServerStream[WatchRequest, job.Event]{ServerStream: stream})
+	return srv.(CoordinatorServer).Watch(m, &grpc.GenericServerStream[WatchRequest, WatchResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_WatchServer = grpc.ServerStreamingServer[job.Event]
+type Coordinator_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
 func _Coordinator_Queues_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(QueuesRequest)

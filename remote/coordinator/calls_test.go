@@ -64,8 +64,9 @@ func receive(m proto.Message, recv func() (*rpc.StepChunk, error)) error {
 func (s running) watch(ctx context.Context) (steps []*job.Step, last *job.JobStatus, err error) {
 	stream, err := s.client.Watch(ctx, &rpc.WatchRequest{Job: rig.Identity.Job})
 	for err == nil {
-		var e *job.Event
-		if e, err = stream.Recv(); err == nil {
+		var m *rpc.WatchResponse
+		if m, err = stream.Recv(); err == nil {
+			e := m.Event
 			if e.GetStep() != nil {
 				steps = append(steps, e.GetStep())
 			}

@@ -41,7 +41,7 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lead, s.ctx, s.queues = lead, ctx, queues
+	s.ctx, s.queues = ctx, queues
 	s.members.saver, s.steps.steps = extra.saver, extra.steps
 	s.machine = generation.New(s.cfg.generationPolicy(), durable)
 	s.ready = true

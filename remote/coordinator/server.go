@@ -32,6 +32,7 @@ type Server struct {
 	epoch time.Time // of the times of queues
 	log   *history.Log[*job.Event]
 	ops   chan *op       // to the goroutine that commits
+	led   chan struct{}  // closed when lead is known
 	done  chan struct{}  // closed when the job has ended
 	tasks sync.WaitGroup // goroutines of Run
 	// reread says that a commit has failed, so that it is not known what is durable. It belongs to the goroutine that commits.
@@ -66,7 +67,7 @@ func New(cfg Config) *Server {
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
 	return &Server{
 		cfg: cfg, epoch: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
-		ops: make(chan *op), changed: make(chan struct{}), done: make(chan struct{}),
+		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
 		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}}, queues: map[string]*queue.Queue{},
 		steps: collector{sync: cfg.Sync && !cfg.Interactive, interactive: cfg.Interactive, expected: map[uint64][]uint32{}, last: map[uint32]position{},
 			merge: cfg.Merge, rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
@@ -74,8 +75,10 @@ func New(cfg Config) *Server {
 	}
 }
 
-// Run coordinates until every trainer has left, and returns why the job failed, if it did. Watchers are told the end before Run returns.
+// Run coordinates until every trainer has left, and returns why the job failed, if it did. Watchers are told the end before Run returns. It is called once.
 func (s *Server) Run(ctx context.Context, lead Lead) error {
+	s.locked(func() { s.lead = lead })
+	close(s.led)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { s.Fail(&fault.Fault{Kind: fault.Canceled, Where: "coordinator", Err: context.Cause(ctx)}) })

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
@@ -83,14 +82,6 @@ func (s *Server) closeSteps(round uint64) {
 		}
 	}
 	s.tellSteps(s.steps.close(round, pass))
-}
-
-// Watch streams the steps from the first on.
-func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
-	if err := s.checkJob(m.Job); err != nil {
-		return err
-	}
-	return s.log.Read(stream.Context(), history.Mode{Follow: true, Strict: true}, stream.Send)
 }
 
 // NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.

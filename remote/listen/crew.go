@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
-	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -18,6 +16,8 @@ type crew struct {
 	job      *Job
 	registry cluster.Registry
 	peers    *peers
+	watcher  *watcher // with lasts, set before run is called
+	lasts    *lasts
 	began    time.Time
 	events   chan func(now time.Duration) []supervise.Effect
 	over     chan struct{} // closed when no event matters any more
@@ -146,31 +146,6 @@ func (c *crew) forget(ctx context.Context) error {
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
 	c.job.mu.Unlock()
-	c.job.beginAnew(cause)
+	c.job.beginAnew(cause, c.watcher, c.lasts)
 	return nil
-}
-
-// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it. When
-// it has failed there may be no round to finish.
-func (c *crew) stopAll(ctx context.Context) {
-	var group sync.WaitGroup
-	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }
-	for m, l := range c.lives {
-		switch {
-		case !isTrainer(m):
-		case ctx.Err() != nil:
-			group.Go(func() { l.stop(stopGrace) })
-		default:
-			group.Go(func() { l.with(launch.Handle.Kill) })
-		}
-	}
-	if ctx.Err() != nil {
-		group.Wait()
-	}
-	for m, l := range c.lives {
-		if !isTrainer(m) {
-			group.Go(func() { l.stop(stopGrace) })
-		}
-	}
-	group.Wait()
 }

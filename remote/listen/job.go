@@ -43,8 +43,6 @@ type Job struct {
 	wanted   int32 // trainers, before there is a crew
 	known    known
 	next     uint64 // step that comes next
-	teller   int    // async: start of the coordinator whose steps are told
-	taken    int    // async: entries that were taken of its stream
 	reported error  // by the coordinator
 }
 
@@ -131,30 +129,6 @@ func (j *Job) end(err error) {
 	j.events.End()
 	j.logs.End()
 	close(j.done)
-}
-
-func (j *Job) setState(state job.State, err error) {
-	j.mu.Lock()
-	j.status.State, j.status.Failure = state, wire.FailureOf(err)
-	s := proto.Clone(j.status).(*job.JobStatus)
-	j.mu.Unlock()
-	j.events.Add(&job.Event{What: &job.Event_Status{Status: s}})
-	log := j.manager.cfg.Log.With("job", j.ID, "state", state)
-	if err != nil {
-		log.Info("job", "error", err)
-		return
-	}
-	log.Info("job")
-}
-
-// beginAnew forgets what the history that has ended had trained.
-func (j *Job) beginAnew(cause error) {
-	j.mu.Lock()
-	j.status.Steps, j.status.Records, j.status.Pass, j.next, j.reported = 0, 0, 0, 0, nil
-	j.known.forget()
-	j.mu.Unlock()
-	j.manager.cfg.Log.Warn("the job begins again", "job", j.ID, "because", cause)
-	j.setState(job.State_STARTING, nil)
 }
 
 // roleSpec is what a role is given.

@@ -46,6 +46,7 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 	c.lives[m] = l
 	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
 	c.job.roleStarts(m)
+	c.lasts.starts(m)
 	if before > 0 {
 		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", role.Name(spec), "starts", before+1)
 	}

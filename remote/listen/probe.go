@@ -15,7 +15,6 @@ import (
 const (
 	probeTime  = 700 * time.Millisecond // for a server to answer; whoever asks a listener waits no longer than a second
 	probeEvery = time.Second
-	retryPause = 100 * time.Millisecond // between calls that fail because a server is gone
 )
 
 func queuesRequest(id string, final bool) *rpc.QueuesRequest {
@@ -116,54 +115,5 @@ func (j *Job) enterServer(m cluster.Member, s *rpc.StatusResponse) {
 	j.status.Refused = 0
 	for _, n := range j.known.refused {
 		j.status.Refused += n
-	}
-}
-
-// askForTheLast asks for the queues and the ledger that there are in the end, which servers answer before they end. The channel is closed when both have
-// been told.
-func (j *Job) askForTheLast(ctx context.Context, p *peers, group *sync.WaitGroup) <-chan struct{} {
-	told := make(chan struct{})
-	group.Go(func() {
-		defer close(told)
-		var both sync.WaitGroup
-		both.Go(func() {
-			again(ctx, func() error {
-				q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, true))
-				if err == nil {
-					j.enter(func() { j.known.queues = q })
-				}
-				return err
-			})
-		})
-		both.Go(func() {
-			again(ctx, func() error {
-				l, err := wire.Ledger(ctx, "pserver 0", p.servers[0], &rpc.LedgerRequest{Job: j.ID, Final: true})
-				if err == nil {
-					j.enter(func() { j.known.ledger = l })
-				}
-				return err
-			})
-		})
-		both.Wait()
-	})
-	return told
-}
-
-func (j *Job) enter(do func()) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	do()
-}
-
-// again repeats a call until it succeeds or ctx ends.
-func again(ctx context.Context, call func() error) {
-	for call() != nil {
-		timer := time.NewTimer(retryPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
 	}
 }

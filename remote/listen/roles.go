@@ -13,7 +13,7 @@ import (
 // Bounds of what a job does beside its roles.
 const (
 	stopGrace    = 3 * time.Second // for roles that are told to stop
-	lastWords    = time.Second     // for the rest of what the coordinator had to tell, when all roles have ended
+	lastWords    = time.Second     // for the rest of what the servers had to tell, when all roles have ended
 	registryTime = 5 * time.Second // for a change of the registry
 )
 
@@ -43,15 +43,13 @@ func (j *Job) runRoles(ctx context.Context) error {
 	defer j.unman()
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
-	drained := make(chan struct{}, 1) // has a value while the coordinator has nothing more to tell
-	group.Go(func() { j.watch(watching, peers.coordinator, drained) })
+	c.watcher, c.lasts = newWatcher(j, peers.coordinator), newLasts(watching, j, peers, &group)
+	group.Go(func() { c.watcher.watch(watching) })
 	group.Go(func() { j.probeNowAndThen(watching, peers) })
-	last := j.askForTheLast(watching, peers, &group)
 
 	err = c.run(ctx)
 	if err == nil {
-		within(lastWords, drained)
-		within(lastWords, last)
+		c.hearTheRest(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
 	defer cancel()
@@ -110,12 +108,13 @@ func (j *Job) unman() {
 	j.crew = nil
 }
 
-// within waits for a value or the end of a channel, but no longer than d.
-func within(d time.Duration, c <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// hearTheRest waits until what the servers had to tell in the end has come, but no longer than lastWords.
+func (c *crew) hearTheRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
 	select {
-	case <-c:
-	case <-timer.C:
+	case <-c.watcher.told():
+	case <-ctx.Done():
 	}
+	c.lasts.wait(ctx.Done())
 }

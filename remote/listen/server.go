@@ -6,7 +6,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -67,13 +66,13 @@ func (s *Server) List(context.Context, *rpc.ListRequest) (*rpc.ListResponse, err
 	return r, nil
 }
 
-// Watch streams the events of a job.
+// Watch streams the events of a job, from the oldest that is kept.
 func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[job.Event]) error {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
 		return err
 	}
-	return j.events.Read(stream.Context(), history.Mode{Follow: true, Strict: true}, stream.Send)
+	return j.events.Read(stream.Context(), 0, true, func(_ uint64, e *job.Event) error { return stream.Send(e) })
 }
 
 // Logs streams what the roles of a job wrote.
@@ -82,7 +81,7 @@ func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.
 	if err != nil {
 		return err
 	}
-	return j.logs.Read(stream.Context(), history.Mode{Follow: m.Follow}, func(l *rpc.LogLine) error {
+	return j.logs.Read(stream.Context(), 0, m.Follow, func(_ uint64, l *rpc.LogLine) error {
 		if m.Role != "" && l.Role != m.Role {
 			return nil
 		}

@@ -198,13 +198,18 @@ func TestScale(t *testing.T) {
 // telling is a coordinator that tells some steps.
 type telling struct {
 	rpc.UnimplementedCoordinatorServer
+	fence uint64
 	steps uint64
 	told  func()
 }
 
-func (c telling) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+func (c telling) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
+	if m.Fence >= c.fence {
+		return fmt.Errorf("the watcher knows of fence %d", m.Fence)
+	}
 	for step := range c.steps {
-		if err := stream.Send(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 5}}}); err != nil {
+		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 5}}}
+		if err := stream.Send(&rpc.WatchResponse{Event: e, Number: step, Fence: c.fence}); err != nil {
 			return err
 		}
 	}
@@ -240,7 +245,7 @@ func TestStepsOutliveTheCoordinator(t *testing.T) {
 						cancel()
 					}()
 				}
-				if err := serveCoordinator(ctx, h.store, spec, telling{steps: steps, told: told}); err != nil || spec.Start == 0 {
+				if err := serveCoordinator(ctx, h.store, spec, telling{fence: uint64(spec.Start) + 1, steps: steps, told: told}); err != nil || spec.Start == 0 {
 					return errors.Join(fault.New(fault.LostMember, "killed"), err)
 				}
 				close(done)

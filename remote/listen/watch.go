@@ -2,120 +2,127 @@ package listen
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// watch takes over the events of the job's coordinators, one after the other, until ctx has ended. drained has a value when the last one has told
-// all that it had to tell.
-func (j *Job) watch(ctx context.Context, client rpc.CoordinatorClient, drained chan struct{}) {
-	again(ctx, func() error {
-		stream, err := client.Watch(ctx, &rpc.WatchRequest{Job: j.ID})
-		for number := 0; err == nil; number++ {
-			var e *job.Event
-			if e, err = stream.Recv(); err == nil {
-				j.take(e, number)
+// A watcher takes over what the coordinators of a job tell, one after the other, and knows where it is in what the last one tells.
+type watcher struct {
+	job    *Job
+	client rpc.CoordinatorClient
+
+	// Guarded by job.mu.
+	fence uint64             // of the coordinator that has told something last
+	next  uint64             // number of its next event
+	cut   context.CancelFunc // ends the stream that is read; nil: none
+	all   chan struct{}      // closed when a coordinator has told that the job has ended well: there is no more to tell
+}
+
+func newWatcher(j *Job, client rpc.CoordinatorClient) *watcher {
+	return &watcher{job: j, client: client, all: make(chan struct{})}
+}
+
+// watch takes over events until ctx has ended.
+func (w *watcher) watch(ctx context.Context) {
+	w.job.again(ctx, "the steps of the job", func() error {
+		ctx, cut := context.WithCancel(ctx)
+		defer cut()
+		m := &rpc.WatchRequest{Job: w.job.ID}
+		w.job.enter(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
+		stream, err := w.client.Watch(ctx, m)
+		for err == nil {
+			var m *rpc.WatchResponse
+			if m, err = stream.Recv(); err == nil {
+				err = w.take(ctx, m)
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			select {
-			case drained <- struct{}{}:
-			default:
-			}
+		if ctx.Err() != nil {
+			return io.EOF
 		}
 		return err
 	})
 }
 
-// take enters one event of the coordinator, which has a number in its stream.
-func (j *Job) take(e *job.Event, number int) {
+// forget leaves out what is still to come of a history that has ended. job.mu is held.
+func (w *watcher) forget() {
+	if w.cut != nil {
+		w.cut()
+	}
+	w.all = make(chan struct{})
+}
+
+// told is closed when all of this history has been told.
+func (w *watcher) told() <-chan struct{} {
+	w.job.mu.Lock()
+	defer w.job.mu.Unlock()
+	return w.all
+}
+
+// take enters one event of a stream, which ends with ctx.
+func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
+	j, step := w.job, m.Event.GetStep()
+	var first, told bool
 	j.mu.Lock()
-	if s := e.GetStatus(); s != nil {
-		j.reported = wire.FaultOf(s.Failure)
+	if ctx.Err() != nil {
 		j.mu.Unlock()
-		return
+		return ctx.Err()
 	}
-	step := e.GetStep()
-	if step == nil || !j.isNew(step, number) {
-		j.mu.Unlock()
-		return
+	missed, err := w.place(m)
+	if missed > 0 {
+		j.miss(missed)
 	}
-	first := j.status.State != job.State_RUNNING
-	j.status.State = job.State_RUNNING
-	j.status.Pass, j.status.Steps = step.Pass, step.Step+1
-	j.status.Records += step.Rows
-	j.crew.machine.Progress()
+	if s := m.Event.GetStatus(); s != nil && err == nil {
+		w.end(s)
+	}
+	if step != nil && err == nil {
+		first, told = j.enterStep(step)
+	}
 	j.mu.Unlock()
+	if missed > 0 {
+		j.manager.cfg.Log.Warn("steps of the job were told and forgotten before they were heard", "job", j.ID, "missed", missed)
+	}
 	if first {
 		j.setState(job.State_RUNNING, nil)
 	}
-	j.events.Add(e)
+	if told {
+		j.events.Add(m.Event)
+	}
+	return err
 }
 
-// isNew reports whether a step is not known yet: a connection that was made again tells all from the first step on, and in sync mode a coordinator that was started
-// again may tell the last ones once more. In async mode it counts from 0, and its steps are numbered on. j.mu is held.
-func (j *Job) isNew(step *job.Step, number int) bool {
-	if j.spec.Mode == job.Mode_SYNC {
-		if step.Step < j.next {
-			return false
-		}
-		j.next = step.Step + 1
-		return true
+// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a deposed coordinator says after the one that
+// followed it is void. job.mu is held.
+func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
+	wrong := func(got, want string) error {
+		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: got, Want: want}
 	}
-	if starts := j.crew.machine.StartsOf(cluster.Member{Role: job.Role_COORDINATOR}); starts != j.teller {
-		j.teller, j.taken = starts, 0
+	switch {
+	case m.Fence < w.fence:
+		return 0, wrong(fmt.Sprintf("an event of the one of fence %d", m.Fence), fmt.Sprintf("one of fence %d", w.fence))
+	case m.Fence > w.fence:
+		w.fence, w.next = m.Fence, 0
 	}
-	if number < j.taken {
-		return false
+	if m.Number < w.next {
+		return 0, wrong(fmt.Sprintf("event %d", m.Number), fmt.Sprintf("event %d or a later one", w.next))
 	}
-	j.taken = number + 1
-	step.Step = j.next
-	j.next++
-	return true
+	missed, w.next = m.Number-w.next, m.Number+1
+	return missed, nil
 }
 
-// session returns the coordinator of an interactive job, waiting until the job has begun.
-func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
-	if !j.spec.Interactive {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data", Want: "a job without data"}
+// end takes over the last word of a coordinator. job.mu is held.
+func (w *watcher) end(s *job.JobStatus) {
+	w.job.reported = wire.FaultOf(s.Failure)
+	if s.State != job.State_SUCCEEDED {
+		return // another may go on
 	}
 	select {
-	case <-j.manned:
-	case <-j.done:
-	case <-ctx.Done():
-		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
+	case <-w.all:
+	default:
+		close(w.all)
 	}
-	j.mu.Lock()
-	c := j.crew
-	j.mu.Unlock()
-	if c != nil {
-		return c.peers.coordinator, nil
-	}
-	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
-		return nil, err
-	}
-	return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that has ended"}
-}
-
-// identity is that of the job's messages.
-func (j *Job) identity() *rpc.Identity {
-	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
-}
-
-// Finish ends an interactive job in good order and waits for its end.
-func (j *Job) Finish(ctx context.Context) error {
-	client, err := j.session(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: j.identity()}); err != nil {
-		return j.orFailure(ctx, wire.FromStatus("coordinator", err))
-	}
-	return j.Wait(ctx)
 }

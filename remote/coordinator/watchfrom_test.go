@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// watcher takes what a call of Watch sends.
+type watcher struct {
+	grpc.ServerStreamingServer[rpc.WatchResponse]
+	ctx    context.Context
+	events []*rpc.WatchResponse
+}
+
+func (w *watcher) Context() context.Context { return w.ctx }
+
+func (w *watcher) Send(m *rpc.WatchResponse) error {
+	w.events = append(w.events, m)
+	return nil
+}
+
+// A watcher that comes back goes on where it was. One that was away for longer than the history is, and one that comes late, goes on with the oldest step that is kept,
+// whose number tells how many it has missed. A position in what another coordinator told means nothing here.
+func TestWatchFromAPosition(t *testing.T) {
+	const steps = maxEvents + 10
+	s := New(Config{})
+	s.lead.Fence = 7
+	close(s.led)
+	for step := range uint64(steps) {
+		s.log.Add(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: step}}})
+	}
+	s.log.End()
+	const oldest = maxEvents / 2
+	for name, c := range map[string]struct{ fence, from, want uint64 }{
+		"comes back":             {7, steps - 5, steps - 5},
+		"has all":                {7, steps, steps},
+		"was away for long":      {7, 3, oldest},
+		"comes late":             {0, 0, oldest},
+		"of another":             {6, steps - 5, oldest},
+		"of one that is to come": {8, steps - 5, oldest},
+	} {
+		w := &watcher{ctx: t.Context()}
+		if err := s.Watch(&rpc.WatchRequest{Fence: c.fence, From: c.from}, w); err != nil || len(w.events) != int(steps-c.want) {
+			t.Errorf("one that %s: %d events, %v, want %d", name, len(w.events), err, steps-c.want)
+		}
+		for i, m := range w.events {
+			if want := c.want + uint64(i); m.Fence != 7 || m.Number != want || m.Event.GetStep().GetStep() != want {
+				t.Fatalf("one that %s: event %d is %v, want number %d", name, i, m, want)
+			}
+		}
+	}
+}
+
+// Until a coordinator knows which one it is it tells nothing.
+func TestWatchBeforeTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(Config{}).Watch(&rpc.WatchRequest{}, &watcher{ctx: ctx}); !errors.Is(err, fault.Canceled) {
+		t.Error(err)
+	}
+}

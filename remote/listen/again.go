@@ -1,0 +1,52 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+const (
+	retryPause = 100 * time.Millisecond // between calls that fail because a server is gone
+	sayAgain   = 10 * time.Second       // between log lines about calls that fail for the same reason
+)
+
+// again repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the same reason;
+// io.EOF is none.
+func (j *Job) again(ctx context.Context, what string, call func() error) {
+	var last string
+	var said time.Time
+	for {
+		err := call()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if err = wire.FromStatus("", err); !errors.Is(err, io.EOF) && (err.Error() != last || time.Since(said) > sayAgain) {
+			last, said = err.Error(), time.Now()
+			level := slog.LevelWarn
+			if errors.Is(err, fault.Unavailable) {
+				level = slog.LevelInfo // a server that is gone, and started again
+			}
+			j.manager.cfg.Log.Log(ctx, level, "asked again for "+what, "job", j.ID, "error", err)
+		}
+		timer := time.NewTimer(retryPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// enter changes what mu guards.
+func (j *Job) enter(do func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	do()
+}

@@ -1,0 +1,156 @@
+package listen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+)
+
+// heard is a watcher of a job that runs, and what it logs.
+func heard(t *testing.T, mode job.Mode) (*watcher, *bytes.Buffer) {
+	log := &bytes.Buffer{}
+	m := NewManager(Config{Log: slog.New(slog.NewTextHandler(log, nil))})
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	j := newJob(m, "heard", &job.JobSpec{Mode: mode, Trainers: 2, Pservers: 1}, &plan{})
+	j.crew = newCrew(j, nil, nil, 2)
+	return newWatcher(j, nil), log
+}
+
+// tell lets the coordinator of a fence tell step numbers, the first of which is its event number.
+func (w *watcher) tell(ctx context.Context, fence, number uint64, steps ...uint64) (err error) {
+	for i, step := range steps {
+		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 1}}}
+		err = errors.Join(err, w.take(ctx, &rpc.WatchResponse{Event: e, Fence: fence, Number: number + uint64(i)}))
+	}
+	return err
+}
+
+// told returns the steps that the job has told on.
+func toldOn(j *Job) string {
+	var steps []uint64
+	_ = j.events.Read(context.Background(), 0, false, func(_ uint64, e *job.Event) error {
+		if s := e.GetStep(); s != nil {
+			steps = append(steps, s.Step)
+		}
+		return nil
+	})
+	return fmt.Sprintf("%v of %d", steps, j.Status().Steps)
+}
+
+// Whatever is told, and by whom: each step is told on once.
+func TestTake(t *testing.T) {
+	type say struct {
+		fence, number uint64
+		steps         []uint64
+	}
+	for name, c := range map[string]struct {
+		said          []say
+		sync, async   string
+		stale, missed bool
+	}{
+		"one coordinator":                {said: []say{{5, 0, []uint64{0, 1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2] of 3"},
+		"one after the other":            {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2, 3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4"},
+		"the last step again":            {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2 3] of 4"},
+		"some were forgotten":            {said: []say{{5, 0, []uint64{0, 1}}, {5, 7, []uint64{7, 8}}}, sync: "[0 1 7 8] of 9", async: "[0 1 7 8] of 9", missed: true},
+		"the first were forgotten":       {said: []say{{5, 4, []uint64{4}}}, sync: "[4] of 5", async: "[4] of 5", missed: true},
+		"again what is known":            {said: []say{{5, 0, []uint64{0, 1}}, {5, 1, []uint64{1}}}, sync: "[0 1] of 2", async: "[0 1] of 2", stale: true},
+		"late, by one that was followed": {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2}}, {5, 2, []uint64{2}}, {6, 1, []uint64{3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4", stale: true},
+		// The process of the second one has been started when the first one's last steps are read: they are the first one's.
+		"late, but before the next": {said: []say{{5, 0, []uint64{0}}, {5, 1, []uint64{1, 2}}, {6, 0, []uint64{3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4"},
+	} {
+		for mode, want := range map[job.Mode]string{job.Mode_SYNC: c.sync, job.Mode_ASYNC: c.async} {
+			w, log := heard(t, mode)
+			var err error
+			for _, s := range c.said {
+				err = errors.Join(err, w.tell(t.Context(), s.fence, s.number, s.steps...))
+			}
+			if got := toldOn(w.job); got != want || errors.Is(err, fault.Stale) != c.stale || !c.stale && err != nil {
+				t.Errorf("%s, %v: told on %s, %v, want %s", name, mode, got, err, want)
+			}
+			if said := strings.Contains(log.String(), "missed="); said != c.missed {
+				t.Errorf("%s, %v: logged %s", name, mode, log)
+			}
+		}
+	}
+}
+
+// Of a history that has ended nothing counts for the next one: no step that is still on its way, and not that all has been told.
+func TestTakeOfAnEarlierHistory(t *testing.T) {
+	w, _ := heard(t, job.Mode_SYNC)
+	old, cut := context.WithCancel(t.Context())
+	w.cut = cut
+	if err := w.tell(old, 5, 0, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	ended := func(fence, number uint64, state job.State) bool {
+		e := &job.Event{What: &job.Event_Status{Status: &job.JobStatus{State: state}}}
+		if err := w.take(t.Context(), &rpc.WatchResponse{Event: e, Fence: fence, Number: number}); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-w.told():
+			return true
+		default:
+			return false
+		}
+	}
+	if !ended(5, 2, job.State_SUCCEEDED) {
+		t.Error("the end of the first history was not heard")
+	}
+	w.job.beginAnew(fault.New(fault.LostMember, "a pserver"), w)
+	if err := w.tell(old, 5, 3, 57); !errors.Is(err, context.Canceled) {
+		t.Errorf("a step of the first history: %v", err)
+	}
+	if err := w.tell(t.Context(), 6, 0, 0); err != nil {
+		t.Error(err)
+	}
+	if got := toldOn(w.job); got != "[0 1 0] of 1" {
+		t.Errorf("told on %s", got)
+	}
+	if ended(6, 1, job.State_FAILED) || ended(7, 0, job.State_FAILED) || !ended(8, 0, job.State_SUCCEEDED) {
+		t.Error("all has been told when a coordinator says that the job has ended well, and not before")
+	}
+}
+
+// late takes what the service streams.
+type late struct {
+	grpc.ServerStreamingServer[job.Event]
+	ctx   context.Context
+	steps []uint64
+}
+
+func (l *late) Context() context.Context { return l.ctx }
+
+func (l *late) Send(e *job.Event) error {
+	l.steps = append(l.steps, e.GetStep().GetStep())
+	return nil
+}
+
+// Who watches a job that has told more than is kept is told what is kept.
+func TestWatchTooLate(t *testing.T) {
+	w, _ := heard(t, job.Mode_SYNC)
+	const steps = maxEvents + 10
+	for step := range uint64(steps) {
+		w.job.events.Add(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: step}}})
+	}
+	w.job.events.End()
+	w.job.manager.jobs["heard"] = w.job
+	l := &late{ctx: t.Context()}
+	if err := (&Server{Manager: w.job.manager}).Watch(&rpc.JobRequest{Job: "heard"}, l); err != nil || len(l.steps) != maxEvents/2+10 || l.steps[len(l.steps)-1] != steps-1 {
+		t.Errorf("%d steps, %v", len(l.steps), err)
+	}
+}
