@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/edl-go/edl/fault"
@@ -125,7 +125,11 @@ func (m *Manager) Job(id string) (*Job, error) {
 	defer m.mu.Unlock()
 	j, ok := m.jobs[id]
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.NotFound, Got: "job " + fault.Quote(id), Want: fmt.Sprintf("one of %v", slices.Sorted(maps.Keys(m.jobs)))}
+		unknown := &fault.Fault{Kind: fault.NotFound, Got: "job " + fault.Quote(id), Want: "a job of this listener, which has had none"}
+		if len(m.jobs) > 0 {
+			unknown.Want = "one of " + strings.Join(slices.Sorted(maps.Keys(m.jobs)), ", ")
+		}
+		return nil, unknown
 	}
 	return j, nil
 }

@@ -164,6 +164,9 @@ func TestDescribeAndList(t *testing.T) {
 	if err != nil || d.Version != "test" || d.Node != "here" || d.Registry != ops.Fingerprint() {
 		t.Errorf("%v, %v", d, err)
 	}
+	if _, err := client.Status(bounded(t), &rpc.JobRequest{Job: "three"}); err == nil || !strings.HasSuffix(err.Error(), `got job "three", want a job of this listener, which has had none`) {
+		t.Errorf("any job: %v", err)
+	}
 	for _, name := range []string{"one", "two"} {
 		h.begin(t, fedAs(t, name))
 	}
@@ -171,7 +174,7 @@ func TestDescribeAndList(t *testing.T) {
 	if err != nil || len(list.Jobs) != 2 || list.Jobs[0].Job != "one" || list.Jobs[1].Job != "two" {
 		t.Errorf("%v, %v", list, err)
 	}
-	if _, err := client.Status(bounded(t), &rpc.JobRequest{Job: "three"}); !errors.Is(wire.FromStatus("", err), fault.NotFound) {
+	if _, err := client.Status(bounded(t), &rpc.JobRequest{Job: "three"}); !errors.Is(wire.FromStatus("", err), fault.NotFound) || !strings.Contains(err.Error(), "one of one, two") {
 		t.Errorf("an unknown job: %v", err)
 	}
 	stream, err := client.StartRole(bounded(t))
