@@ -20,7 +20,7 @@ type Registry interface {
 	// Trainers returns how many trainers the job wants; it waits until that has been said.
 	Trainers(ctx context.Context) (int, error)
 	// WatchTrainers tells how many trainers the job wants, now if it has been said, and whenever the number changes. A receiver that is slow sees the
-	// latest number only. The channel is closed when ctx ends or the registry is closed.
+	// latest number only. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
 	WatchTrainers(ctx context.Context) (<-chan int, error)
 
 	// ClaimServer announces the pserver of an index; AnyIndex takes the first free one below Desired. It fails with fault.Fenced when a live
@@ -52,7 +52,7 @@ type Registry interface {
 	Bury(ctx context.Context, m Member, incarnation uint64) error
 
 	// Follow tells the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A receiver that is slow
-	// sees the latest one only. The channel is closed when ctx ends or the registry is closed.
+	// sees the latest one only. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
 	Follow(ctx context.Context, m Member) (<-chan string, error)
 
 	// State returns what the coordinator that holds the lock keeps. It is the same for every call with the same membership.

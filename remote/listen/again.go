@@ -44,6 +44,20 @@ func (j *Job) again(ctx context.Context, what string, call func() error) {
 	}
 }
 
+// hear calls told with what a channel of the registry tells until ctx ends. One that is closed before, because the store refuses, is opened again.
+func hear[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
+	j.again(ctx, what, func() error {
+		channel, err := open(ctx)
+		if err != nil {
+			return err
+		}
+		for v := range channel {
+			told(v)
+		}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "no more word of it", Hint: "look at the rights of the user in etcd"}
+	})
+}
+
 // enter changes what mu guards.
 func (j *Job) enter(do func()) {
 	j.mu.Lock()

@@ -50,11 +50,12 @@ func (c *crew) run(ctx context.Context) error {
 	defer unwatch()
 	defer c.stopAll(ctx)
 	defer close(c.over)
-	wanted, err := c.registry.WatchTrainers(watching)
-	if err != nil {
-		return err
-	}
 	c.group.Go(func() { c.watchLeases(watching) })
+	c.group.Go(func() {
+		hear(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
+			c.happen(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
+		})
+	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	effects := c.step(c.machine.Begin)
@@ -66,12 +67,6 @@ func (c *crew) run(ctx context.Context) error {
 		select {
 		case event := <-c.events:
 			effects = c.step(event)
-		case n, more := <-wanted:
-			if !more {
-				wanted, effects = nil, nil // none are left to carry out again
-				continue
-			}
-			effects = c.step(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
 		case <-timer.C:
 			effects = c.step(c.machine.Tick)
 		case <-ctx.Done():

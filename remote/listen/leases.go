@@ -11,20 +11,23 @@ import (
 // watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that another has
 // followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
 func (c *crew) watchLeases(ctx context.Context) {
-	lost, err := c.registry.Lost(ctx)
-	if err != nil {
-		return // the job is over
-	}
+	lost := make(chan cluster.Member)
+	c.group.Go(func() {
+		hear(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
+			select {
+			case lost <- m:
+			case <-ctx.Done():
+			}
+		})
+	})
+	refused := ""                    // why the registry did not answer the last time
 	seen := map[cluster.Member]int{} // number of the start that held a lease
 	reported := map[cluster.Member]bool{}
 	every := time.NewTicker(max(100*time.Millisecond, c.job.spec.Lease.AsDuration()/8))
 	defer every.Stop()
 	for {
 		select {
-		case m, more := <-lost:
-			if !more {
-				return
-			}
+		case m := <-lost:
 			reported[m] = true
 		case <-every.C:
 		case <-ctx.Done():
@@ -33,8 +36,13 @@ func (c *crew) watchLeases(ctx context.Context) {
 		starts := c.starts()
 		live, err := c.registry.Live(ctx)
 		if err != nil {
+			if ctx.Err() == nil && err.Error() != refused {
+				refused = err.Error()
+				c.job.manager.cfg.Log.Warn("it is not known which roles hold their leases", "job", c.job.ID, "error", err)
+			}
 			continue
 		}
+		refused = ""
 		for m, start := range starts {
 			if _, ok := live[m]; ok {
 				seen[m] = start
