@@ -66,13 +66,13 @@ func (s *Server) commit(first *op) {
 
 // apply lets a request happen to the copy, wholly or not at all.
 func (t *txn) apply(o *op) {
-	changes, notes, after := len(t.changes), len(t.notes), len(t.after)
+	changes, notes, after, saver := len(t.changes), len(t.notes), len(t.after), t.saver
 	before := make(map[string]*queue.Queue, len(t.queues))
 	for name, q := range t.queues {
 		before[name] = q
 	}
 	if o.err = o.apply(t); o.err != nil {
-		t.queues, t.changes, t.notes, t.after = before, t.changes[:changes], t.notes[:notes], t.after[:after]
+		t.queues, t.changes, t.notes, t.after, t.saver = before, t.changes[:changes], t.notes[:notes], t.after[:after], saver
 	}
 	for _, c := range t.changes[changes:] {
 		t.keys[c.Key] = true
