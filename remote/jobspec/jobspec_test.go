@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +111,24 @@ func TestMistakesNameTheirLines(t *testing.T) {
 	for _, says := range []string{"line 1: ", "line 2: field tariners", "line 3: ", "sync or async", "line 4: "} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is not in: %v", says, err)
+		}
+	}
+}
+
+// What is no file is refused by its name, once, and a pipe without a writer is not waited for.
+func TestWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, missing := filepath.Join(dir, "pipe"), filepath.Join(dir, "missing.yaml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		dir:     &fault.Fault{Kind: fault.InvalidArgument, Where: dir, Got: "a directory", Want: "a regular file"},
+		pipe:    &fault.Fault{Kind: fault.InvalidArgument, Where: pipe, Got: "a pipe", Want: "a regular file"},
+		missing: &fault.Fault{Kind: fault.NotFound, Where: missing, Err: syscall.ENOENT},
+	} {
+		if _, err := jobspec.Load(path); err == nil || err.Error() != want.Error() || fault.KindOf(err) != fault.KindOf(want) {
+			t.Errorf("got %v, want %v", err, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
 	"github.com/edl-go/edl/proto/job"
 )
 
@@ -56,18 +56,18 @@ type File struct {
 	Program string // path; relative ones are taken from the folder of the job file
 }
 
-// Load reads a job file. A field that is not known is an error, since it is a misspelt one.
+// Load reads a job file, which is a regular one. A field that is not known is an error, since it is a misspelt one.
 func Load(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(fault.InvalidArgument, path)
 	if err != nil {
-		return nil, fault.Wrap(fault.NotFound, path, err)
+		return nil, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, fault.Wrap(fault.Corrupt, path, err)
+		return nil, fault.File(fault.Corrupt, path, err)
 	}
-	if len(b) > maxFile {
+	if size > maxFile || len(b) > maxFile {
 		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a job file of more than 1 MiB", Want: "a few lines of YAML"}
 	}
 	var y file
