@@ -2,12 +2,9 @@ package remote
 
 import (
 	"context"
-	"errors"
-	"io"
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -24,14 +21,14 @@ type Client struct {
 }
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. A listener that refuses the connection is no
-// listener: Dial does not wait for one to come.
+// listener: neither Dial nor the calls of the client wait for one to come. One that falls silent during a call ends it, as package wire says.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(conn)}
-	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{}, grpc.WaitForReady(false))
+	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
+	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
 	if err == nil && d.Registry != ops.Fingerprint() {
 		err = &fault.Fault{Kind: fault.Unsupported, Where: c.address, Got: "ops " + d.Registry + " of version " + d.Version, Want: "ops " + ops.Fingerprint(), Hint: "run the same version of edl on both sides"}
 	}
@@ -42,24 +39,19 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	return c, nil
 }
 
+// prompt is a connection whose calls do not wait for a listener to come: another one would not know their jobs.
+type prompt struct{ *grpc.ClientConn }
+
+func (p prompt) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	return p.ClientConn.Invoke(ctx, method, args, reply, append(options, grpc.WaitForReady(false))...)
+}
+
+func (p prompt) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return p.ClientConn.NewStream(ctx, d, method, append(options, grpc.WaitForReady(false))...)
+}
+
 // Close ends the connection. Jobs go on.
 func (c *Client) Close() error { return c.conn.Close() }
-
-// Submit sends a job and returns its id.
-func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
-	ctx, cancel := context.WithCancel(ctx) // a stream that is given up ends with it
-	defer cancel()
-	stream, err := c.service.Submit(ctx)
-	if err != nil {
-		return "", c.at(err)
-	}
-	err = wire.SendPieces(spec, func(piece []byte) error { return stream.Send(&rpc.SubmitRequest{Piece: piece}) })
-	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
-		return "", c.at(err)
-	}
-	r, err := stream.CloseAndRecv()
-	return r.GetJob(), c.at(err)
-}
 
 // Status returns how far a job is.
 func (c *Client) Status(ctx context.Context, id string) (*job.JobStatus, error) {
@@ -71,50 +63,6 @@ func (c *Client) Status(ctx context.Context, id string) (*job.JobStatus, error) 
 func (c *Client) Jobs(ctx context.Context) ([]*job.JobStatus, error) {
 	r, err := c.service.List(ctx, &rpc.ListRequest{})
 	return r.GetJobs(), c.at(err)
-}
-
-// Watch calls each with every event of a job from the first on, until the job has ended, and returns its last status. An error of each
-// ends the watching, not the job.
-func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.service.Watch(ctx, &rpc.JobRequest{Job: id})
-	if err != nil {
-		return nil, c.at(err)
-	}
-	var last *job.JobStatus
-	for {
-		e, err := stream.Recv()
-		if errors.Is(err, io.EOF) && last != nil {
-			return last, nil
-		}
-		if err != nil {
-			return last, c.at(err)
-		}
-		if s := e.GetStatus(); s != nil {
-			last = s
-		}
-		if err := each(e); err != nil {
-			return last, err
-		}
-	}
-}
-
-// Logs calls each with what the roles of a job wrote; role may name one of them, and follow waits for more until the job has ended.
-func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each func(role, line string) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.service.Logs(ctx, &rpc.LogsRequest{Job: id, Role: role, Follow: follow})
-	for err == nil {
-		var l *rpc.LogLine
-		if l, err = stream.Recv(); err == nil {
-			err = each(l.Role, l.Line)
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return c.at(err)
 }
 
 // Why tells what a job waits for, the root of the matter first.
@@ -153,35 +101,6 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 func (c *Client) Finish(ctx context.Context, id string) error {
 	_, err := c.service.Finish(ctx, &rpc.JobRequest{Job: id})
 	return c.at(err)
-}
-
-// runStep runs one step of an interactive job.
-func (c *Client) runStep(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.service.RunStep(ctx)
-	if err != nil {
-		return nil, c.at(err)
-	}
-	if err := sendAll(stream, run); err != nil && !errors.Is(err, io.EOF) {
-		return nil, c.at(err)
-	}
-	done := &rpc.StepDone{}
-	err = wire.ReceivePieces(done, maxStep, func() ([]byte, error) {
-		m, err := stream.Recv()
-		return m.GetPiece(), err
-	})
-	return done.Step, c.at(err)
-}
-
-// maxStep bounds the encoded fetches of one step.
-const maxStep = 1 << 30
-
-func sendAll(stream grpc.BidiStreamingClient[rpc.StepChunk, rpc.StepChunk], m proto.Message) error {
-	if err := wire.SendPieces(m, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) }); err != nil {
-		return err
-	}
-	return stream.CloseSend()
 }
 
 // at makes a fault of what the transport returned, naming the listener.

@@ -22,6 +22,8 @@ type Executor struct {
 	client   *Client
 	embedded *Listener // nil when the listener is another's
 	spec     *JobSpec
+	open     context.Context // until Close
+	shut     context.CancelFunc
 
 	mu      sync.Mutex
 	session *session
@@ -47,6 +49,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 		spec = &JobSpec{}
 	}
 	e := &Executor{spec: proto.Clone(spec).(*JobSpec)}
+	e.open, e.shut = context.WithCancel(context.Background())
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
 		defer cancel()
@@ -91,8 +94,9 @@ func (e *Executor) Client() *Client { return e.client }
 // finishTime bounds the orderly end of an interactive job in Close.
 const finishTime = time.Minute
 
-// Close ends the interactive job, saving its model if the JobSpec says so, and the embedded cluster. A second call does nothing.
+// Close gives up the step that is under way, ends the interactive job, saving its model if the JobSpec says so, and the embedded cluster. A second call does nothing.
 func (e *Executor) Close() error {
+	e.shut()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

@@ -23,14 +23,29 @@ type session struct {
 
 // Run implements executor.Executor. The fed batch is split over the trainers by rows, and what they fetch is joined. The first program that trains opens
 // an interactive job, which lives until Close. A program that trains nothing, such as a clone for testing, runs in this process, on the
-// values that the job's variables have now.
+// values that the job's variables have now. Close ends it.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.open, cancel)()
+	values, err := e.run(ctx, p, feed, fetch)
+	if err != nil && e.open.Err() != nil {
+		return nil, &fault.Fault{Kind: fault.Canceled, Where: "remote executor", Got: "a step, and the end of the executor", Err: err}
+	}
+	return values, err
+}
+
+// run is Run with e.mu held.
+func (e *Executor) run(ctx context.Context, p *program.Program, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
+	if e.closed {
+		return nil, context.Canceled
+	}
 	if !trains(p) {
 		return e.evaluate(ctx, p, feed, fetch)
 	}
-	if err := e.open(ctx, p); err != nil {
+	if err := e.begin(ctx, p); err != nil {
 		return nil, err
 	}
 	if len(feed) == 0 {
@@ -49,8 +64,8 @@ func trains(p *program.Program) bool {
 	return false
 }
 
-// open submits p as an interactive job, unless it is the one that runs.
-func (e *Executor) open(ctx context.Context, p *program.Program) error {
+// begin submits p as an interactive job, unless it is the one that runs.
+func (e *Executor) begin(ctx context.Context, p *program.Program) error {
 	if e.session != nil && e.session.program == p {
 		return nil
 	}

@@ -41,7 +41,10 @@ func FromStatus(where string, err error) error {
 	if errors.As(err, &f) {
 		if _, nameless := f.Err.(transportError); nameless && f == err {
 			named := *f
-			named.Where, named.Err = where+" at "+f.Where, errors.New(f.Err.Error())
+			named.Err = errors.New(f.Err.Error())
+			if named.Where = where; !strings.HasSuffix(where, f.Where) {
+				named.Where += " at " + f.Where
+			}
 			return &named
 		}
 		return err
@@ -62,21 +65,7 @@ func FromStatus(where string, err error) error {
 			return FaultOf(m)
 		}
 	}
-	return &fault.Fault{Kind: kindOfCode(s.Code()), Where: where, Err: errors.New(s.Message())}
-}
-
-// transportError is the text of an error of the transport whose fault knows the address of the peer, but not its name.
-type transportError string
-
-func (e transportError) Error() string { return string(e) }
-
-// fromAddress is FromStatus for a caller that knows the address of the peer only.
-func fromAddress(address string, err error) error {
-	err = FromStatus(address, err)
-	if f, ok := err.(*fault.Fault); ok && f.Where == address && f.Err != nil {
-		f.Err = transportError(f.Err.Error())
-	}
-	return err
+	return &fault.Fault{Kind: kindOfCode(s.Code()), Where: where, Err: errors.New(plain(s.Message()))}
 }
 
 func contextKind(err error) fault.Kind {

@@ -142,6 +142,32 @@ func TestNameOfThePeer(t *testing.T) {
 	}
 }
 
+// Of a connection that there is not a message says why, once, in the words of the system.
+func TestNoConnection(t *testing.T) {
+	port, err := wire.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := port.Addr().String()
+	port.Close()
+	conn, err := wire.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := rpc.NewParameterServerClient(conn)
+	_, unary := client.SendBarrier(t.Context(), &rpc.BarrierRequest{}, grpc.WaitForReady(false))
+	_, download := client.GetVariable(t.Context(), &rpc.GetRequest{}, grpc.WaitForReady(false))
+	for name, want := range map[string]string{"pserver 1": "pserver 1 at " + address, "pserver " + address: "pserver " + address} {
+		if got := wire.FromStatus(name, unary); got.Error() != want+": connection refused" || !errors.Is(got, fault.Unavailable) {
+			t.Errorf("unary: %v, want %s", got, want)
+		}
+	}
+	if got := wire.FromStatus("pserver 1", download); got.Error() != "pserver 1: connection refused" || !errors.Is(got, fault.Unavailable) {
+		t.Errorf("download: %v", got)
+	}
+}
+
 func TestNoFailureIsNoError(t *testing.T) {
 	if wire.ToStatus(nil) != nil || wire.FromStatus("x", nil) != nil || wire.FailureOf(nil) != nil || wire.FaultOf(nil) != nil {
 		t.Error("nil became an error")
