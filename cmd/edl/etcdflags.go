@@ -2,9 +2,12 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 )
@@ -22,6 +25,21 @@ func (f *etcdFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.access.Certificate, "etcd-cert", "", "`FILE` of the certificate to show to etcd")
 	flags.StringVar(&f.access.Key, "etcd-key", "", "`FILE` of its key")
 	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
+}
+
+// refuse says which flag of the command line nothing would come of, because no listener is started here.
+func (f *etcdFlags) refuse(flags *pflag.FlagSet, where place) (err error) {
+	flags.VisitAll(func(given *pflag.Flag) {
+		if given.Name != "etcd" && !strings.HasPrefix(given.Name, "etcd-") || !onCommandLine(given) || err != nil {
+			return
+		}
+		wrong := &fault.Fault{Kind: fault.InvalidArgument, Where: "--" + given.Name, Got: "a run without a cluster", Want: "--remote beside it"}
+		if where.remote {
+			wrong.Got, wrong.Want, wrong.Hint = "a cluster that has its etcd", "--remote without an address", "give it to the \"edl listen\" that listens there"
+		}
+		err = wrong
+	})
+	return err
 }
 
 // options checks the flags and returns what they mean to a listener.

@@ -51,8 +51,18 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) (
 		if errors.As(flags.Set(f.Name, value), &wrong) {
 			err = valueFault("environment variable "+name, wrong)
 		}
+		f.Annotations = map[string][]string{environmental: nil}
 	})
 	return err
+}
+
+// environmental marks a flag that the environment has set.
+const environmental = "environment"
+
+// onCommandLine reports whether a flag was given, and not by the environment, which speaks to every command.
+func onCommandLine(f *pflag.Flag) bool {
+	_, set := f.Annotations[environmental]
+	return f.Changed && !set
 }
 
 // environmentName is the environment variable of a flag.

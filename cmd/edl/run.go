@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -63,11 +64,9 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 			return err
 		}
 	}
-	var err error
-	if f.where.etcd, err = f.cluster.options(c); err != nil {
+	if err := f.findEtcd(cmd.Flags(), c); err != nil {
 		return err
 	}
-	f.where.access, f.where.endpoints = f.cluster.access, f.cluster.endpoints
 	if f.every == 0 {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
 	}
@@ -96,4 +95,14 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return write(runOnce(cmd.Context(), c, f, spec, p))
 	}
 	return write(runToEnd(cmd.Context(), c, f, spec, p))
+}
+
+// findEtcd says which etcd the cluster uses that the run starts, if it starts one.
+func (f *runFlags) findEtcd(flags *pflag.FlagSet, c *console) (err error) {
+	if !f.where.remote || f.where.address != "" {
+		return f.cluster.refuse(flags, f.where)
+	}
+	f.where.etcd, err = f.cluster.options(c)
+	f.where.access, f.where.endpoints = f.cluster.access, f.cluster.endpoints
+	return err
 }
