@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	retryPause = 100 * time.Millisecond // between calls that fail because a server is gone
+	firstPause = 5 * time.Millisecond   // between calls that fail because a server is gone; it doubles
+	retryPause = 100 * time.Millisecond // up to this, because a job may be over in as long
 	sayAgain   = 10 * time.Second       // between log lines about calls that fail for the same reason
 )
 
@@ -21,7 +22,7 @@ const (
 func (j *Job) again(ctx context.Context, what string, call func() error) {
 	var last string
 	var said time.Time
-	for {
+	for pause := firstPause; ; pause = min(2*pause, retryPause) {
 		err := call()
 		if err == nil || ctx.Err() != nil {
 			return
@@ -34,7 +35,7 @@ func (j *Job) again(ctx context.Context, what string, call func() error) {
 			}
 			j.manager.cfg.Log.Log(ctx, level, "asked again for "+what, "job", j.ID, "error", err)
 		}
-		timer := time.NewTimer(retryPause)
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
