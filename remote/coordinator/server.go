@@ -56,6 +56,8 @@ type Server struct {
 	answered uint64               // feeds before this one have been answered and forgotten
 	results  map[uint64]*job.Step // of feeds
 	waits    map[*waiting]bool
+	heard    chan struct{} // closed by hear
+	hear     func()
 	bereft   map[int]bool // servers that are lost for this history of the job
 }
 
@@ -65,6 +67,7 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
+	heard := make(chan struct{})
 	return &Server{
 		cfg: cfg, epoch: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
 		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
@@ -72,6 +75,7 @@ func New(cfg Config) *Server {
 		steps: collector{sync: cfg.Sync && !cfg.Interactive, interactive: cfg.Interactive, expected: map[uint64][]uint32{}, last: map[uint32]position{},
 			merge: cfg.Merge, rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
 		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{}, bereft: map[int]bool{},
+		heard: heard, hear: sync.OnceFunc(func() { close(heard) }),
 	}
 }
 

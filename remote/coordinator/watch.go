@@ -25,7 +25,15 @@ func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rp
 	if m.Fence == fence {
 		from = m.From
 	}
-	return s.log.Read(stream.Context(), from, true, func(number uint64, e *job.Event) error {
+	err := s.log.Read(stream.Context(), from, true, func(number uint64, e *job.Event) error {
 		return stream.Send(&rpc.WatchResponse{Event: e, Number: number, Fence: fence})
 	})
+	if err == nil {
+		s.hear()
+	}
+	return err
 }
+
+// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while until
+// then: a job may be over before its listener has found it.
+func (s *Server) Heard() <-chan struct{} { return s.heard }

@@ -46,6 +46,11 @@ func TestWatch(t *testing.T) {
 		if err := <-s.ended; err != nil {
 			t.Fatal(err)
 		}
+		select {
+		case <-s.Heard():
+		case <-t.Context().Done():
+			t.Fatal("nobody has heard the end")
+		}
 		var late seen
 		late.steps, late.last, late.err = s.watch(t.Context())
 		for when, w := range map[string]seen{"early": <-early, "late": late} {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -34,7 +36,7 @@ func (w *watcher) watch(ctx context.Context) {
 		defer cut()
 		m := &rpc.WatchRequest{Job: w.job.ID}
 		w.job.enter(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
-		stream, err := w.client.Watch(ctx, m)
+		stream, err := w.client.Watch(ctx, m, grpc.WaitForReady(true)) // as soon as there is a coordinator, because its job may be short
 		for err == nil {
 			var m *rpc.WatchResponse
 			if m, err = stream.Recv(); err == nil {

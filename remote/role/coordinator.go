@@ -92,7 +92,24 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	}
 	defer watching.Wait()
 	defer cancel()
-	return server.Run(ctx, lead)
+	err = server.Run(ctx, lead)
+	r.linger(ctx, server.Heard())
+	return err
+}
+
+// lingerTime is how long a coordinator whose job has ended waits for somebody to hear of it.
+const lingerTime = time.Second
+
+// linger returns when somebody has heard everything that a coordinator told. A job may be over before its listener has found the coordinator.
+func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
+	timer := time.NewTimer(lingerTime)
+	defer timer.Stop()
+	select {
+	case <-heard:
+	case <-ctx.Done():
+	case <-timer.C:
+		r.log.Warn("the job has ended and nobody has heard all that the coordinator had to tell", "waited", lingerTime)
+	}
 }
 
 // following lists the datasets that grow while the job runs.
