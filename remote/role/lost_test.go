@@ -52,25 +52,40 @@ func (m *unheard) Leave(ctx context.Context) error {
 	return m.Membership.Leave(ctx)
 }
 
-// A coordinator that is told of no more losses ends and says so: a job of which a member is lost would wait without a reason.
-func TestCoordinatorThatHearsOfNoLosses(t *testing.T) {
-	store := cluster.NewMemory()
-	specs := crew(t, 1)
-	ctx := bounded(t)
-	if err := open(t, store).SetDesired(ctx, 2); err != nil {
-		t.Fatal(err)
-	}
-	err := role.Run(ctx, specs[0], role.Options{Registry: deaf{open(t, store)}})
-	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "members that are lost") {
-		t.Errorf("it ends with %v", err)
+// A coordinator that is told of no more losses, or of no other number of trainers, ends and says so: else a job of which a member is lost would wait without a
+// reason, and one that is scaled would not change.
+func TestCoordinatorThatHearsNothing(t *testing.T) {
+	for what, registry := range map[string]func(cluster.Registry) cluster.Registry{
+		"members that are lost":        func(r cluster.Registry) cluster.Registry { return deafToLosses{r} },
+		"how many trainers are wanted": func(r cluster.Registry) cluster.Registry { return deafToScaling{r} },
+	} {
+		store := cluster.NewMemory()
+		specs := crew(t, 1)
+		ctx := bounded(t)
+		if err := open(t, store).SetDesired(ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		err := role.Run(ctx, specs[0], role.Options{Registry: registry(open(t, store))})
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: it ends with %v", what, err)
+		}
 	}
 }
 
-// deaf is a registry whose store refuses to tell losses.
-type deaf struct{ cluster.Registry }
+// These are registries whose store refuses to tell something.
+type (
+	deafToLosses  struct{ cluster.Registry }
+	deafToScaling struct{ cluster.Registry }
+)
 
-func (deaf) Lost(context.Context) (<-chan cluster.Member, error) {
+func (deafToLosses) Lost(context.Context) (<-chan cluster.Member, error) {
 	lost := make(chan cluster.Member)
 	close(lost)
 	return lost, nil
+}
+
+func (deafToScaling) WatchTrainers(context.Context) (<-chan int, error) {
+	wanted := make(chan int)
+	close(wanted)
+	return wanted, nil
 }

@@ -36,15 +36,21 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 				server.Fail(err)
 			}
 		}
-		if ctx.Err() == nil { // else nobody would know why the job hangs when a member is lost
-			server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of members that are lost",
-				Hint: "look at the rights of the user in etcd"})
-		}
+		failDeaf(ctx, server, "members that are lost")
 	})
 	watching.Go(func() {
 		for n := range wanted {
 			server.Want(n)
 		}
+		failDeaf(ctx, server, "how many trainers are wanted")
 	})
 	return &watching, nil
+}
+
+// failDeaf ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is lost, or
+// does not change its size.
+func failDeaf(ctx context.Context, server *coordinator.Server, what string) {
+	if ctx.Err() == nil {
+		server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of " + what, Hint: "look at the rights of the user in etcd"})
+	}
 }
