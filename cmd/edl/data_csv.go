@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,10 @@ func inFile(path string, err error) error {
 		return fileFault(path, err)
 	}
 	named := *f
-	if named.Where = path; f.Where != "" {
+	switch {
+	case f.Where == "":
+		named.Where = path
+	case !strings.HasPrefix(f.Where, path): // else it is named already
 		named.Where = path + ", " + f.Where
 	}
 	return &named
