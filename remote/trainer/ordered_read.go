@@ -47,10 +47,8 @@ func (s *ordered) from(ctx context.Context, place int64) iter.Seq2[dataset.Recor
 				yield(dataset.Record{}, err)
 				return
 			}
-			if s.end = endingOf(r); s.end == passEnd || s.end == dataEnd {
+			if s.end = endingOf(r); s.end != more {
 				return
-			} else if s.end == pending {
-				continue
 			}
 			ranges := s.segment.skip.cut(r.Task.Records)
 			s.records.give(r.Task, count(ranges))

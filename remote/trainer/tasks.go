@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -30,7 +31,8 @@ type tasks struct {
 	dataset     string
 }
 
-// get reports finished tasks and asks for another, unless m is a mere report. number is the round of its identity.
+// get reports finished tasks and asks for another, unless m is a mere report. number is the round of its identity. A request that is to wait does so at
+// the coordinator, which knows for whom and tells it: one that sends the trainer back to ask again is refused, for there would be no end of asking.
 func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
 	m.Dataset = t.dataset
 	err = t.ask.call(ctx, question{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}, func(ctx context.Context, attempt uint32) (err error) {
@@ -38,6 +40,10 @@ func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (
 		r, err = t.coordinator.GetTask(ctx, m, grpc.WaitForReady(false))
 		return err
 	})
+	if err == nil && m.Wait && endingOf(r) == pending {
+		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("no task of pass %d, and not its end", m.Pass),
+			Want: "one of them, as the request waits"}
+	}
 	return r, err
 }
 
@@ -67,7 +73,7 @@ type ending int
 
 const (
 	more    ending = iota // the rest of it: it has not ended
-	pending               // async: tasks of the pass may come back from others
+	pending               // async: tasks of the pass may come back from others; never the answer to a request that waits
 	passEnd
 	dataEnd
 )
