@@ -99,5 +99,5 @@ func childProcesses(binary string, access cluster.Access) (launch.Launcher, erro
 			return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
 		}
 	}
-	return launch.Processes{Binary: binary, Args: []string{"role"}, Env: access.Environment()}, nil
+	return launch.Processes{Binary: binary, Args: []string{"role", "--"}, Env: access.Environment()}, nil
 }

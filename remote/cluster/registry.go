@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/edl-go/edl/proto/job"
 )
@@ -104,6 +105,9 @@ func (m Member) String() string {
 	}
 	return fmt.Sprintf("member %d", m.Index)
 }
+
+// ID names the member as commands, logs and the list of processes do: "pserver-1".
+func (m Member) ID() string { return strings.ReplaceAll(m.String(), " ", "-") }
 
 // A Node is a listener that starts roles.
 type Node struct {

@@ -10,7 +10,7 @@ import (
 
 // zapTo returns the logger that etcd is given. Its errors become warnings, for EDL reports by itself what it cannot do; its warnings, of which there
 // are many on a busy machine, become debug messages; the rest is left out, and so is all that comes after ended: servers complain when they are
-// closed.
+// closed. What a new server says of a storage that has no entry yet is no error at all: it tries again.
 func zapTo(ended context.Context, log *slog.Logger) *zap.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -23,6 +23,9 @@ type zapCore struct {
 	log   *slog.Logger
 	ended context.Context
 }
+
+// untilFirstEntry is the message of a server whose storage is as new as itself.
+const untilFirstEntry = "failed to update storage version"
 
 func levelOf(l zapcore.Level) slog.Level {
 	if l >= zapcore.ErrorLevel {
@@ -47,7 +50,11 @@ func (c zapCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Check
 }
 
 func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.log.LogAttrs(context.Background(), levelOf(e.Level), e.Message, attributes(fields)...)
+	level := levelOf(e.Level)
+	if e.Message == untilFirstEntry {
+		level = slog.LevelDebug
+	}
+	c.log.LogAttrs(context.Background(), level, e.Message, attributes(fields)...)
 	return nil
 }
 

@@ -38,5 +38,9 @@ const killTime = 2 * time.Second
 
 // nameOf names a role in messages: "trainer 1 of job mnist".
 func nameOf(spec *job.RoleSpec) string {
-	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.String() + " of job " + spec.Job
+	return memberOf(spec).String() + " of job " + spec.Job
+}
+
+func memberOf(spec *job.RoleSpec) cluster.Member {
+	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}
 }

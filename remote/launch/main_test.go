@@ -48,7 +48,7 @@ func child(behaviour string) int {
 	}
 	switch behaviour {
 	case "work":
-		fmt.Printf("%v %d has %d bytes\n", spec.Role, spec.Index, len(spec.Program))
+		fmt.Printf("%v is %v %d and has %d bytes\n", os.Args[1:], spec.Role, spec.Index, len(spec.Program))
 		fmt.Fprint(os.Stderr, "no end of line")
 		return 0
 	case "fail":

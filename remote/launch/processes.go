@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,7 @@ const outputDelay = 2 * time.Second
 // Processes starts each role as a child process, which must call ChildSpec.
 type Processes struct {
 	Binary string
-	Args   []string
+	Args   []string // the job and the role follow, for whoever looks at the list of processes
 	Env    []string // added to this process's environment, as "NAME=value"
 }
 
@@ -35,7 +36,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		return nil, err
 	}
 	h := &process{name: nameOf(spec), out: newLines(log), done: make(chan struct{})}
-	h.cmd = exec.Command(p.Binary, p.Args...)
+	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
 	h.cmd.Env = append(os.Environ(), p.Env...)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = outputDelay

@@ -40,7 +40,7 @@ func TestProcessSucceeds(t *testing.T) {
 	}
 	lines := log.rest()
 	slices.Sort(lines)
-	if want := []string{"TRAINER 1 has 1048576 bytes\n", "no end of line\n"}; !slices.Equal(lines, want) {
+	if want := []string{"[digits trainer-1] is TRAINER 1 and has 1048576 bytes\n", "no end of line\n"}; !slices.Equal(lines, want) {
 		t.Fatalf("log %q, want %q", lines, want)
 	}
 	if h.Pid() == 0 || h.Pid() == os.Getpid() || h.Node() != "" {

@@ -11,7 +11,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
-	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -48,7 +47,7 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 	c.job.roleStarts(m)
 	c.lasts.starts(m)
 	if before > 0 {
-		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", role.Name(spec), "starts", before+1)
+		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
 	}
 	c.group.Go(func() {
 		defer cancel()
@@ -69,9 +68,9 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	defer cancel()
 	if err != nil {
 		if wrong := c.registry.Bury(ctx, m, 0); wrong != nil && ctx.Err() == nil {
-			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m, "error", wrong)
+			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m.ID(), "error", wrong)
 		}
-		c.job.manager.cfg.Log.Info("role has ended", "job", c.job.ID, "role", m, "error", err)
+		c.job.manager.cfg.Log.Info("role has ended", "job", c.job.ID, "role", m.ID(), "error", err)
 	}
 	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
 	c.job.roleEnds(m, err)

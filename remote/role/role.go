@@ -83,15 +83,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 
 // Name is how messages, logs and commands call a role: "trainer-1".
 func Name(spec *job.RoleSpec) string {
-	switch spec.Role {
-	case job.Role_COORDINATOR:
-		return "coordinator"
-	case job.Role_PSERVER:
-		return fmt.Sprintf("pserver-%d", spec.Index)
-	case job.Role_TRAINER:
-		return fmt.Sprintf("trainer-%d", spec.Index)
-	}
-	return fmt.Sprintf("role-%d", spec.Role)
+	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
 }
 
 // inRole says in which role an error occurred, without hiding its kind.
