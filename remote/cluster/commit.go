@@ -26,23 +26,25 @@ func (s *state) Commit(ctx context.Context, changes []Change) error {
 	case s.deposed:
 		return s.fenced()
 	default:
-		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it whose outcome is not known",
+		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it of which some may be durable",
 			Hint: "load the state first"}
 	}
 	err = s.try(ctx, s.advance)
+	fenced := fault.KindOf(err) == fault.Fenced
 	switch {
-	case err == nil || !s.open.tried:
-		s.open = nil
-	case fault.KindOf(err) == fault.Fenced: // nobody here will know any more
+	case fenced && s.open.tried: // nobody here will know any more
 		s.deposed = true
 		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey),
 			Got:  fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
 			Hint: "its successor loads what has become of it"}
+	case err == nil, fenced, !s.open.tried && s.open.next == 0:
+		s.open = nil
 	}
 	return err
 }
 
-// advance makes the rest of the open batch durable. It may be called again after an error.
+// advance makes the rest of the open batch durable. It may be called again after an error, and begins then with the transaction that failed: those
+// before are durable.
 func (s *state) advance(ctx context.Context) error {
 	if s.last == unknownRevision {
 		if err := s.settle(ctx); err != nil {

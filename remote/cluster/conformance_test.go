@@ -143,6 +143,8 @@ var suite = []struct {
 	{"a commit whose answer is lost", "answer", testAnswerLost},
 	{"a commit that is given up", "given-up", testGivenUp},
 	{"a commit that comes late", "late", testLate},
+	{"a commit that the store refuses", "refused", testRefused},
+	{"a commit that is given up between two transactions", "between", testGivenUpBetween},
 	{"a claim whose answer is lost", "claimed", testClaimAnswerLost},
 	{"a leave whose answer is lost", "left", testLeaveAnswerLost},
 	{"a history that is forgotten", "forget", testForget},

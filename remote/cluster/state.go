@@ -22,7 +22,8 @@ type State interface {
 	//     the same changes finds out and goes on; any others are refused with fault.Unavailable until Load has told how things are. When the lock
 	//     was lost in between, only the next coordinator finds out: the same changes fail so again, others and Load with fault.Fenced.
 	//
-	// Arguments that cannot be committed fail with fault.InvalidArgument or fault.TooLarge, and nothing is changed.
+	// Changes that cannot be committed fail with fault.InvalidArgument or fault.TooLarge: at once, and nothing is changed, or because the store refuses
+	// a transaction, which only the store can know. Then those before it are durable, and unless it is the first, others are refused until Load, too.
 	Commit(ctx context.Context, changes []Change) error
 }
 
@@ -49,7 +50,7 @@ type state struct {
 	turn   chan struct{} // holds one token: the right to use what is below
 	last   int64         // revision of commitKey; unknownRevision before it was read
 	number uint64        // of transactions so far
-	open   *batch        // a commit that has not been answered
+	open   *batch        // a commit that has not ended well and of which some may be durable
 	// The lock was lost while open was without an answer.
 	deposed bool
 }
