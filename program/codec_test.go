@@ -3,19 +3,12 @@ package program_test
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
-	"github.com/edl-go/edl/proto/framework"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -83,140 +76,6 @@ func TestEqualProgramsHaveEqualBytes(t *testing.T) {
 	}
 }
 
-func TestHashIgnoresOnlyTheLinesOfUserCode(t *testing.T) {
-	hash := func(p *program.Program) program.Hash {
-		h, err := p.Hash()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	p, moved, changed := regression(t), regression(t), regression(t)
-	moved.Global().Ops[0].SetSite("other/place.go:99")
-	changed.Startup.Global().Ops[0].SetAttr("value", float32(0.25))
-	if hash(p) != hash(moved) {
-		t.Error("moving user code made another program")
-	}
-	if hash(p) == hash(changed) {
-		t.Error("another initial value made no other program")
-	}
-	if h := hash(p); len(h.String()) != 64 || h.String()[:12] != h.Short() {
-		t.Errorf("hash %s, short %s", h, h.Short())
-	}
-}
-
-func TestRealModelsSurviveARoundTrip(t *testing.T) {
-	for name, data := range models(t) {
-		t.Run(name, func(t *testing.T) {
-			p := decode(t, data)
-			again := encode(t, p)
-			original, rewritten := new(framework.ProgramDesc), new(framework.ProgramDesc)
-			if err := proto.Unmarshal(data, original); err != nil {
-				t.Fatal(err)
-			}
-			if err := proto.Unmarshal(again, rewritten); err != nil {
-				t.Fatal(err)
-			}
-			// Generation D keeps the version in field 4, and defaults and orders have no meaning.
-			if original.Version == nil {
-				original.Version = original.LegacyVersion
-			}
-			if original.Version == nil {
-				original.Version = new(framework.Version)
-			}
-			original.LegacyVersion = nil
-			if rewritten.LegacyVersion != nil {
-				t.Error("the version is still in field 2")
-			}
-			normalize(original.ProtoReflect())
-			normalize(rewritten.ProtoReflect())
-			if !proto.Equal(original, rewritten) {
-				t.Error("the file changed its meaning")
-			}
-			if !bytes.Equal(again, encode(t, decode(t, again))) {
-				t.Error("encoding twice gives other bytes")
-			}
-		})
-	}
-}
-
-// normalize drops optional fields that hold their default and sorts what has no order.
-func normalize(m protoreflect.Message) {
-	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		switch {
-		case field.IsList() && field.Message() != nil:
-			list := value.List()
-			for i := range list.Len() {
-				normalize(list.Get(i).Message())
-			}
-		case field.Message() != nil:
-			normalize(value.Message())
-		case !field.IsList() && field.HasPresence() && value.Equal(field.Default()) && m.Descriptor().Name() != "Attr":
-			m.Clear(field)
-		}
-		return true
-	})
-	switch desc := m.Interface().(type) {
-	case *framework.BlockDesc:
-		slices.SortFunc(desc.Vars, func(a, b *framework.VarDesc) int { return cmpString(a.GetName(), b.GetName()) })
-	case *framework.OpDesc:
-		bySlot := func(a, b *framework.OpDesc_Var) int { return cmpString(a.GetParameter(), b.GetParameter()) }
-		slices.SortFunc(desc.Inputs, bySlot)
-		slices.SortFunc(desc.Outputs, bySlot)
-		slices.SortFunc(desc.Attrs, func(a, b *framework.OpDesc_Attr) int { return cmpString(a.GetName(), b.GetName()) })
-	}
-}
-
-func cmpString(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) }
-
-func TestUnknownFieldsSurviveAtEveryLevel(t *testing.T) {
-	unknown := protowire.AppendTag(nil, 900, protowire.BytesType)
-	unknown = protowire.AppendString(unknown, "from a later version")
-	tensorDesc := &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum(), Dims: []int64{1}}
-	lodTensor := &framework.VarType_LoDTensorDesc{Tensor: tensorDesc}
-	varType := &framework.VarType{Type: framework.VarType_LOD_TENSOR.Enum(), LodTensor: lodTensor}
-	field := &framework.VarType_LoDTensorDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
-	reader := &framework.VarType_ReaderDesc{LodTensor: []*framework.VarType_LoDTensorDesc{field}}
-	array := &framework.VarType_LoDTensorArrayDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
-	variable := &framework.VarDesc{Name: new("v"), Type: varType,
-		Attrs: []*framework.VarDesc_Attr{{Name: new("kept"), Type: framework.AttrType_INT.Enum(), I: new(int32(7))}}}
-	slot := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
-	out := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
-	attr := &framework.OpDesc_Attr{Name: new("X"), Type: framework.AttrType_INT.Enum(), I: new(int32(1))}
-	scalar := &framework.OpDesc_Attr{Name: new("scalar"), Type: framework.AttrType_SCALAR.Enum(),
-		Scalar: &framework.Scalar{Type: framework.Scalar_LONG.Enum(), I: new(int64(5))}}
-	later := &framework.OpDesc_Attr{Name: new("later"), Type: new(framework.AttrType(99))}
-	op := &framework.OpDesc{Type: new("relu"), Inputs: []*framework.OpDesc_Var{slot}, Outputs: []*framework.OpDesc_Var{out},
-		Attrs: []*framework.OpDesc_Attr{attr, later, scalar}}
-	block := &framework.BlockDesc{Idx: new(int32(0)), ParentIdx: new(int32(-1)), Ops: []*framework.OpDesc{op}, Vars: []*framework.VarDesc{
-		{Name: new("array"), Type: &framework.VarType{Type: framework.VarType_LOD_TENSOR_ARRAY.Enum(), TensorArray: array}},
-		{Name: new("later"), Type: &framework.VarType{Type: new(framework.VarType_Type(77))}},
-		{Name: new("reader"), Type: &framework.VarType{Type: framework.VarType_READER.Enum(), Reader: reader}},
-		variable,
-	}}
-	desc := &framework.ProgramDesc{Blocks: []*framework.BlockDesc{block}, Version: &framework.Version{Version: new(int64(3))},
-		OpVersionMap: &framework.OpVersionMap{Pair: []*framework.OpVersionMap_OpVersionPair{{OpName: new("relu"),
-			OpVersion: &framework.OpVersion{Version: new(int32(2))}}}}}
-	for _, m := range []proto.Message{tensorDesc, lodTensor, varType, field, field.Tensor, reader, array, array.Tensor, variable,
-		variable.Attrs[0], slot, out, attr, scalar, scalar.Scalar, later, op, block, desc, desc.Version, desc.OpVersionMap} {
-		m.ProtoReflect().SetUnknown(unknown)
-	}
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(desc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := decode(t, data)
-	if !bytes.Equal(encode(t, p), data) {
-		t.Error("decoding and encoding changed bytes")
-	}
-	if !bytes.Equal(encode(t, p.Clone()), data) {
-		t.Error("a clone lost unknown fields")
-	}
-	if got := p.Global().Ops[0].Attrs["later"].(program.Opaque).Type; got != 99 {
-		t.Errorf("the type of a later version reads as %d", got)
-	}
-}
-
 func TestUniqueNamesGoOnBehindThoseOfTheFile(t *testing.T) {
 	p := decode(t, encode(t, regression(t)))
 	for prefix, want := range map[string]string{"fc": "fc_1", "fc_0.w": "fc_0.w_1", "fc_0.tmp": "fc_0.tmp_2", "fresh": "fresh_0"} {
@@ -227,37 +86,6 @@ func TestUniqueNamesGoOnBehindThoseOfTheFile(t *testing.T) {
 	if got := p.Clone().UniqueName("fc"); got != "fc_2" {
 		t.Errorf("a clone goes on with %s", got)
 	}
-}
-
-func TestSaveAndLoad(t *testing.T) {
-	folder := t.TempDir()
-	path := filepath.Join(folder, "fit.pb")
-	p := regression(t)
-	for range 2 { // the second time it replaces a file
-		if err := p.Save(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	loaded, err := program.Load(path, program.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(encode(t, loaded), encode(t, p)) {
-		t.Error("the file holds another program")
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("%d files were left in the folder, %v", len(entries), err)
-	}
-	_, err = program.Load(filepath.Join(folder, "absent.pb"), program.Limits{})
-	requireFault(t, err, fault.NotFound, "absent.pb")
-	_, err = program.Load(path, program.Limits{Bytes: 10})
-	requireFault(t, err, fault.TooLarge, "fit.pb")
-	if err := os.WriteFile(path, []byte("not a program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = program.Load(path, program.Limits{})
-	requireFault(t, err, fault.Corrupt, "fit.pb", "byte ")
 }
 
 func TestEncodeRefusesWhatAFileCannotHold(t *testing.T) {

@@ -17,9 +17,11 @@ type OpRules interface {
 
 // A Spec says what Verify checks beyond the IR itself.
 type Spec struct {
-	Ops   OpRules                                     // nil: ops are not checked for what they mean
-	Fed   bool                                        // a variable of the global block that no op writes may be read: it comes from a feed, or from the network
-	Shape func(p *Program, report func(*fault.Fault)) // what the program as a whole must look like; nil: anything. Called on sound programs only
+	Ops OpRules // nil: ops are not checked for what they mean
+	// Fed allows that a variable of the global block that no op writes is read: it comes from a feed, or from the network.
+	Fed bool
+	// Shape reports what the program as a whole should look like and does not; nil allows anything. It is called on sound programs only.
+	Shape func(p *Program, report func(*fault.Fault))
 }
 
 // maxNesting bounds how many blocks may enclose each other; looking up a name takes as many steps.

@@ -28,7 +28,8 @@ type page struct {
 func (d *drawing) write(frames []*frame) []byte {
 	p := &page{drawing: d, frames: frames}
 	width, height := p.shelve()
-	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Helvetica,Arial,sans-serif" font-size="11" text-anchor="middle">`+"\n", width, height, width, height)
+	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f"`, width, height, width, height)
+	fmt.Fprintln(p, ` font-family="Helvetica,Arial,sans-serif" font-size="11" text-anchor="middle">`)
 	for block, f := range frames {
 		p.frame(block)
 		for i := range f.slots {
