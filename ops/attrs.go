@@ -21,55 +21,27 @@ func (a attrs) fallback(name string) *program.Op {
 func (a attrs) Op() *program.Op { return a.op }
 
 // Int returns an integer attribute, its default when the op does not set it.
-func (a attrs) Int(name string) int64 {
-	if v, ok := a.op.Int(name); ok {
-		return v
-	}
-	v, _ := a.fallback(name).Int(name)
-	return v
-}
+func (a attrs) Int(name string) int64 { return attr(a, name, (*program.Op).Int) }
 
 // Ints returns a list of integers, its default when the op does not set it.
-func (a attrs) Ints(name string) []int64 {
-	if v, ok := a.op.Ints(name); ok {
-		return v
-	}
-	v, _ := a.fallback(name).Ints(name)
-	return v
-}
+func (a attrs) Ints(name string) []int64 { return attr(a, name, (*program.Op).Ints) }
 
 // Float returns a number, its default when the op does not set it.
-func (a attrs) Float(name string) float64 {
-	if v, ok := a.op.Float(name); ok {
-		return v
-	}
-	v, _ := a.fallback(name).Float(name)
-	return v
-}
+func (a attrs) Float(name string) float64 { return attr(a, name, (*program.Op).Float) }
 
 // Bool returns a truth value, its default when the op does not set it.
-func (a attrs) Bool(name string) bool {
-	if v, ok := a.op.Bool(name); ok {
-		return v
-	}
-	v, _ := a.fallback(name).Bool(name)
-	return v
-}
+func (a attrs) Bool(name string) bool { return attr(a, name, (*program.Op).Bool) }
 
 // Str returns a string, its default when the op does not set it.
-func (a attrs) Str(name string) string {
-	if v, ok := a.op.Str(name); ok {
-		return v
-	}
-	v, _ := a.fallback(name).Str(name)
-	return v
-}
+func (a attrs) Str(name string) string { return attr(a, name, (*program.Op).Str) }
 
 // Strs returns a list of strings, its default when the op does not set it.
-func (a attrs) Strs(name string) []string {
-	if v, ok := a.op.Strs(name); ok {
-		return v
+func (a attrs) Strs(name string) []string { return attr(a, name, (*program.Op).Strs) }
+
+func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool)) V {
+	v, ok := read(a.op, name)
+	if !ok {
+		v, _ = read(a.fallback(name), name)
 	}
-	v, _ := a.fallback(name).Strs(name)
 	return v
 }

@@ -12,6 +12,7 @@ package ops
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/edl-go/edl/program"
 )
@@ -110,4 +111,13 @@ const (
 type Cost struct {
 	Flops int64 // floating-point operations
 	Bytes int64 // bytes read and written
+}
+
+// String names the class as it stands in this package.
+func (c Class) String() string {
+	names := [...]string{"Compute", "Backward", "Random", "Optimize", "Feed", "Read", "Dist", "Serve", "FileIO"}
+	if c < 0 || int(c) >= len(names) {
+		return fmt.Sprintf("class %d", int(c))
+	}
+	return names[c]
 }

@@ -15,7 +15,8 @@ import (
 // 1/sqrt(variance+epsilon). savedMean gets the mean and savedInverseStd the inverse standard deviation, which is what
 // Fluid keeps in SavedVariance. runningMean and runningVariance are updated in place: running*momentum +
 // batch*(1-momentum). out may be x.
-func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T, n, c, hw, from, to int, momentum, epsilon float64) {
+func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T,
+	n, c, hw, from, to int, momentum, epsilon float64) {
 	count := float64(n * hw)
 	for ch := from; ch < to; ch++ {
 		total := 0.0

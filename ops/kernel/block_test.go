@@ -24,7 +24,8 @@ func testFilterGradBlocks[T tensor.Float](t *rapid.T) {
 	channels, filters := cutAt(t, s.InChannels/s.Groups, "channel"), cutAt(t, s.OutChannels/s.Groups, "filter")
 	for c := range 2 {
 		for f := range 2 {
-			Conv2DFilterGrad(&s, &Conv2DBlock{FirstChannel: channels[c], LastChannel: channels[c+1], FirstFilter: filters[f], LastFilter: filters[f+1]}, images, blocks, x, dout, workspace)
+			Conv2DFilterGrad(&s, &Conv2DBlock{FirstChannel: channels[c], LastChannel: channels[c+1], FirstFilter: filters[f], LastFilter: filters[f+1]},
+				images, blocks, x, dout, workspace)
 		}
 	}
 	sameBits(t, blocks, whole)

@@ -23,12 +23,13 @@ func Gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda 
 	GemmEpilogue(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, Epilogue[T]{}, workspace)
 }
 
-// AddsInPlace reports whether a product over k that is added to C, with alpha and beta 1, gives the bits of adding C to the product: the sum over k is one chain then, and
-// its rounded value is added once. Portable loops add it to a zero first, which loses the sign of a zero.
+// AddsInPlace reports whether a product over k that is added to C, with alpha and beta 1, gives the bits of adding C to the product: the sum over k
+// is one chain then, and its rounded value is added once. Portable loops add it to a zero first, which loses the sign of a zero.
 func AddsInPlace(k int) bool { return Vectorized() && k > 0 && k <= vectorDepth }
 
 // gemm is GemmEpilogue where there is something to multiply.
-func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
+func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
+	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if level := simd.Current(); level != simd.None {
 		panel := vectorColumns * min(k, vectorDepth)
 		g := gemmCall[T]{level: level, transA: transA, transB: transB, m: m, n: n, k: k, alpha: alpha, beta: beta,

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/edl-go/edl/tensor"
 
-// An Epilogue is what becomes of each element of C when its sum over k is complete, alpha and beta included: a bias is added, then a function applied, then a
-// term added. The bits are those of Gemm, then Add, then the function, then Accumulate over all of C.
+// An Epilogue is what becomes of each element of C when its sum over k is complete, alpha and beta included: a bias is added, then a function
+// applied, then a term added. The bits are those of Gemm, then Add, then the function, then Accumulate over all of C.
 type Epilogue[T tensor.Float] struct {
 	Bias       []T              // one number for each column of C, nil for none
 	ByRow      bool             // Bias has one for each row instead
@@ -16,7 +16,8 @@ const finishRun = 2048
 
 // GemmEpilogue is Gemm with an epilogue, which runs over a block of rows of C as soon as it is complete. It waits for whole rows,
 // because over a few dozen adjacent elements at a time loops cost more than a nearer cache saves.
-func GemmEpilogue[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
+func GemmEpilogue[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
+	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if m == 0 || n == 0 {
 		return
 	}

@@ -19,12 +19,15 @@ func drawEpilogue[T tensor.Float](t *rapid.T, g *guards, p *matrixProduct[T]) *E
 			length = p.m
 		}
 		e.Bias = guarded(g, 3, noise[T](rapid.Int64().Draw(t, "seed of bias"), length))
-		e.Bias[rapid.IntRange(0, length-1).Draw(t, "place")] = T(rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.NaN()}).Draw(t, "special"))
+		special := rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.NaN()})
+		e.Bias[rapid.IntRange(0, length-1).Draw(t, "place")] = T(special.Draw(t, "special"))
 	}
-	e.Activation = map[string]func(out, x []T){"": nil, "relu": Relu[T], "sigmoid": Sigmoid[T], "tanh": Tanh[T]}[rapid.SampledFrom([]string{"", "relu", "sigmoid", "tanh"}).Draw(t, "activation")]
+	activations := map[string]func(out, x []T){"": nil, "relu": Relu[T], "sigmoid": Sigmoid[T], "tanh": Tanh[T]}
+	e.Activation = activations[rapid.SampledFrom([]string{"", "relu", "sigmoid", "tanh"}).Draw(t, "activation")]
 	if rapid.Bool().Draw(t, "term") {
 		e.Term = guarded(g, 4, noise[T](rapid.Int64().Draw(t, "seed of term"), len(p.c)))
-		e.Term[rapid.IntRange(0, len(p.c)-1).Draw(t, "place of term")] = T(rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1)}).Draw(t, "special term"))
+		special := rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1)})
+		e.Term[rapid.IntRange(0, len(p.c)-1).Draw(t, "place of term")] = T(special.Draw(t, "special term"))
 	}
 	return e
 }

@@ -3,7 +3,8 @@ package kernel
 import "github.com/edl-go/edl/tensor"
 
 // packStrips copies the columns of a depth x count matrix whose rows are ld apart into strips of at most width columns, the
-// numbers of which differ by one at most: a strip has width places for each row. It returns how far apart strips begin, which keeps them out of one set of the cache.
+// numbers of which differ by one at most: a strip has width places for each row. It returns how far apart strips begin, which keeps them out of one
+// set of the cache.
 func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
 	apart := width*depth + packedGap
 	strips := (count + width - 1) / width

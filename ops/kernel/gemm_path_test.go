@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -11,56 +10,6 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 	"github.com/edl-go/edl/tensor"
 )
-
-// eachLevel runs f as a subtest at every level that this machine has, without any vector instructions first.
-func eachLevel(t *testing.T, f func(t *testing.T)) {
-	for level := simd.None; level <= simd.Available(); level++ {
-		t.Run(level.String(), func(t *testing.T) {
-			defer simd.Use(level)()
-			f(t)
-		})
-	}
-}
-
-// A matrixProduct is one drawn call of Gemm, with its operands between guards.
-type matrixProduct[T tensor.Float] struct {
-	transA, transB bool
-	m, n, k        int
-	alpha, beta    T
-	a, b, c        []T
-	lda, ldb, ldc  int
-}
-
-func drawProduct[T tensor.Float](t *rapid.T, g *guards) matrixProduct[T] {
-	extent := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 70), rapid.SampledFrom([]int{6, 12, 16, 32, 64}))
-	depth := rapid.OneOf(extent, rapid.IntRange(vectorDepth-1, 2*vectorDepth+9))
-	p := matrixProduct[T]{
-		transA: rapid.Bool().Draw(t, "transA"), transB: rapid.Bool().Draw(t, "transB"),
-		m: extent.Draw(t, "m"), n: extent.Draw(t, "n"), k: depth.Draw(t, "k"),
-		alpha: T(rapid.SampledFrom([]float64{1, -0.5}).Draw(t, "alpha")),
-		beta:  T(rapid.SampledFrom([]float64{0, 1, 2}).Draw(t, "beta")),
-	}
-	gap := func(what string) int { return rapid.SampledFrom([]int{0, 0, 1, 7}).Draw(t, what) }
-	aRows, aColumns, bRows, bColumns := p.m, p.k, p.k, p.n
-	if p.transA {
-		aRows, aColumns = aColumns, aRows
-	}
-	if p.transB {
-		bRows, bColumns = bColumns, bRows
-	}
-	p.lda, p.ldb, p.ldc = aColumns+gap("gap of A"), bColumns+gap("gap of B"), p.n+gap("gap of C")
-	seed := rapid.Int64().Draw(t, "seed")
-	p.a = guarded(g, 0, noise[T](seed, (aRows-1)*p.lda+aColumns))
-	p.b = guarded(g, 1, noise[T](seed+1, (bRows-1)*p.ldb+bColumns))
-	p.c = guarded(g, 2, noise[T](seed+2, (p.m-1)*p.ldc+p.n))
-	return p
-}
-
-// compute returns C after the call, which writes into p.c.
-func (p *matrixProduct[T]) compute(workspace []T) []T {
-	Gemm(p.transA, p.transB, p.m, p.n, p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc, workspace)
-	return slices.Clone(p.c)
-}
 
 // No operand is touched outside of its elements, wherever these lie, and the gaps between rows of C keep what they hold.
 func testGemmBounds[T tensor.Float](t *rapid.T, g *guards) {
@@ -187,31 +136,4 @@ func TestGemmKeepsSpecialValuesInPlace(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestGemmSkipsOperandsWithoutAlpha(t *testing.T) {
-	nan := math.NaN()
-	c := []float32{1, 2}
-	Gemm(false, false, 1, 2, 1, 0, []float32{float32(nan)}, 1, []float32{1, 1}, 2, 3, c, 2, make([]float32, GemmWorkspace(1, 2, 1)))
-	nearAll(t, "alpha 0", c, []float64{3, 6})
-}
-
-func TestGemmWorkspaceGrowsOnly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		extent := rapid.IntRange(0, 2000)
-		m, n, k := extent.Draw(t, "m"), extent.Draw(t, "n"), extent.Draw(t, "k")
-		more := rapid.IntRange(0, 600)
-		if got, than := GemmWorkspace(m+more.Draw(t, "rows"), n+more.Draw(t, "columns"), k+more.Draw(t, "depth")), GemmWorkspace(m, n, k); got < than {
-			t.Fatalf("the larger call needs %d elements, the smaller %d", got, than)
-		}
-	})
-}
-
-func ExampleGemm() {
-	a := []float32{1, 2, 3, 4} // 2 x 2
-	b := []float32{1, 0, 0, 1}
-	c := make([]float32, 4)
-	Gemm(false, false, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2, make([]float32, GemmWorkspace(2, 2, 2)))
-	fmt.Println(c)
-	// Output: [1 2 3 4]
 }

@@ -19,7 +19,8 @@ func portableWorkspace(m, n, k int) int {
 func roundUp(x, multiple int) int { return (x + multiple - 1) / multiple * multiple }
 
 // gemmPortable is Gemm without vector instructions; m, n, k and alpha are not 0.
-func gemmPortable[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
+func gemmPortable[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
+	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	scaleMatrix(m, n, beta, c, ldc)
 	packedRows := roundUp(min(m, gemmRows), tileRows) * min(k, gemmDepth)
 	packedA, packedB := workspace[:packedRows], workspace[packedRows:]

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -113,4 +114,31 @@ func TestGemmAllocatesNothing(t *testing.T) {
 	a := noise[float32](1, size*size)
 	c, workspace := make([]float32, size*size), make([]float32, GemmWorkspace(size, size, size))
 	noAllocation(t, func() { Gemm(true, false, size, size, size, 1, a, size, a, size, 0, c, size, workspace) })
+}
+
+func TestGemmSkipsOperandsWithoutAlpha(t *testing.T) {
+	nan := math.NaN()
+	c := []float32{1, 2}
+	Gemm(false, false, 1, 2, 1, 0, []float32{float32(nan)}, 1, []float32{1, 1}, 2, 3, c, 2, make([]float32, GemmWorkspace(1, 2, 1)))
+	nearAll(t, "alpha 0", c, []float64{3, 6})
+}
+
+func TestGemmWorkspaceGrowsOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		extent := rapid.IntRange(0, 2000)
+		m, n, k := extent.Draw(t, "m"), extent.Draw(t, "n"), extent.Draw(t, "k")
+		more := rapid.IntRange(0, 600)
+		if got, than := GemmWorkspace(m+more.Draw(t, "rows"), n+more.Draw(t, "columns"), k+more.Draw(t, "depth")), GemmWorkspace(m, n, k); got < than {
+			t.Fatalf("the larger call needs %d elements, the smaller %d", got, than)
+		}
+	})
+}
+
+func ExampleGemm() {
+	a := []float32{1, 2, 3, 4} // 2 x 2
+	b := []float32{1, 0, 0, 1}
+	c := make([]float32, 4)
+	Gemm(false, false, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2, make([]float32, GemmWorkspace(2, 2, 2)))
+	fmt.Println(c)
+	// Output: [1 2 3 4]
 }

@@ -78,7 +78,8 @@ func TestHalfRounding(t *testing.T) {
 				}
 			}
 			edge := make([]uint16, 9)
-			c.to(edge, []float32{math.MaxFloat32, -math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1})
+			c.to(edge, []float32{math.MaxFloat32, -math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)),
+				0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1})
 			for i, w := range []uint16{c.infinity, c.infinity | 0x8000, c.infinity, c.infinity | 0x8000, 0, 0x8000, 0, 0x8000} {
 				if edge[i] != w {
 					t.Fatalf("%s: edge case %d gives %#04x, want %#04x", c.name, i, edge[i], w)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/tensor"
+
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
 // A reporter is the part of testing.T and rapid.T that the helpers below need.
@@ -125,5 +127,15 @@ func nearAll[T tensor.Float](t reporter, what string, got []T, want []float64) {
 	}
 	for i := range got {
 		near(t, got[i], want[i], 1, "%s[%d]", what, i)
+	}
+}
+
+// eachLevel runs f as a subtest at every level that this machine has, without any vector instructions first.
+func eachLevel(t *testing.T, f func(t *testing.T)) {
+	for level := simd.None; level <= simd.Available(); level++ {
+		t.Run(level.String(), func(t *testing.T) {
+			defer simd.Use(level)()
+			f(t)
+		})
 	}
 }

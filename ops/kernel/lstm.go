@@ -58,8 +58,8 @@ func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
 }
 
 // Forward computes a step. What goes into the activations, but for peepholes, is (row+bias)+sums, each of 4*Width elements; sums is used up. gates
-// gets their values. cell, active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. gates may be row; other
-// slices do not overlap.
+// gets their values. cell, active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. gates may be row;
+// other slices do not overlap.
 func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, row, bias, sums []T) {
 	d := l.Width
 	gates, cell, active, hidden, row, bias, sums = gates[:4*d], cell[:d], active[:d], hidden[:d], row[:4*d], bias[:4*d], sums[:4*d]

@@ -62,7 +62,8 @@ func TestBatchNorm(t *testing.T) {
 			near(t, newVariance[ch], 0.9*spread[ch]+0.1*variance[ch], 1, "running variance")
 		}
 		single, stats := make([]float32, len(x)), make([]float32, 4*c)
-		BatchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias), n, c, hw, 0, c, 0.9, normEpsilon)
+		BatchNormTrain(single, stats[:c], stats[c:2*c], stats[2*c:3*c], stats[3*c:], convert[float32](x), convert[float32](scale), convert[float32](bias),
+			n, c, hw, 0, c, 0.9, normEpsilon)
 		for i := range single {
 			near(t, single[i], want[i], 100, "float32 out[%d]", i)
 		}

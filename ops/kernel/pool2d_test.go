@@ -112,7 +112,8 @@ func TestPoolOutSize(t *testing.T) {
 		in, kernel, stride, padding int
 		ceilMode                    bool
 		want                        int
-	}{{24, 2, 2, 0, false, 12}, {5, 2, 2, 0, false, 2}, {5, 2, 2, 0, true, 3}, {24, 2, 2, 0, true, 12}, {112, 3, 2, 1, false, 56}, {1, 2, 2, 0, true, 0}, {1, 2, 3, 0, false, 0}} {
+	}{{24, 2, 2, 0, false, 12}, {5, 2, 2, 0, false, 2}, {5, 2, 2, 0, true, 3}, {24, 2, 2, 0, true, 12}, {112, 3, 2, 1, false, 56},
+		{1, 2, 2, 0, true, 0}, {1, 2, 3, 0, false, 0}} {
 		if got := PoolOutSize(c.in, c.kernel, c.stride, c.padding, c.ceilMode); got != c.want {
 			t.Errorf("%+v gives %d", c, got)
 		}

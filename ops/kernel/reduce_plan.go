@@ -72,8 +72,8 @@ func (p *ReducePlan) Ratio() int {
 	return p.inCount / p.outCount
 }
 
-// Iterations returns into how many parts the functions that reduce can be cut, and whether iteration i owns part i of equally long ones of the input, or only
-// of the output: rows where the first axis is kept, else columns where all others are, else the whole.
+// Iterations returns into how many parts the functions that reduce can be cut, and whether iteration i owns part i of equally long ones of the input,
+// or only of the output: rows where the first axis is kept, else columns where all others are, else the whole.
 func (p *ReducePlan) Iterations() (n int, inputToo bool) {
 	switch {
 	case p.leads:

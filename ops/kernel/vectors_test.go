@@ -53,7 +53,8 @@ var elementLoops = []struct {
 }
 
 // specials are the numbers that arithmetic treats apart.
-var specials = []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, -1e-45, math.MaxFloat32, -math.MaxFloat32}
+var specials = []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+	1e-42, -1e-45, math.MaxFloat32, -math.MaxFloat32}
 
 // drawSpecial returns n numbers, most of them ordinary.
 func drawSpecial(t *rapid.T, n int) []float32 {

@@ -89,7 +89,8 @@ func (p *product[T]) run(part, each int, workspace *tensor.Tensor, firstRow, end
 	default:
 		e.Term = tensor.Data[T](p.Term)[at:]
 	}
-	kernel.GemmEpilogue(p.transX, p.transY, endRow-firstRow, endColumn-firstColumn, p.k, p.alpha, tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
+	kernel.GemmEpilogue(p.transX, p.transY, endRow-firstRow, endColumn-firstColumn, p.k, p.alpha,
+		tensor.Data[T](p.x)[row:], p.xLD, tensor.Data[T](p.y)[column:], p.yLD,
 		beta, tensor.Data[T](p.Out)[at:], p.n, e, ops.Part(tensor.Data[T](workspace), part, each))
 }
 

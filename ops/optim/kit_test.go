@@ -94,7 +94,10 @@ func (u *update) rows(t testing.TB, from, to int64) *update {
 	return s
 }
 
-func (u *update) bind(env *ops.Env) (ops.Kernel, error) {
+func (u *update) bind(env *ops.Env) (ops.Kernel, error) { return u.def.Bind(u.binding(env, nil)) }
+
+// binding is what u is bound with, where scratch makes the memory that it asks for.
+func (u *update) binding(env *ops.Env, scratch func(tensor.DType, int) *tensor.Tensor) *ops.Binding {
 	list := func(ts map[string]*tensor.Tensor) map[string][]*tensor.Tensor {
 		l := map[string][]*tensor.Tensor{}
 		for slot, x := range ts {
@@ -102,7 +105,7 @@ func (u *update) bind(env *ops.Env) (ops.Kernel, error) {
 		}
 		return l
 	}
-	return u.def.Bind(ops.NewBinding(u.op, u.def, env, list(u.in), list(u.out), nil))
+	return ops.NewBinding(u.op, u.def, env, list(u.in), list(u.out), scratch)
 }
 
 func (u *update) run(t testing.TB, times int) {

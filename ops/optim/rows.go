@@ -112,61 +112,6 @@ func (u *rowUpdate[T]) sort(int, int, int) error {
 	return nil
 }
 
-// allRows updates rows [from, to) of the table.
-func (u *rowUpdate[T]) allRows(part, from, to int) error {
-	p, n, values := &u.parts[part], u.rows.Len(), tensor.Data[T](u.grad)
-	o, b := &p.whole, &p.block
-	u.bound.load(o, from*u.width, to*u.width)
-	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
-	b.rate, b.numbers = o.rate, o.numbers
-	sums := tensor.Data[T](p.sums)
-	for at := 0; at < len(o.param); at += len(sums) {
-		end := min(at+len(sums), len(o.param))
-		b.grad = sums[:end-at]
-		clear(b.grad)
-		ordered = ordered[kernel.AddRowsFrom(b.grad, int64(from+at/u.width), ordered, n, values, u.width):]
-		b.param = o.param[at:end]
-		for i, a := range o.accumulators {
-			if a != nil {
-				b.accumulators[i] = a[at:end]
-			}
-		}
-		u.update(b)
-	}
-	return nil
-}
-
-// touchedRows updates those of rows [from, to) of the table that the gradient holds.
-func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
-	p, n, values := &u.parts[part], u.rows.Len(), tensor.Data[T](u.grad)
-	o, b := &p.whole, &p.block
-	u.bound.load(o, from*u.width, to*u.width)
-	ordered := kernel.OrderedBetween(u.ordered, n, int64(from), int64(to))
-	b.rate, b.numbers = o.rate, o.numbers
-	sums, all := tensor.Data[T](p.sums), p.touched.Int64s()
-	for len(ordered) > 0 {
-		rows, taken := kernel.MergeRows(sums, all, ordered, int64(from), n, values, u.width)
-		ordered = ordered[taken:]
-		touched, size := all[:rows], rows*u.width
-		b.param, b.grad = tensor.Data[T](p.gathered[0])[:size], sums[:size]
-		kernel.GatherRows(b.param, o.param, touched, u.width)
-		for i, a := range o.accumulators {
-			if a != nil {
-				b.accumulators[i] = tensor.Data[T](p.gathered[i+1])[:size]
-				kernel.GatherRows(b.accumulators[i], a, touched, u.width)
-			}
-		}
-		u.update(b)
-		kernel.ScatterRows(o.param, b.param, touched, u.width)
-		for i, a := range o.accumulators {
-			if a != nil {
-				kernel.ScatterRows(a, b.accumulators[i], touched, u.width)
-			}
-		}
-	}
-	return nil
-}
-
 // checkGradient checks that a gradient is dense and like the parameter, or rows of a tensor like it.
 func checkGradient(grad, param *tensor.Tensor) error {
 	if grad == nil || !grad.IsSelected() {

@@ -29,7 +29,8 @@ func bindLSTMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	k := &backward[T]{network: n, hidden: b.In("Hidden"), cells: b.In("Cell"), gates: n.value, active: b.In("BatchCellPreAct"),
 		dhidden: b.In("Hidden@GRAD"), dcells: b.In("Cell@GRAD"), dinput: orScratch[T](b, "Input@GRAD", rows*4*n.width),
 		dh0: b.Out("H0@GRAD"), dc0: b.Out("C0@GRAD"), dweight: b.Out("Weight@GRAD"), dbias: b.Out("Bias@GRAD"),
-		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width), dgates: b.Scratch(of, n.n*(4*n.width+gap)), parts: make([]steps, b.Parts())}
+		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width),
+		dgates: b.Scratch(of, n.n*(4*n.width+gap)), parts: make([]steps, b.Parts())}
 	k.workspace = max(kernel.GemmPackedWorkspace(n.n, n.width, 4*n.width), kernel.GemmWorkspace(n.width, 4*n.width, rows))
 	k.work = b.Scratch(of, b.Parts()*(k.workspace+2*n.width))
 	loops := []ops.Loop{n.pack(true), {N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: k.run}}

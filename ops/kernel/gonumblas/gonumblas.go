@@ -30,14 +30,16 @@ var (
 )
 
 // Sgemm computes C = alpha*op(A)*op(B) + beta*C.
-func (i Implementation) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
+func (i Implementation) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int,
+	beta float32, c []float32, ldc int) {
 	// With these factors gonum checks its arguments and does nothing else.
 	i.Implementation.Sgemm(tA, tB, m, n, k, 0, a, lda, b, ldb, 1, c, ldc)
 	gemm(&singles, tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
 
 // Dgemm computes C = alpha*op(A)*op(B) + beta*C.
-func (i Implementation) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int, beta float64, c []float64, ldc int) {
+func (i Implementation) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int,
+	beta float64, c []float64, ldc int) {
 	i.Implementation.Dgemm(tA, tB, m, n, k, 0, a, lda, b, ldb, 1, c, ldc)
 	gemm(&doubles, tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
@@ -45,7 +47,8 @@ func (i Implementation) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64,
 // Workspaces that are not in use, of type *[]T.
 var singles, doubles sync.Pool
 
-func gemm[T tensor.Float](workspaces *sync.Pool, tA, tB blas.Transpose, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int) {
+func gemm[T tensor.Float](workspaces *sync.Pool, tA, tB blas.Transpose, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
+	beta T, c []T, ldc int) {
 	workspace, ok := workspaces.Get().(*[]T)
 	if need := kernel.GemmWorkspace(m, n, k); !ok || len(*workspace) < need {
 		fresh := make([]T, need)

@@ -12,7 +12,8 @@ import (
 // throughSingles is a Dgemm that computes with Sgemm, so that gonum's cases, of numbers that float32 holds, reach it.
 type throughSingles struct{}
 
-func (throughSingles) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int, beta float64, c []float64, ldc int) {
+func (throughSingles) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int,
+	beta float64, c []float64, ldc int) {
 	narrow := func(x []float64) []float32 {
 		out := make([]float32, len(x))
 		for i, v := range x {

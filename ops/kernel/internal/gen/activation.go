@@ -1,51 +1,52 @@
 package main
 
-import (
-	"math"
-
-	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
-)
+import "github.com/mmcloughlin/avo/operand"
 
 // activation emits activations, their gradients, and exp, which softmax shares.
 func activation(u *unit) {
 	for _, s := range []stream{
-		{name: "relu", doc: "out = max(x, 0), NaN for NaN", arrays: []string{">out", "x"}, unroll: 4, body: func(u *unit, _ vectors) func(vectors) vectors {
-			none := u.YMM()
-			zero(u, none)
-			return func(in vectors) vectors {
-				keep := u.compare(compareNotLessEqual, in[0], none)
-				u.VANDPS(in[0], keep, keep)
-				return vectors{keep}
-			}
-		}},
-		{name: "reluGrad", doc: "dx = dout where out > 0, else 0", arrays: []string{">dx", "out", "dout"}, unroll: 4, body: func(u *unit, _ vectors) func(vectors) vectors {
-			none := u.YMM()
-			zero(u, none)
-			return func(in vectors) vectors {
-				keep := u.compare(compareGreater, in[0], none)
-				u.VANDPS(in[1], keep, keep)
-				return vectors{keep}
-			}
-		}},
-		{name: "sigmoidGrad", doc: "dx = dout*out*(1-out)", arrays: []string{">dx", "out", "dout"}, unroll: 2, body: func(u *unit, _ vectors) func(vectors) vectors {
-			one := u.constant(1)
-			return func(in vectors) vectors { return vectors{u.mul(u.mul(in[1], in[0]), u.sub(one, in[0]))} }
-		}},
-		{name: "tanhGrad", doc: "dx = dout*(1-out*out)", arrays: []string{">dx", "out", "dout"}, unroll: 2, body: func(u *unit, _ vectors) func(vectors) vectors {
-			one := u.constant(1)
-			return func(in vectors) vectors { return vectors{u.mul(in[1], u.sub(one, u.mul(in[0], in[0])))} }
-		}},
+		{name: "relu", doc: "out = max(x, 0), NaN for NaN", arrays: []string{">out", "x"}, unroll: 4,
+			body: func(u *unit, _ vectors) func(vectors) vectors {
+				none := u.YMM()
+				zero(u, none)
+				return func(in vectors) vectors {
+					keep := u.compare(compareNotLessEqual, in[0], none)
+					u.VANDPS(in[0], keep, keep)
+					return vectors{keep}
+				}
+			}},
+		{name: "reluGrad", doc: "dx = dout where out > 0, else 0", arrays: []string{">dx", "out", "dout"}, unroll: 4,
+			body: func(u *unit, _ vectors) func(vectors) vectors {
+				none := u.YMM()
+				zero(u, none)
+				return func(in vectors) vectors {
+					keep := u.compare(compareGreater, in[0], none)
+					u.VANDPS(in[1], keep, keep)
+					return vectors{keep}
+				}
+			}},
+		{name: "sigmoidGrad", doc: "dx = dout*out*(1-out)", arrays: []string{">dx", "out", "dout"}, unroll: 2,
+			body: func(u *unit, _ vectors) func(vectors) vectors {
+				one := u.constant(1)
+				return func(in vectors) vectors { return vectors{u.mul(u.mul(in[1], in[0]), u.sub(one, in[0]))} }
+			}},
+		{name: "tanhGrad", doc: "dx = dout*(1-out*out)", arrays: []string{">dx", "out", "dout"}, unroll: 2,
+			body: func(u *unit, _ vectors) func(vectors) vectors {
+				one := u.constant(1)
+				return func(in vectors) vectors { return vectors{u.mul(in[1], u.sub(one, u.mul(in[0], in[0])))} }
+			}},
 		{name: "squareGrad", doc: "dx = 2*dout*x", arrays: []string{">dx", "x", "dout"}, unroll: 4, body: pure(func(u *unit, in, _ vectors) vectors {
 			return vectors{u.mul(u.add(in[1], in[1]), in[0])} // a sum with itself is exact, or as infinite as the product with 2
 		})},
-		{name: "softmaxGrad", doc: "dx = out*(dout-dot)", arrays: []string{">dx", "out", "dout"}, scalars: []string{"dot"}, unroll: 2, body: pure(func(u *unit, in, s vectors) vectors {
-			return vectors{u.mul(in[0], u.sub(in[1], s[0]))}
-		})},
-		{name: "exp", doc: "out = exp(x-shift)", arrays: []string{">out", "x"}, scalars: []string{"shift"}, unroll: 2, body: func(u *unit, s vectors) func(vectors) vectors {
-			e := prepareExp(u)
-			return func(in vectors) vectors { return vectors{e.of(u.sub(in[0], s[0]))} }
-		}},
+		{name: "softmaxGrad", doc: "dx = out*(dout-dot)", arrays: []string{">dx", "out", "dout"}, scalars: []string{"dot"}, unroll: 2,
+			body: pure(func(u *unit, in, s vectors) vectors {
+				return vectors{u.mul(in[0], u.sub(in[1], s[0]))}
+			})},
+		{name: "exp", doc: "out = exp(x-shift)", arrays: []string{">out", "x"}, scalars: []string{"shift"}, unroll: 2,
+			body: func(u *unit, s vectors) func(vectors) vectors {
+				e := prepareExp(u)
+				return func(in vectors) vectors { return vectors{e.of(u.sub(in[0], s[0]))} }
+			}},
 		{name: "sigmoid", doc: "out = 1/(1+exp(-x))", arrays: []string{">out", "x"}, unroll: 2, body: sigmoid},
 		{name: "tanh", doc: "out = tanh(x)", arrays: []string{">out", "x"}, unroll: 1, body: tanh},
 	} {
@@ -109,73 +110,3 @@ const (
 	signBit     = 1 << 31
 	compareLess = 0x11 // false for NaN
 )
-
-// exponential is exp with its limits in registers.
-type exponential struct {
-	*unit
-	most, least reg.VecVirtual
-}
-
-// Beyond these exp rounds to +Inf and to 0.
-const (
-	expMost  = 89
-	expLeast = -104
-)
-
-func prepareExp(u *unit) exponential {
-	return exponential{u, u.constant(expMost), u.constant(expLeast)}
-}
-
-// of emits exp(x) = 2^n * exp(r) with n the integer nearest to x/ln2, so that |r| <= ln2/2. ln2 is subtracted in two parts,
-// of which the first has zeros at its end and n*high is exact. exp(r) = 1 + r + r^2*q(r), with q as in the Cephes library.
-// The power of two is multiplied in two halves: either is a normal number, and a subnormal result is rounded once.
-func (e exponential) of(x reg.VecVirtual) reg.VecVirtual {
-	const ln2High, ln2Low = 0x1.62e4p-1, 0x1.7f7d1cp-20
-	limited, n := e.YMM(), e.YMM()
-	e.VMINPS(x, e.most, limited) // the second source, which is x, wins against NaN
-	e.VMAXPS(limited, e.least, limited)
-	e.VMULPS(e.float(math.Log2E), limited, n)
-	e.VROUNDPS(operand.U8(0), n, n)
-	e.VFNMADD231PS(e.float(ln2High), n, limited)
-	e.VFNMADD231PS(e.float(ln2Low), n, limited)
-	r := limited
-	q := e.polynomial(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-	square := e.mul(r, r)
-	e.VFMADD213PS(r, square, q)
-	e.VADDPS(e.float(1), q, q)
-
-	whole, half, scale := e.YMM(), e.YMM(), e.YMM()
-	e.VCVTPS2DQ(n, whole)
-	e.VPSRAD(operand.U8(1), whole, half)
-	e.VPSUBD(half, whole, whole)
-	for _, exponent := range (vectors{half, whole}) {
-		e.VPADDD(e.word(127), exponent, scale)
-		e.VPSLLD(operand.U8(23), scale, scale)
-		e.VMULPS(scale, q, q)
-	}
-	return q
-}
-
-// polynomial emits Horner's scheme with fused steps, the coefficient of the highest power first.
-func (u *unit) polynomial(x reg.VecVirtual, coefficients ...float32) reg.VecVirtual {
-	sum := u.YMM()
-	u.VMOVUPS(u.float(coefficients[0]), sum)
-	for _, c := range coefficients[1:] {
-		u.VFMADD213PS(u.float(c), x, sum)
-	}
-	return sum
-}
-
-// constant loads a number into all lanes of a register.
-func (u *unit) constant(value float32) reg.VecVirtual {
-	r := u.YMM()
-	u.VMOVUPS(u.float(value), r)
-	return r
-}
-
-// compare emits a mask of the lanes where the predicate holds for x and y.
-func (u *unit) compare(predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
-	mask := u.YMM()
-	u.VCMPPS(operand.U8(predicate), y, x, mask)
-	return mask
-}

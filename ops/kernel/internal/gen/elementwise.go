@@ -27,18 +27,22 @@ func elementwise(u *unit) {
 		{name: "mulAdd", doc: "out += x*y", arrays: []string{"><out", "x", "y"}, body: pure(func(u *unit, in, _ vectors) vectors {
 			return vectors{u.add(in[0], u.mul(in[1], in[2]))}
 		})},
-		{name: "axpy", doc: "out += weight*x", arrays: []string{"><out", "x"}, scalars: []string{"weight"}, body: pure(func(u *unit, in, s vectors) vectors {
-			return vectors{u.add(in[0], u.mul(in[1], s[0]))}
-		})},
-		{name: "scaleBias", doc: "out = scale*x + bias", arrays: []string{">out", "x"}, scalars: []string{"scale", "bias"}, body: pure(func(u *unit, in, s vectors) vectors {
-			return vectors{u.add(u.mul(in[0], s[0]), s[1])}
-		})},
-		{name: "biasScale", doc: "out = (x+bias)*scale", arrays: []string{">out", "x"}, scalars: []string{"scale", "bias"}, body: pure(func(u *unit, in, s vectors) vectors {
-			return vectors{u.mul(u.add(in[0], s[1]), s[0])}
-		})},
-		{name: "normalise", doc: "out = (x-center)*factor + bias", arrays: []string{">out", "x"}, scalars: []string{"center", "factor", "bias"}, body: pure(func(u *unit, in, s vectors) vectors {
-			return vectors{u.add(u.mul(u.sub(in[0], s[0]), s[1]), s[2])}
-		})},
+		{name: "axpy", doc: "out += weight*x", arrays: []string{"><out", "x"}, scalars: []string{"weight"},
+			body: pure(func(u *unit, in, s vectors) vectors {
+				return vectors{u.add(in[0], u.mul(in[1], s[0]))}
+			})},
+		{name: "scaleBias", doc: "out = scale*x + bias", arrays: []string{">out", "x"}, scalars: []string{"scale", "bias"},
+			body: pure(func(u *unit, in, s vectors) vectors {
+				return vectors{u.add(u.mul(in[0], s[0]), s[1])}
+			})},
+		{name: "biasScale", doc: "out = (x+bias)*scale", arrays: []string{">out", "x"}, scalars: []string{"scale", "bias"},
+			body: pure(func(u *unit, in, s vectors) vectors {
+				return vectors{u.mul(u.add(in[0], s[1]), s[0])}
+			})},
+		{name: "normalise", doc: "out = (x-center)*factor + bias", arrays: []string{">out", "x"}, scalars: []string{"center", "factor", "bias"},
+			body: pure(func(u *unit, in, s vectors) vectors {
+				return vectors{u.add(u.mul(u.sub(in[0], s[0]), s[1]), s[2])}
+			})},
 	} {
 		s.unroll = 4
 		s.emit(u)

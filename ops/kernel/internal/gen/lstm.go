@@ -5,9 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// lstm emits a step of long short-term memory and its gradient for one sequence, with sigmoid gates, tanh for candidate and cell, and no peepholes. Each element
-// takes the operations of package kernel's loops over single arrays, in their order and without fusing, so both give the same bits. A row of gates has four parts of
-// width elements: candidate, input, forget, output. width is a multiple of 8, at least 8.
+// lstm emits a step of long short-term memory and its gradient for one sequence, with sigmoid gates, tanh for candidate and cell, and no peepholes.
+// Each element takes the operations of package kernel's loops over single arrays, in their order and without fusing, so both give the same bits. A
+// row of gates has four parts of width elements: candidate, input, forget, output. width is a multiple of 8, at least 8.
 func lstm(u *unit) {
 	u.lstmForward()
 	u.lstmBackward()

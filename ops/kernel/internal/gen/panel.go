@@ -5,7 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// aheadLog is the logarithm of how many rows copyPanel asks memory for before it needs them: 32 cache lines, about as many as a core waits for at once.
+// aheadLog is the logarithm of how many rows copyPanel asks memory for before it needs them: 32 cache lines, about as many as a core waits for at
+// once.
 const aheadLog = 4
 
 // panel emits a copy of rows of 128 bytes, which lie apart, to one after another. Rows come from far away, each from a page of its own, where

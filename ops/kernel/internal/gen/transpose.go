@@ -14,7 +14,8 @@ func transpose(u *unit) {
 
 func (u *unit) transposeRows(e element) {
 	side := 32 / e.size
-	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, blocks int)", "Square blocks of one vector a side, beside each other in src.")
+	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, blocks int)",
+		"Square blocks of one vector a side, beside each other in src.")
 	dst, src, dstStep, srcStep, blocks := reg.RDI, reg.RSI, reg.RDX, reg.RBX, reg.RCX
 	u.Load(u.Param("dst"), dst)
 	u.Load(u.Param("src"), src)

@@ -82,3 +82,27 @@ func (u *unit) word(value uint32) operand.Mem {
 	u.constants[name] = m
 	return m
 }
+
+// polynomial emits Horner's scheme with fused steps, the coefficient of the highest power first.
+func (u *unit) polynomial(x reg.VecVirtual, coefficients ...float32) reg.VecVirtual {
+	sum := u.YMM()
+	u.VMOVUPS(u.float(coefficients[0]), sum)
+	for _, c := range coefficients[1:] {
+		u.VFMADD213PS(u.float(c), x, sum)
+	}
+	return sum
+}
+
+// constant loads a number into all lanes of a register.
+func (u *unit) constant(value float32) reg.VecVirtual {
+	r := u.YMM()
+	u.VMOVUPS(u.float(value), r)
+	return r
+}
+
+// compare emits a mask of the lanes where the predicate holds for x and y.
+func (u *unit) compare(predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
+	mask := u.YMM()
+	u.VCMPPS(operand.U8(predicate), y, x, mask)
+	return mask
+}

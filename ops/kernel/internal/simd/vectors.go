@@ -30,8 +30,9 @@ type Vectors struct {
 	Adagrad  func(param, moment, grad []float32, lr, epsilon float32)
 	Adam     func(param, moment1, moment2, grad []float32, rate, beta1, rest1, beta2, rest2, epsilon float32) // rest is 1-beta
 
-	// These are a step of long short-term memory and its gradient for one sequence, with sigmoid gates, tanh for candidate and cell, and no peepholes. A row has
-	// four parts of width elements: candidate, input, forget and output gate; width is a multiple of 8, at least 8. The bits are those of the loops above one by one.
+	// These are a step of long short-term memory and its gradient for one sequence, with sigmoid gates, tanh for candidate and cell, and no peepholes. A
+	// row has four parts of width elements: candidate, input, forget and output gate; width is a multiple of 8, at least 8. The bits are those of the
+	// loops above one by one.
 	LSTMForward  func(gates, cell, active, hidden, previous, row, bias, sums *float32, width int) // gates from (row+bias)+sums; gates may be row
 	LSTMBackward func(dgates, dcell, dhidden, gates, active, previous *float32, width int)        // dcell becomes that of previous
 

@@ -1,0 +1,21 @@
+//go:build !purego
+
+package simd
+
+//go:noescape
+func sum(x []float32, center float64) float64
+
+//go:noescape
+func sumProduct(x, y []float32, center float64) float64
+
+//go:noescape
+func sumSquaredDeviation(x []float32, center float64) float64
+
+//go:noescape
+func sumCentredProduct(x, y []float32, center float64) float64
+
+//go:noescape
+func sumRows(out, x []float32, rows int)
+
+//go:noescape
+func largest(x []float32) float32
