@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -16,7 +17,8 @@ import (
 type Peers struct {
 	registry Registry
 	ctx      context.Context
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
+	running  sync.WaitGroup // one for each connection
 
 	mu    sync.Mutex
 	conns map[Member]*grpc.ClientConn
@@ -25,9 +27,13 @@ type Peers struct {
 // NewPeers returns a Peers without connections. It follows addresses until ctx ends; the caller closes it before the registry.
 func NewPeers(ctx context.Context, registry Registry) *Peers {
 	p := &Peers{registry: registry, conns: map[Member]*grpc.ClientConn{}}
-	p.ctx, p.cancel = context.WithCancel(ctx)
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	return p
 }
+
+// Context ends when Peers does, and before with a fault.Unavailable as its cause when the registry refuses to tell where a member is from now on: calls
+// to one that moves would go to an address that nobody holds any more.
+func (p *Peers) Context() context.Context { return p.ctx }
 
 // Coordinator returns the client of the coordinator. It does not wait: a call to one that is not there does, if it is made so.
 func (p *Peers) Coordinator() (rpc.CoordinatorClient, error) {
@@ -64,22 +70,38 @@ func (p *Peers) dial(m Member) (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := wire.DialFollow(p.ctx, addresses)
+	told := make(chan string)
+	conn, err := wire.DialFollow(p.ctx, told)
 	if err != nil {
 		return nil, err
 	}
+	p.running.Go(func() { p.tell(m, addresses, told) })
 	p.conns[m] = conn
 	return conn, nil
+}
+
+// tell hands the addresses of a member on to its connection until ctx ends, or ends ctx when there are no more of them.
+func (p *Peers) tell(m Member, addresses <-chan string, told chan<- string) {
+	for address := range addresses {
+		select {
+		case told <- address:
+		case <-p.ctx.Done():
+			return
+		}
+	}
+	p.cancel(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of where the " + m.String() + " is",
+		Hint: "look at the rights of the user in etcd"}) // changes nothing when ctx has ended, after which there are no addresses either
 }
 
 // Close ends all connections.
 func (p *Peers) Close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.cancel(nil)
 	for _, conn := range p.conns {
 		err = errors.Join(err, conn.Close())
 	}
 	clear(p.conns)
-	p.cancel()
+	p.running.Wait()
 	return err
 }

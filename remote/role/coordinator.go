@@ -36,10 +36,11 @@ func (r *runner) coordinate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run, cancel := whileMember(ctx, member)
+	leased, cancel := whileMember(ctx, member)
 	defer cancel()
-	peers := cluster.NewPeers(run, r.registry)
+	peers := cluster.NewPeers(leased, r.registry)
 	defer peers.Close()
+	run := peers.Context()
 	servers, err := peers.Servers(int(r.spec.Spec.Pservers))
 	var server *coordinator.Server
 	if err == nil {
@@ -51,7 +52,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 	if err == nil {
 		err = r.runCoordinator(run, server, l, coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)})
 	}
-	err = fenced(run, err)
+	err = whyEnded(run, err)
 	return errors.Join(err, r.leave(ctx, member))
 }
 

@@ -142,3 +142,11 @@ func fenced(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// whyEnded returns why a role had to end, where err is only what followed from it: it has lost its lease, or cannot find the others any more.
+func whyEnded(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, fault.Unavailable) {
+		return cause
+	}
+	return fenced(ctx, err)
+}

@@ -29,10 +29,11 @@ func (r *runner) train(ctx context.Context) error {
 	}
 	work, drain, stop := drainable(ctx)
 	defer stop()
-	run, cancel := whileMember(work, member)
+	leased, cancel := whileMember(work, member)
 	defer cancel()
-	peers := cluster.NewPeers(run, r.registry)
+	peers := cluster.NewPeers(leased, r.registry)
 	defer peers.Close()
+	run := peers.Context()
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
@@ -43,7 +44,7 @@ func (r *runner) train(ctx context.Context) error {
 	} else if cause := context.Cause(ctx); errors.Is(cause, fault.Drained) {
 		err = cause // nothing has been begun
 	}
-	err = fenced(run, err)
+	err = whyEnded(run, err)
 	if errors.Is(err, trainer.ErrUnheard) {
 		return nil
 	}
@@ -63,7 +64,7 @@ func (r *runner) connect(ctx, run context.Context,
 	peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
-	defer context.AfterFunc(run, cancel)() // the lease may be lost while it waits
+	defer context.AfterFunc(run, cancel)() // it may end while this waits
 	end := trainer.Wait(r.log, "coordinator", "its address")
 	_, err = r.registry.Coordinator(start)
 	end()

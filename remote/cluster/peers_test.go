@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// Who keeps connections to others hears that the store refuses to tell where one of them is from now on.
+func TestPeersThatCannotBeFollowed(t *testing.T) {
+	prefix := Prefix("refusing")
+	open := func(refused string) Registry {
+		r := newRegistry(&refusing{&memoryStore{memory: NewMemory(), leases: map[*memoryLease]bool{}}, prefix + refused}, prefix)
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	ctx := bounded(t)
+	for name, m := range map[string]Member{serversKey + "1": {server0.Role, 1}, addressKey: coordinator} {
+		peers := NewPeers(ctx, open(name))
+		if _, err := peers.Servers(2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := peers.Coordinator(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-peers.Context().Done():
+		case <-ctx.Done():
+			t.Fatal("nobody hears of it")
+		}
+		cause := context.Cause(peers.Context())
+		if !errors.Is(cause, fault.Unavailable) || !strings.Contains(cause.Error(), m.String()) {
+			t.Errorf("%s: %v", name, cause)
+		}
+		if err := peers.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// One that ends in order says nothing else.
+func TestPeersThatEnd(t *testing.T) {
+	told := errors.New("told to end")
+	for name, end := range map[string]func(*Peers, context.CancelCauseFunc) error{
+		"closed": func(p *Peers, _ context.CancelCauseFunc) error { return context.Canceled },
+		"told":   func(_ *Peers, cancel context.CancelCauseFunc) error { cancel(told); return told },
+	} {
+		ctx, cancel := context.WithCancelCause(bounded(t))
+		r, err := NewMemory().Open(Prefix("peers"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		peers := NewPeers(ctx, r)
+		if _, err := peers.Servers(3); err != nil {
+			t.Fatal(err)
+		}
+		want := end(peers, cancel)
+		if err := errors.Join(peers.Close(), r.Close()); err != nil {
+			t.Error(err)
+		}
+		if cause := context.Cause(peers.Context()); !errors.Is(cause, want) {
+			t.Errorf("%s: %v", name, cause)
+		}
+		cancel(nil)
+	}
+}
