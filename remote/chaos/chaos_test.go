@@ -82,6 +82,25 @@ func TestLostServer(t *testing.T) {
 	})
 }
 
+// A job trains on while etcd is away, as long as no lease ends. When all of them have ended, so have all roles: they are started again and wait for
+// etcd, and the job begins its history again.
+func TestEtcdAway(t *testing.T) {
+	m := model(t, momentum())
+	data := testkit.Samples(t, t.TempDir(), records())
+	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
+	want := testkit.Persistables(scope, m.Program)
+	plan := []disturbance{{what: "kill", whom: "etcd", after: rounds() / 4, lasts: lease / 3},
+		{what: "kill", whom: "etcd", after: rounds() / 2, lasts: lease + time.Second}}
+	out := newRig(t).run(m, spec(2, 2, job.Mode_SYNC), data, plan)
+	if out.hits != len(plan) {
+		t.Errorf("%d of %d disturbances happened", out.hits, len(plan))
+	}
+	if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
+		t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
+	}
+	checkLedger(t, out.details.Ledger, data, 0)
+}
+
 // An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each
 // round, bit for bit.
 func TestElasticMembership(t *testing.T) {
@@ -89,7 +108,7 @@ func TestElasticMembership(t *testing.T) {
 	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
 		plan := append([]disturbance{{what: "scale to", whom: "4"}},
-			draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" })...)
+			draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" && whom != "etcd" })...)
 		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)
 		checkLedger(t, out.details.Ledger, data, 0)
 		saved := testkit.Saved(t, out.saved, m.Program)

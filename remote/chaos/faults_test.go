@@ -33,6 +33,7 @@ type kind struct {
 	coordinator bool
 	trainers    bool
 	pservers    bool
+	etcd        bool
 	scales      bool // to numbers of trainers
 	least, most time.Duration
 }
@@ -43,7 +44,8 @@ const lease = 2 * time.Second
 var kinds = []kind{
 	{what: "scale to", scales: true},
 	{what: "kill", coordinator: true, trainers: true},
-	{what: "stop", coordinator: true, trainers: true, pservers: true, least: 50 * time.Millisecond, most: lease / 3},
+	{what: "kill", etcd: true, least: 10 * time.Millisecond, most: 100 * time.Millisecond}, // until it is started again, which takes its time
+	{what: "stop", coordinator: true, trainers: true, pservers: true, etcd: true, least: 50 * time.Millisecond, most: lease / 3},
 	{what: "stop", coordinator: true, trainers: true, least: lease + time.Second, most: lease + 2*time.Second},
 	{what: "cut the link to", coordinator: true, pservers: true, least: 50 * time.Millisecond, most: lease},
 	{what: "slow the link to", coordinator: true, pservers: true, least: 50 * time.Millisecond, most: lease},
@@ -72,6 +74,9 @@ func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(ki
 				whom = append(whom, fmt.Sprintf("pserver-%d", i))
 			}
 		}
+		if k.etcd {
+			whom = append(whom, "etcd")
+		}
 		for n := 2; n <= trainers && k.scales; n++ {
 			whom = append(whom, strconv.Itoa(n))
 		}
@@ -90,6 +95,14 @@ func draw(seed uint64, n int, steps uint64, trainers, pservers int, hits func(ki
 // begin makes the disturbance happen, and returns what ends it, which is never nil.
 func (r *rig) begin(d disturbance) (end func(), err error) {
 	end = func() {}
+	switch {
+	case d.whom == "etcd" && d.what == "kill":
+		r.etcd.Kill(0)
+		return func() { r.etcd.Restart(0) }, nil
+	case d.whom == "etcd" && d.what == "stop":
+		r.etcd.Pause(0)
+		return func() { r.etcd.Resume(0) }, nil
+	}
 	switch d.what {
 	case "scale to":
 		n, _ := strconv.Atoi(d.whom)

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/edl-go/edl/internal/etcdtest"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
@@ -22,12 +24,12 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A rig is a cluster on this machine whose roles are processes, and whose connections go over links. It implements launch.Launcher.
+// A rig is a cluster on this machine whose roles, and whose etcd server, are processes, and whose connections go over links. It implements launch.Launcher.
 type rig struct {
 	*links
 	listener *remote.Listener
 	client   rpc.ListenerClient
-	etcd     []string
+	etcd     *etcdtest.Cluster // of one server
 	store    *clientv3.Client
 	job      string // the last that was submitted
 
@@ -38,17 +40,10 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	etcd, err := cluster.Embed(bounded(t), filepath.Join(t.TempDir(), "etcd"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { etcd.Close() })
-	r := &rig{links: newLinks(t), etcd: etcd.Endpoints(), handles: map[string]launch.Handle{}, starts: map[string]int{}}
-	if r.store, err = clientv3.New(clientv3.Config{Endpoints: r.etcd}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.store.Close() })
-	if r.listener, err = remote.Listen(bounded(t), remote.WithLauncher(r), remote.WithEtcd(r.etcd...)); err != nil {
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	r := &rig{links: newLinks(t), etcd: etcd, store: etcd.Client(), handles: map[string]launch.Handle{}, starts: map[string]int{}}
+	var err error
+	if r.listener, err = remote.Listen(bounded(t), remote.WithLauncher(r), remote.WithEtcd(etcd.Endpoints()...)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -68,7 +63,7 @@ func newRig(t testing.TB) *rig {
 // Start implements launch.Launcher: each role reaches etcd over a link of its own.
 func (r *rig) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
 	name := role.Name(spec)
-	spec.Etcd = []string{r.to("etcd of "+name, r.etcd[0])}
+	spec.Etcd = []string{r.to("etcd of "+name, strings.TrimPrefix(r.etcd.Endpoints()[0], "http://"))}
 	if *logs != "" {
 		file, err := os.OpenFile(filepath.Join(*logs, spec.Job+"-"+name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -110,11 +105,12 @@ func (r *rig) redirect(ctx context.Context, id string) {
 				continue
 			}
 			link := r.to(name, value)
-			// The key keeps its lease and its create revision: it is still its holder's.
-			_, err := r.store.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", e.Kv.ModRevision)).
-				Then(clientv3.OpPut(key, link, clientv3.WithIgnoreLease())).Commit()
-			if err != nil && ctx.Err() == nil {
-				r.t.Errorf("redirecting %s: %v", key, err)
+			// The key keeps its lease and its create revision: it is still its holder's. Etcd may be away for a while.
+			again := true
+			for again {
+				_, err := r.store.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", e.Kv.ModRevision)).
+					Then(clientv3.OpPut(key, link, clientv3.WithIgnoreLease())).Commit()
+				again = err != nil && pass(ctx, 10*time.Millisecond)
 			}
 		}
 	}
