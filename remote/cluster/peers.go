@@ -31,8 +31,8 @@ func NewPeers(ctx context.Context, registry Registry) *Peers {
 	return p
 }
 
-// Context ends when Peers does, and before with a fault.Unavailable as its cause when the registry refuses to tell where a member is from now on: calls
-// to one that moves would go to an address that nobody holds any more.
+// Context ends when Peers does, and before with a fault.Unavailable as its cause when the registry refuses to tell where a member is from now on:
+// calls to one that moves would go to an address that nobody holds any more.
 func (p *Peers) Context() context.Context { return p.ctx }
 
 // Coordinator returns the client of the coordinator. It does not wait: a call to one that is not there does, if it is made so.

@@ -8,7 +8,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// drainTime bounds how long a role goes on that is to end in order. It is less than the grace of a launcher that stops roles.
+// drainTime bounds how long a role goes on that is to end in order. A launcher that stops a role because its context has ended waits for longer; a
+// listener that stops a whole job does not, for then no round counts any more.
 const drainTime = 4 * time.Second
 
 // drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context

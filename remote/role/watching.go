@@ -47,8 +47,8 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 	return &watching, nil
 }
 
-// failDeaf ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is lost, or
-// does not change its size.
+// failDeaf ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is
+// lost, or does not change its size.
 func failDeaf(ctx context.Context, server *coordinator.Server, what string) {
 	if ctx.Err() == nil {
 		server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of " + what, Hint: "look at the rights of the user in etcd"})

@@ -13,21 +13,26 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// leaveTime bounds the last message of a trainer that has failed, and for how long one that has not looks for a coordinator that is gone.
-const leaveTime = 5 * time.Second
+// leaveTime bounds the last message of a trainer that ends before its work is done. Whoever told it to end waits for little more: a listener that
+// stops a job gives its roles 3 seconds, of which the end of the membership may take 2.
+const leaveTime = time.Second
+
+// seekTime is for how long a trainer that has done all its work looks for a coordinator that is gone.
+const seekTime = 5 * time.Second
 
 // ErrUnheard is how a trainer ends that has done all its work, of which the servers know, and has not found a coordinator to tell it to. Its
 // membership must not end in order: the coordinator that misses it asks the servers.
 var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
 
 // leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess;
-// one that is gone is waited for, but not long, by a trainer that has done all its work.
+// one that is gone is waited for, but not long, by a trainer that has done all its work. One that is told to end before anybody has heard of it has
+// nobody to take leave of.
 func (t *Trainer) leave(ctx context.Context, err error) error {
 	err = t.outcome(ctx, err)
 	drained := errors.Is(err, fault.Drained)
 	m := &rpc.LeaveRequest{Drained: drained}
 	switch {
-	case errors.Is(err, fault.Fenced):
+	case errors.Is(err, fault.Fenced), !t.members.known && (drained || ctx.Err() != nil):
 		return err
 	case err == nil:
 	default:
@@ -48,7 +53,7 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 		return err
 	}
 	ask := t.ask
-	ask.patience = min(ask.patience, leaveTime)
+	ask.patience = min(ask.patience, seekTime)
 	if err = ask.call(ctx, question{"coordinator", "leave"}, say); errors.Is(err, fault.Unavailable) {
 		t.cfg.Log.Warn("nobody has heard that this trainer leaves", "reason", err.Error())
 		return ErrUnheard

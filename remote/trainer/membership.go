@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
@@ -25,6 +26,7 @@ type membership struct {
 	rank        uint32
 	incarnation uint64
 	ask         asking
+	known       bool // to a coordinator, or perhaps: a request has been sent
 
 	current atomic.Pointer[generation]
 }
@@ -50,8 +52,10 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 	var answer *rpc.JoinResponse
 	err := m.ask.call(ctx, question{"coordinator", "the next generation"}, func(ctx context.Context, attempt uint32) error {
 		var err error
+		var to peer.Peer
 		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.identity.Of(m.rank, 0, attempt), Incarnation: m.incarnation},
-			grpc.WaitForReady(false))
+			grpc.WaitForReady(false), grpc.Peer(&to))
+		m.known = m.known || err == nil || to.Addr != nil
 		return err
 	})
 	if err != nil {

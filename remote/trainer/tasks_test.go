@@ -19,7 +19,8 @@ func TestAnswersThatDoNotWait(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		for name, answer := range map[string]*rpc.GetTaskResponse{"pending": {Pending: true}, "nothing": {}} {
 			t.Run(fmt.Sprintf("%s, sync=%v", name, sync), func(t *testing.T) {
-				j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), 10), queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
+				data := testkit.Samples(t, t.TempDir(), 10)
+				j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), data, queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
 				j.client = &hasty{CoordinatorClient: j.client, answer: answer}
 				s := j.alone(t)
 				defer s.Close()
