@@ -106,11 +106,7 @@ func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ..
 	if err := l.step(ctx, compiled, feed, l.nextStep(compiled, feed)); err != nil {
 		return nil, err
 	}
-	out := make([]*tensor.Tensor, len(compiled.Fetched()))
-	for i, t := range compiled.Fetched() {
-		out[i] = t.Clone()
-	}
-	return out, nil
+	return cloneAll(compiled.Fetched()), nil
 }
 
 // shapesOf returns what a plan must know of a feed.

@@ -14,15 +14,15 @@ type Option func(*Local)
 // WithScope makes the executor work on variables that others see too. The default is a new scope.
 func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
 
-// WithWorkers lets n goroutines, of which the caller's is one, run the ops of a step, each as soon as its inputs are ready, and share the large ones. A
-// program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
+// WithWorkers lets n goroutines, of which the caller's is one, run the ops of a step, each as soon as its inputs are ready, and share the large ones.
+// A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
 func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
 
 // defaultGrain is some times what it takes to hand a part over to a worker that looks for one.
 const defaultGrain = 2 * time.Microsecond
 
-// WithGrain says how long a part of a step must take, by estimate, to be worth another worker; the default is 2 µs. A program that takes less than 50 times as
-// long runs on the caller's goroutine alone. With 0 whatever can be divided is, which is slow and leaves no order unused: for tests.
+// WithGrain says how long a part of a step must take, by estimate, to be worth another worker; the default is 2 µs. A program that takes less than 50
+// times as long runs on the caller's goroutine alone. With 0 whatever can be divided is, which is slow and leaves no order unused: for tests.
 func WithGrain(d time.Duration) Option { return func(l *Local) { l.grain = d } }
 
 // WithComm gives send, recv and barrier ops the wire to the pservers.

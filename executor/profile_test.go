@@ -9,6 +9,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 )
 
@@ -80,7 +81,7 @@ func TestDescribedPlanNamesWhatItFused(t *testing.T) {
 }
 
 func TestProgramThatReadsItsDataIsDescribedWithout(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.01))
+	m := testkit.ReadingLine(t, optimizer.SGD(0.01))
 	var out strings.Builder
 	if err := executor.DescribePlan(t.Context(), &out, m.Program, 6, 0); err != nil || !strings.Contains(out.String(), "float32[6 1]") {
 		t.Errorf("%v\n%s", err, out.String())

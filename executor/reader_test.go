@@ -8,15 +8,15 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/executor/internal/fixture"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 )
 
 // A reader of a dataset that grew file by file, and of a dataset that was there from the beginning, give the same batches.
 func TestReaderOfADatasetThatGrows(t *testing.T) {
-	p := fixture.ReadingLine(t, optimizer.SGD(0.05)).Program
-	data := fixture.LineFiles(t, 100)
+	p := testkit.ReadingLine(t, optimizer.SGD(0.05)).Program
+	data := testkit.LineFiles(t, t.TempDir(), 100)
 	whole, err := executor.OpenReader(t.Context(), p, data)
 	if err != nil {
 		t.Fatal(err)

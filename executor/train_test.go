@@ -3,7 +3,6 @@ package executor_test
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,16 +12,15 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/internal/fixture"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/tensor"
 )
 
 func TestTrainReadsItsFiles(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	m := testkit.ReadingLine(t, optimizer.SGD(0.05))
 	l := executor.New()
 	defer l.Close()
-	data := fixture.LineFiles(t, 100)
+	data := testkit.LineFiles(t, t.TempDir(), 100)
 	var rows []int64
 	var passes []int
 	var losses []float32
@@ -53,14 +51,14 @@ func TestTrainReadsItsFiles(t *testing.T) {
 
 // What cannot be saved is not trained.
 func TestTrainLooksWhereItWillSave(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	m := testkit.ReadingLine(t, optimizer.SGD(0.05))
 	l := executor.New()
 	defer l.Close()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := executor.TrainOptions{Data: fixture.LineFiles(t, 100), Save: file}
+	run := executor.TrainOptions{Data: testkit.LineFiles(t, t.TempDir(), 100), Save: file}
 	summary, err := l.Train(t.Context(), m.Program, run, nil)
 	if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), file+": not a directory") || summary.Steps != 0 {
 		t.Errorf("%d steps, %v", summary.Steps, err)
@@ -76,17 +74,17 @@ func TestTrainLooksWhereItWillSave(t *testing.T) {
 }
 
 func TestTrainBindsExactlyTheDatasetsThatAreRead(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
-	good := fixture.LineFiles(t, 8)
+	m := testkit.ReadingLine(t, optimizer.SGD(0.05))
+	good := testkit.LineFiles(t, t.TempDir(), 8)
 	for name, test := range map[string]struct {
 		data map[string][]string
 		kind fault.Kind
 	}{
 		"nothing bound":   {nil, fault.NotFound},
-		"another bound":   {map[string][]string{"lines": good["line"]}, fault.NotFound},
-		"one too many":    {map[string][]string{"line": good["line"], "test": good["line"]}, fault.InvalidArgument},
-		"no such files":   {map[string][]string{"line": {"nowhere-*"}}, fault.NotFound},
-		"no records":      {fixture.LineFiles(t, 0), fault.NotFound},
+		"another bound":   {map[string][]string{"lines": good[testkit.Dataset]}, fault.NotFound},
+		"one too many":    {map[string][]string{testkit.Dataset: good[testkit.Dataset], "test": good[testkit.Dataset]}, fault.InvalidArgument},
+		"no such files":   {map[string][]string{testkit.Dataset: {"nowhere-*"}}, fault.NotFound},
+		"no records":      {testkit.LineFiles(t, t.TempDir(), 0), fault.NotFound},
 		"no read op":      {nil, fault.InvalidProgram},
 		"all is in place": {good, fault.OK},
 	} {
@@ -106,8 +104,8 @@ func TestTrainBindsExactlyTheDatasetsThatAreRead(t *testing.T) {
 }
 
 func TestTrainEndsWhenItIsTold(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
-	data := fixture.LineFiles(t, 100)
+	m := testkit.ReadingLine(t, optimizer.SGD(0.05))
+	data := testkit.LineFiles(t, t.TempDir(), 100)
 	enough := errors.New("enough")
 	for name, test := range map[string]struct {
 		each func(cancel func()) error
@@ -130,7 +128,7 @@ func TestTrainEndsWhenItIsTold(t *testing.T) {
 }
 
 func TestRunFeedsAProgramThatReads(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
+	m := testkit.ReadingLine(t, optimizer.SGD(0.05))
 	l := executor.New()
 	defer l.Close()
 	if _, err := l.Run(t.Context(), m.Program, line(1, 5), m.Loss); err != nil {
@@ -138,60 +136,9 @@ func TestRunFeedsAProgramThatReads(t *testing.T) {
 	}
 }
 
-// batches is a BatchSource of what a test gives.
-type batches []*executor.Batch
-
-func (b *batches) Next(context.Context) (*executor.Batch, error) {
-	if len(*b) == 0 {
-		return nil, io.EOF
-	}
-	next := (*b)[0]
-	*b = (*b)[1:]
-	return next, nil
-}
-
-func TestTrainFromTellsKernelsWhichRowsTheyHave(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
-	l := executor.New()
-	defer l.Close()
-	feed := line(1, 3)
-	step := ops.Step{Round: 40, Lane: 2, RowOffset: 5, Rows: 3}
-	source := &batches{{Tensors: []*tensor.Tensor{feed["x"], feed["y"]}, Step: step, GlobalRows: 8, Pass: 1}}
-	summary, err := l.TrainFrom(t.Context(), m.Program, source, executor.TrainOptions{}, func(r executor.StepResult) error {
-		if r.Step != 40 || r.Rows != 8 || r.Pass != 1 {
-			t.Errorf("result %+v", r)
-		}
-		if *l.Step() != step {
-			t.Errorf("kernels see %+v", *l.Step())
-		}
-		return nil
-	})
-	if err != nil || summary.Steps != 1 || summary.Records != 8 {
-		t.Errorf("summary %+v, %v", summary, err)
-	}
-}
-
-func TestBatchesOfTheWrongShapeAreRefused(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.SGD(0.05))
-	feed := line(1, 3)
-	for name, b := range map[string]*executor.Batch{
-		"too few tensors":            {Tensors: []*tensor.Tensor{feed["x"]}, Step: ops.Step{Rows: 3}},
-		"tensors in the wrong order": {Tensors: []*tensor.Tensor{feed["y"], feed["x"]}, Step: ops.Step{Rows: 3}},
-		"no rows, and no servers":    {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := executor.New()
-			defer l.Close()
-			if _, err := l.TrainFrom(t.Context(), m.Program, &batches{b}, executor.TrainOptions{}, nil); err == nil {
-				t.Error("no error")
-			}
-		})
-	}
-}
-
 func TestTrainContinuesFromSavedParameters(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.Adam(0.01))
-	data := fixture.LineFiles(t, 40)
+	m := testkit.ReadingLine(t, optimizer.Adam(0.01))
+	data := testkit.LineFiles(t, t.TempDir(), 40)
 	dir := t.TempDir()
 	once, again := executor.New(), executor.New()
 	defer once.Close()

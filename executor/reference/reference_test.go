@@ -1,7 +1,6 @@
 package reference_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -9,71 +8,11 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/executor/internal/fixture"
-	"github.com/edl-go/edl/executor/reference"
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func digits(seed uint64, rows int64) executor.Feed {
-	return executor.Feed{"image": fixture.Numbers(seed, rows, 20), "label": fixture.Labels(seed, rows, 10)}
-}
-
-// values returns the elements of every variable of a scope.
-func values(s *executor.Scope) map[string][]float64 {
-	all := map[string][]float64{}
-	for _, name := range s.Names() {
-		t, _ := s.Find(name)
-		for _, x := range t.Float32s() {
-			all[name] = append(all[name], float64(x))
-		}
-		for _, x := range t.Int64s() {
-			all[name] = append(all[name], float64(x))
-		}
-	}
-	return all
-}
-
-func optimizers() map[string]func() *optimizer.Optimizer {
-	return map[string]func() *optimizer.Optimizer{
-		"sgd":  func() *optimizer.Optimizer { return optimizer.SGD(0.1) },
-		"adam": func() *optimizer.Optimizer { return optimizer.Adam(0.01) },
-		"momentum, decay": func() *optimizer.Optimizer {
-			return optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.01)))
-		},
-		"schedule": func() *optimizer.Optimizer {
-			return optimizer.SGD(optimizer.Exponential(0.1, 3, 0.5, false))
-		},
-	}
-}
-
-// images is a batch for fixture.ConvNet of side 8.
-func images(seed uint64, rows int64) executor.Feed {
-	return executor.Feed{"image": fixture.Numbers(seed, rows, 1, 8, 8), "label": fixture.Labels(seed, rows, 10)}
-}
-
-// A subject is a model with its batches.
-type subject struct {
-	model fixture.Model
-	batch func(seed uint64, rows int64) executor.Feed
-}
-
-func subjects(t *testing.T) map[string]subject {
-	all := map[string]subject{
-		"batch norm": {fixture.ConvNet(t, 8, 3, true, 0, optimizer.SGD(0.1)), images},
-		"dropout":    {fixture.ConvNet(t, 8, 3, false, 0.3, optimizer.SGD(0.1)), images},
-	}
-	for name, o := range optimizers() {
-		all[name] = subject{fixture.MLP(t, 20, []int64{8}, o()), digits}
-	}
-	return all
-}
 
 func TestOneTrainerIsTheLocalExecutor(t *testing.T) {
 	for name, s := range subjects(t) {
@@ -81,11 +20,7 @@ func TestOneTrainerIsTheLocalExecutor(t *testing.T) {
 			m := s.model
 			local := executor.New()
 			defer local.Close()
-			one, err := reference.New(m.Program, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer one.Close()
+			one := open(t, m.Program, 1)
 			for step := range uint64(5) {
 				want, err := local.Run(t.Context(), m.Program, s.batch(step, 6), m.Loss)
 				if err != nil {
@@ -139,11 +74,7 @@ func TestEqualHalvesMergeExactly(t *testing.T) {
 			m := s.model
 			local := executor.New()
 			defer local.Close()
-			two, err := reference.New(m.Program, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer two.Close()
+			two := open(t, m.Program, 2)
 			for step := range uint64(3) {
 				feed := s.batch(step, 4)
 				if _, err := local.Run(t.Context(), m.Program, feed); err != nil {
@@ -173,12 +104,9 @@ func TestAnyNumberOfTrainersComesCloseToOne(t *testing.T) {
 		logits := s.model.Program.Global().Ops[0].Out(outSlot(s.model.Program.Global().Ops[0]))
 		run := func(trainers int) (map[string][]float64, []*tensor.Tensor) {
 			t.Helper()
-			e, err := reference.New(s.model.Program, trainers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
+			e := open(t, s.model.Program, trainers)
 			var out []*tensor.Tensor
+			var err error
 			for step := range uint64(4) {
 				if out, err = e.Run(t.Context(), s.model.Program, s.batch(step, 7), s.model.Loss, logits, "fc_0.w_0"); err != nil {
 					t.Fatal(err)
@@ -210,15 +138,11 @@ func TestAnyNumberOfTrainersComesCloseToOne(t *testing.T) {
 func outSlot(op *program.Op) string { return slices.Sorted(maps.Keys(op.Outputs))[0] }
 
 func TestTrainEqualsTheLocalExecutor(t *testing.T) {
-	m := fixture.ReadingLine(t, optimizer.Momentum(0.05, 0.9))
-	run := executor.TrainOptions{Data: fixture.LineFiles(t, 30), Passes: 2, Fetch: []string{m.Loss}}
+	m := testkit.ReadingLine(t, optimizer.Momentum(0.05, 0.9))
+	run := executor.TrainOptions{Data: testkit.LineFiles(t, t.TempDir(), 30), Passes: 2, Fetch: []string{m.Loss}}
 	local := executor.New()
 	defer local.Close()
-	one, err := reference.New(m.Program, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer one.Close()
+	one := open(t, m.Program, 1)
 	train := func(e executor.Executor) (losses []float32, s executor.Summary) {
 		t.Helper()
 		s, err := e.Train(t.Context(), m.Program, run, func(r executor.StepResult) error {
@@ -235,74 +159,5 @@ func TestTrainEqualsTheLocalExecutor(t *testing.T) {
 	got, summary := train(one)
 	if !slices.Equal(got, want) || summary != wantSummary {
 		t.Errorf("losses %v and %+v, want %v and %+v", got, summary, want, wantSummary)
-	}
-}
-
-func TestReferenceRefuses(t *testing.T) {
-	m := fixture.FitALine(t, optimizer.SGD(0.1))
-	if _, err := reference.New(m.Program, 0); !errors.Is(err, fault.InvalidArgument) {
-		t.Errorf("no trainers: %v", err)
-	}
-	e, err := reference.New(m.Program, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	feed := executor.Feed{"x": fixture.Numbers(1, 4, 13), "y": fixture.Numbers(1, 3, 1)}
-	if _, err := e.Run(t.Context(), m.Program, feed); !errors.Is(err, fault.ShapeMismatch) {
-		t.Errorf("rows that do not agree: %v", err)
-	}
-	sequences := fixture.Numbers(1, 4, 13)
-	sequences.SetLoD([][]int64{{0, 1, 4}})
-	if _, err := e.Run(t.Context(), m.Program, executor.Feed{"x": sequences, "y": fixture.Numbers(1, 4, 1)}); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("sequences: %v", err)
-	}
-	if _, err := e.Run(t.Context(), m.Program, nil); !errors.Is(err, fault.InvalidArgument) {
-		t.Errorf("no rows: %v", err)
-	}
-	if _, err := e.Run(t.Context(), m.Program.Clone(), feed); !errors.Is(err, fault.InvalidArgument) {
-		t.Errorf("another program: %v", err)
-	}
-	read := m.Program.Clone()
-	update := read.Global().Ops[len(read.Global().Ops)-1]
-	read.Global().Append(&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {update.Out("ParamOut")}},
-		Outputs: map[string][]string{"Out": {m.Loss}}})
-	if _, err := reference.New(read, 2); !errors.Is(err, fault.Unsupported) {
-		t.Errorf("a forward op behind the update: %v", err)
-	}
-}
-
-// A number of trainers that changes between rounds gives in each round what a constant number of them gives there: with one trainer in some
-// rounds and three in others, every round equals that of an executor of one or of three that begins it with the same variables.
-func TestTrainersThatComeAndGo(t *testing.T) {
-	members := []int{3, 1, 1, 3, 2}
-	model := fixture.MLP(t, 20, []int64{8}, optimizer.Momentum(0.1, 0.9))
-	m, fetch := model.Program, model.Loss
-	varied, err := reference.New(m, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer varied.Close()
-	varied.Vary(func(round uint64) int { return members[round] })
-	for round, n := range members {
-		alone, err := reference.New(m, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range varied.Scope().Names() {
-			v, _ := varied.Scope().Find(name)
-			if err := alone.Scope().Set(name, v.Clone()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, e := range []*reference.Executor{varied, alone} {
-			if _, err := e.Run(t.Context(), m, digits(uint64(round), 7), fetch); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, want := values(varied.Scope()), values(alone.Scope()); !maps.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("round %d of %d trainers differs", round, n)
-		}
-		alone.Close()
 	}
 }

@@ -22,7 +22,8 @@ type dataflow struct {
 func (c *compiler) newDataflow(predecessors [][]int, from, to int) *dataflow {
 	p := c.plan
 	n := to - from
-	d := &dataflow{plan: p, grain: float64(c.Grain), steps: p.steps[from:to], degree: make([]int, n), successors: make([][]int, n), pending: make([]int, n)}
+	d := &dataflow{plan: p, grain: float64(c.Grain), steps: p.steps[from:to], degree: make([]int, n), successors: make([][]int, n),
+		pending: make([]int, n)}
 	for i := range n {
 		for _, earlier := range predecessors[from+i] {
 			if earlier >= from {

@@ -5,7 +5,7 @@
 //
 //	infer.go     every variable gets its concrete dtype and dims, and a place where its value lives
 //	pace.go      a plan that is too small to gain from workers is compiled for one
-//	bind.go      each op is bound to its tensors, and falls into pieces: a kernel that runs as a whole, or loops that can be cut
+//	bind.go      each op is bound to its tensors (tensors.go), and falls into pieces: a kernel that runs as a whole, or loops that can be cut
 //	unread.go    pieces that nobody needs are left out
 //	views.go     copies share the elements of what they copy
 //	epilogues.go products add biases and apply functions themselves
@@ -18,7 +18,8 @@
 //	cut.go       each step is divided into as many parts as it has work for
 //	hazards.go   for runs on a pool, the order that steps must keep, of data and of reused memory
 //
-// Running (run.go one step after the other, pool.go on several workers, share.go for the parts of one step, trial.go to choose between them) allocates nothing.
+// Running (run.go one step after the other, pool.go on several workers, share.go for the parts of one step, trial.go to choose between them)
+// allocates nothing.
 //
 // # The law
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/ops"
 )
 
-// takeEpilogues lets products and convolutions add the bias and apply the function of the pieces right behind them to what they have just computed, and leaves
-// those pieces out. What is between is then never stored, so that is right where nobody else reads it.
+// takeEpilogues lets products and convolutions add the bias and apply the function of the pieces right behind them to what they have just computed,
+// and leaves those pieces out. What is between is then never stored, so that is right where nobody else reads it.
 func (c *compiler) takeEpilogues() {
 	count := c.countUses()
 	kept := c.pieces[:0]

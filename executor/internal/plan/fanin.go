@@ -6,9 +6,9 @@ import (
 	"github.com/edl-go/edl/ops"
 )
 
-// foldSums lets products add their result to the terms before it in a sum of gradients, and leaves the sum out. A sum adds its terms in their order, so that
-// is right where each term after the first is made by such a product, after the term before it, and is read by nobody else: what
-// is then stored in its place is the sum up to it.
+// foldSums lets products add their result to the terms before it in a sum of gradients, and leaves the sum out. A sum adds its terms in their order,
+// so that is right where each term after the first is made by such a product, after the term before it, and is read by nobody else: what is then
+// stored in its place is the sum up to it.
 func (c *compiler) foldSums() {
 	count := c.countUses()
 	for i := 0; i < len(c.pieces); i++ {
@@ -19,8 +19,8 @@ func (c *compiler) foldSums() {
 	}
 }
 
-// foldable returns the terms of piece i, in the order in which they are made, and the places of the pieces that make all but the first; nil when piece i
-// is no sum that these can take over.
+// foldable returns the terms of piece i, in the order in which they are made, and the places of the pieces that make all but the first; nil when
+// piece i is no sum that these can take over.
 func (c *compiler) foldable(i int, count map[*variable]int) (terms []*variable, makers []int) {
 	sum := c.pieces[i]
 	if sum.op.Type != "sum" || !sum.isLoop() || sum.optimizes() || len(sum.writes) != 1 || c.touchedBefore(i, sum.writes[0]) {

@@ -14,8 +14,8 @@ const (
 	FuseEpilogues Fusion = "epilogues"
 	// FuseFanIn lets products add their result to the gradients that it is summed with.
 	FuseFanIn Fusion = "fan-in"
-	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation whose operand is read elsewhere, too;
-	// softmax with its loss; gradients with those of activations and with sums of gradients.
+	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation whose operand is read
+	// elsewhere, too; softmax with its loss; gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
 	// FuseUpdates runs the updates of small parameters in one step.
 	FuseUpdates Fusion = "updates"

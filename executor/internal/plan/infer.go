@@ -119,7 +119,8 @@ func (c *compiler) output(name string, inferred ops.Meta) error {
 		}
 		return c.addOutput(name, meta, where)
 	case v.place == fed:
-		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed for a variable that the program computes", Want: "feeds for its inputs"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed for a variable that the program computes",
+			Want: "feeds for its inputs"}
 	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims):
 		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: meta.String(), Want: v.meta.String() + ", as it was before"}
 	}

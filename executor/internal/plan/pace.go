@@ -27,7 +27,8 @@ func (r pace) nanoseconds(cost ops.Cost) float64 {
 }
 
 // smallestPlan is how many times Request.Grain a plan must take one core, by estimate, to run on several workers. What one of them writes and
-// another reads moves between their caches: half of the weights in each step. So a smaller plan would lose more by sharing its work than it could gain.
+// another reads moves between their caches: half of the weights in each step. So a smaller plan would lose more by sharing its work than it could
+// gain.
 const smallestPlan = 50
 
 // chooseWorkers estimates the plan as a whole. One that is too small is compiled for one worker, as if there were no other.

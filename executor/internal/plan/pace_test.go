@@ -25,9 +25,10 @@ func compiledFor(t *testing.T, batch int64, workers int, grain time.Duration) *P
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := Compile(Request{Block: m.Program.Global(), Scope: scope, Fetch: []string{m.Loss}, Workers: workers, Grain: grain, Feeds: map[string]ops.Meta{
-		"image": {Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{batch, 784}},
-		"label": {Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{batch, 1}}}})
+	compiled, err := Compile(Request{Block: m.Program.Global(), Scope: scope, Fetch: []string{m.Loss}, Workers: workers, Grain: grain,
+		Feeds: map[string]ops.Meta{
+			"image": {Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{batch, 784}},
+			"label": {Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{batch, 1}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func (c *compiler) addOutput(name string, meta ops.Meta, where place) error {
 		return nil
 	}
 	if where == scoped {
-		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: fmt.Sprintf("a variable that outlives the run and holds %v", meta), Want: "a dense tensor"}
+		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: fmt.Sprintf("a variable that outlives the run and holds %v", meta),
+			Want: "a dense tensor"}
 	}
 	numbers := c.add("", ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{meta.Rows}}, where)
 	numbers.name = name + " rows" // for people

@@ -52,7 +52,8 @@ func (t *Trace) add(s *step, parts, lane int, start time.Time, round uint64) {
 		t.lost++
 		return
 	}
-	t.events = append(t.events, Event{Name: s.name(), Site: s.pieces[0].op.Site(), Lane: lane, Round: round, Start: start.Sub(t.begin), Took: took, Cost: s.cost()})
+	t.events = append(t.events, Event{Name: s.name(), Site: s.pieces[0].op.Site(), Lane: lane, Round: round, Start: start.Sub(t.begin), Took: took,
+		Cost: s.cost()})
 }
 
 // Events returns what was recorded so far, and how many events did not fit. The caller must not change them.

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A trial compares two ways to run a plan: shared by the workers of a pool, and on the caller's goroutine alone. Which is faster does not follow from the plan
-// where it takes little time: the second core may be busy with other work, and may take long to read what the first wrote. Both ways give the same bits. After
-// a stretch of runs in the way that was faster last, some runs go the other way; as long as the comparison ends as before, the stretches
-// grow, so that less than one run in 400 goes the slower way.
+// A trial compares two ways to run a plan: shared by the workers of a pool, and on the caller's goroutine alone. Which is faster does not follow from
+// the plan where it takes little time: the second core may be busy with other work, and may take long to read what the first wrote. Both ways give
+// the same bits. After a stretch of runs in the way that was faster last, some runs go the other way; as long as the comparison ends as before, the
+// stretches grow, so that less than one run in 400 goes the slower way.
 type trial struct {
 	alone   bool // the way that was faster last
 	stretch int  // runs from one comparison to the next
@@ -23,8 +23,8 @@ const (
 	triedRuns    = 7 // of each way, whose medians are compared
 	// clearGain is how many times longer the usual way must take than the other, for the plan to change over.
 	clearGain = 1.03
-	// largestTrial is how many times Request.Grain a plan may take one core, by estimate, to be tried: a larger one gains from workers for sure, and would lose
-	// too much in runs without them.
+	// largestTrial is how many times Request.Grain a plan may take one core, by estimate, to be tried: a larger one gains from workers for sure, and
+	// would lose too much in runs without them.
 	largestTrial = 1000
 )
 

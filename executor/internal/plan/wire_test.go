@@ -58,7 +58,8 @@ func talking() *program.Program {
 	b := p.Global()
 	double := func(out, in string) {
 		b.EnsureVar(program.Var{Name: out, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4}})
-		b.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {in}}, Outputs: map[string][]string{"Out": {out}}, Attrs: map[string]program.Attr{"scale": float32(2)}})
+		b.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {in}}, Outputs: map[string][]string{"Out": {out}},
+			Attrs: map[string]program.Attr{"scale": float32(2)}})
 	}
 	server := map[string]program.Attr{"epmap": []string{"pserver:0"}}
 	for _, name := range []string{"x", "r"} {
