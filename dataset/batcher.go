@@ -20,12 +20,6 @@ type Batcher struct {
 	streams []tensor.Stream
 }
 
-// A slot is the memory of one batch.
-type slot struct {
-	batch Batch
-	whole []*tensor.Tensor // of Batcher.most rows; Batch.Tensors are their first rows
-}
-
 // NewBatcher checks the options. Memory is allocated by the first iteration, and again only for one whose part has more rows.
 func NewBatcher(options BatchOptions) (*Batcher, error) {
 	if options.Slots == 0 {
@@ -71,35 +65,6 @@ func (b *Batcher) Batches(records iter.Seq2[Record, error], part Part) iter.Seq2
 	}
 }
 
-// take makes room for a part.
-func (b *Batcher) take(part Part) error {
-	if err := part.check(); err != nil {
-		return err
-	}
-	b.part = part
-	most := part.most(b.options.Rows)
-	if most <= b.most {
-		return nil
-	}
-	if err := b.options.fit(most); err != nil {
-		return err
-	}
-	for i := range b.slots {
-		s := &b.slots[i]
-		s.whole = s.whole[:0]
-		for _, f := range b.options.Fields {
-			t, err := tensor.New(f.DType, append([]int64{int64(most)}, f.Dims...)...)
-			if err != nil {
-				return fault.Wrap(fault.KindOf(err), "batches", err)
-			}
-			s.whole = append(s.whole, t)
-		}
-		s.batch = Batch{Tensors: append([]*tensor.Tensor(nil), s.whole...), Rows: most}
-	}
-	b.most = most
-	return nil
-}
-
 func (b *Batcher) begin() {
 	b.rows = 0
 	b.held.reset()
@@ -137,22 +102,6 @@ func (b *Batcher) finish() (*Batch, error) {
 	return &s.batch, s.setRows(to - from)
 }
 
-// setRows makes the batch's tensors views of the first rows of the slot.
-func (s *slot) setRows(rows int) error {
-	if s.batch.Rows == rows {
-		return nil
-	}
-	s.batch.Rows = rows
-	for i, t := range s.whole {
-		view, err := t.Rows(0, int64(rows))
-		if err != nil {
-			return err
-		}
-		s.batch.Tensors[i] = view
-	}
-	return nil
-}
-
 // decode writes a record's tensors into a row of the current slot.
 func (b *Batcher) decode(record Record, row int) (err error) {
 	if b.streams, err = ParseRecord(record.Bytes, b.streams); err != nil {
@@ -177,12 +126,4 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 	}
 	s.batch.Records = appendRecord(s.batch.Records, record.Number)
 	return nil
-}
-
-// label names field i in errors.
-func (f Field) label(i int) string {
-	if f.Name != "" {
-		return f.Name
-	}
-	return fmt.Sprintf("field %d", i)
 }

@@ -12,60 +12,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/tensor"
 )
-
-// sample is the record number i of the test datasets: image float32[3] of i, i+0.5, -i and label int64[1] of i.
-func sample(t testing.TB, i int) []byte {
-	t.Helper()
-	v := float32(i)
-	image, err := tensor.FromSlice([]float32{v, v + 0.5, -v}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	label, err := tensor.FromSlice([]int64{int64(i)}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return AppendRecord(nil, image, label)
-}
-
-var sampleFields = []Field{{"image", tensor.Float32, []int64{3}}, {"label", tensor.Int64, []int64{1}}}
-
-// writeFile writes samples [from, to), two to a chunk.
-func writeFile(t testing.TB, path string, from, to int) {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := recordio.NewWriter(&b, recordio.Options{ChunkRecords: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := from; i < to; i++ {
-		if err := w.Write(sample(t, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// threeFiles is a dataset of 10 samples in files of 5, 0 and 5.
-func threeFiles(t testing.TB) (*Dataset, string) {
-	t.Helper()
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "train-2"), 5, 10)
-	writeFile(t, filepath.Join(dir, "train-1"), 5, 5)
-	writeFile(t, filepath.Join(dir, "train-0"), 0, 5)
-	d, err := Open(context.Background(), []string{filepath.Join(dir, "train-*")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d, dir
-}
 
 func TestOpenIndexesAllFilesInOrder(t *testing.T) {
 	d, dir := threeFiles(t)
@@ -127,7 +74,8 @@ func TestOpenRefusesAnEmptyFileBesideIndexedOnes(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for _, i := range []int{0, 2} {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("train-%d", i)), encoded(t, recordio.Plain, 3), 0o600); err != nil {
+		b := encoded(t, recordio.Options{ChunkRecords: 1, Layout: recordio.Plain}, 0, 3)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("train-%d", i)), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,16 +125,5 @@ func TestRecordsEndWithTheContext(t *testing.T) {
 	}
 	if n != 7 || !errors.Is(last, fault.Canceled) || !errors.Is(last, context.Canceled) {
 		t.Fatalf("%d records, then %v", n, last)
-	}
-}
-
-func TestFields(t *testing.T) {
-	d, _ := threeFiles(t)
-	fields, err := d.Fields(context.Background())
-	if err != nil || fmt.Sprint(fields) != "[float32[3] int64[1]]" {
-		t.Fatalf("fields %v, error %v", fields, err)
-	}
-	if none, err := new(Dataset).Fields(context.Background()); err != nil || none != nil {
-		t.Fatalf("fields of nothing %v, error %v", none, err)
 	}
 }

@@ -52,5 +52,10 @@ func (d *Dataset) Fields(ctx context.Context) ([]Field, error) {
 	return nil, nil
 }
 
-// place names the record, as the Where of a fault.
-func (r Record) place() string { return fmt.Sprintf("%s: record %d", r.File, r.Number) }
+// label names field i in errors.
+func (f Field) label(i int) string {
+	if f.Name != "" {
+		return f.Name
+	}
+	return fmt.Sprintf("field %d", i)
+}

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,27 +13,9 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// encoded is a file of a layout that holds some samples.
-func encoded(t testing.TB, layout recordio.Layout, samples int) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := recordio.NewWriter(&b, recordio.Options{ChunkRecords: 1, Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range samples {
-		if err := w.Write(sample(t, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func TestFollower(t *testing.T) {
-	indexed, plain := encoded(t, recordio.Indexed, 3), encoded(t, recordio.Plain, 3)
+	indexed := encoded(t, recordio.Options{ChunkRecords: 1}, 0, 3)
+	plain := encoded(t, recordio.Options{ChunkRecords: 1, Layout: recordio.Plain}, 0, 3)
 	test := func(t *testing.T, b bucketKit) {
 		f := NewFollower([]string{b.url("x/train-*"), b.url("x/more-*")})
 		defer f.Close()
@@ -134,7 +115,7 @@ func TestFollowerOfSeveralFoldersWaitsForAllMarkers(t *testing.T) {
 func TestFollowerAsksOnceAboutAWholeFile(t *testing.T) {
 	b := s3Bucket(t)
 	for i := range 20 {
-		b.put(fmt.Sprintf("train-%d", i), encoded(t, recordio.Indexed, 3))
+		b.put(fmt.Sprintf("train-%d", i), encoded(t, recordio.Options{ChunkRecords: 1}, 0, 3))
 	}
 	f := NewFollower([]string{b.url("train-*")})
 	defer f.Close()

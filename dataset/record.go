@@ -70,3 +70,6 @@ func DecodeRecord(record []byte) ([]*tensor.Tensor, error) {
 	}
 	return tensors, nil
 }
+
+// place names the record, as the Where of a fault.
+func (r Record) place() string { return fmt.Sprintf("%s: record %d", r.File, r.Number) }

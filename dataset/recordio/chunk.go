@@ -10,6 +10,21 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
+// A Chunk is where one chunk of a file stands and what its header says.
+type Chunk struct {
+	Offset      int64 // of the header, in bytes from the start of the file
+	FirstRecord int64 // number of its first record in the file
+	Records     int64
+	StoredBytes int64 // of the payload
+	RawBytes    int64 // of the payload when decompressed; 0 where the layout does not tell
+	Compressor  Compressor
+	checksum    uint32
+}
+
+func (c Chunk) header() header {
+	return header{checksum: c.checksum, compressor: c.Compressor, stored: uint32(c.StoredBytes), records: uint32(c.Records), raw: uint32(c.RawBytes)}
+}
+
 // A chunkLoader reads chunks of one file, one at a time, into memory that it keeps.
 type chunkLoader struct {
 	index  *Index

@@ -11,21 +11,6 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Chunk is where one chunk of a file stands and what its header says.
-type Chunk struct {
-	Offset      int64 // of the header, in bytes from the start of the file
-	FirstRecord int64 // number of its first record in the file
-	Records     int64
-	StoredBytes int64 // of the payload
-	RawBytes    int64 // of the payload when decompressed; 0 where the layout does not tell
-	Compressor  Compressor
-	checksum    uint32
-}
-
-func (c Chunk) header() header {
-	return header{checksum: c.checksum, compressor: c.Compressor, stored: uint32(c.StoredBytes), records: uint32(c.Records), raw: uint32(c.RawBytes)}
-}
-
 // An Index lists the chunks of one file. It is immutable and may be shared.
 type Index struct {
 	Name   string // of the file, for errors
@@ -167,16 +152,3 @@ func readFull(name string, r io.ReaderAt, b []byte, offset int64) error {
 	}
 	return fault.Wrap(kind, place(name, offset), err)
 }
-
-func cut(name string, offset, got, want int64, what string) error {
-	return &fault.Fault{
-		Kind: fault.Corrupt, Where: place(name, offset), Err: errCut,
-		Got: fmt.Sprintf("%d bytes of the %s", got, what), Want: fmt.Sprint(want),
-	}
-}
-
-func wrongMagic(name string, offset int64, got, want uint32) error {
-	return corrupt(name, offset, fmt.Sprintf("magic number 0x%08x", got), fmt.Sprintf("0x%08x", want))
-}
-
-var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)

@@ -1,11 +1,5 @@
 package recordio
 
-import (
-	"fmt"
-
-	"github.com/edl-go/edl/fault"
-)
-
 // Limits bounds what a reader accepts. They are checked before anything of that size is allocated. A zero field means its
 // default; whatever Writer writes is within the defaults.
 type Limits struct {
@@ -45,15 +39,4 @@ func (l Limits) maxRaw(stored int64) int64 {
 		limit = min(limit, stored*int64(l.Ratio))
 	}
 	return limit
-}
-
-// place names a byte of a file, as the Where of a fault.
-func place(name string, offset int64) string { return fmt.Sprintf("%s: byte %d", name, offset) }
-
-func corrupt(name string, offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: place(name, offset), Got: got, Want: want}
-}
-
-func tooLarge(name string, offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: place(name, offset), Got: got, Want: want}
 }

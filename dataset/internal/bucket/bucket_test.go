@@ -57,7 +57,8 @@ func TestNamesOfObjectsAreURLs(t *testing.T) {
 
 func TestBeside(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"s3://b/train-*?r=x": "s3://b/_END?r=x", "s3://b/f/g/train": "s3://b/f/g/_END", "file:///a/b/*": "file:///a/b/_END", "file:///a/b*/c": "file:///a/_END",
+		"s3://b/train-*?r=x": "s3://b/_END?r=x", "s3://b/f/g/train": "s3://b/f/g/_END",
+		"file:///a/b/*": "file:///a/b/_END", "file:///a/b*/c": "file:///a/_END",
 	} {
 		if got, err := Beside(pattern, "_END"); err != nil || got != want {
 			t.Errorf("beside %s is %s, error %v", pattern, got, err)

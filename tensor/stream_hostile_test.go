@@ -1,0 +1,93 @@
+package tensor
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/edl-go/edl/fault"
+)
+
+func TestStreamCutAnywhere(t *testing.T) {
+	for _, golden := range []string{goldenPlain, goldenLoD, goldenLoDLast} {
+		b := unhex(t, golden)
+		for n := range b {
+			_, _, err := DecodeStream(b[:n], Limits{})
+			if !errors.Is(err, fault.Corrupt) || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("first %d of %d bytes: decoded with error %v", n, len(b), err)
+			}
+			if _, err := Read(bytes.NewReader(b[:n]), Limits{}); !errors.Is(err, fault.Corrupt) {
+				t.Errorf("first %d of %d bytes: read with error %v", n, len(b), err)
+			}
+		}
+	}
+}
+
+func TestStreamRefusals(t *testing.T) {
+	head := "00000000 0000000000000000 00000000 "
+	for name, c := range map[string]struct {
+		hex    string
+		limits Limits
+		kind   fault.Kind
+	}{
+		"stream version":    {"01000000" + strings.Repeat("00", 30), Limits{}, fault.Unsupported},
+		"tensor version":    {"00000000 0000000000000000 01000000 02000000 0805", Limits{}, fault.Unsupported},
+		"levels over limit": {"00000000 0900000000000000", Limits{}, fault.TooLarge},
+		"lying level":       {"00000000 0100000000000000 00000000ffffffff", Limits{}, fault.TooLarge},
+		"odd level":         {"00000000 0100000000000000 0900000000000000 000000000000000000", Limits{}, fault.Corrupt},
+		"empty level":       {"00000000 0100000000000000 0000000000000000", Limits{}, fault.Corrupt},
+		"level from 1": {"00000000 0100000000000000 0800000000000000 0100000000000000 00000000 04000000 08051001 0000803f", Limits{},
+			fault.Corrupt},
+		"level beyond dims":    {strings.Replace(goldenLoD, "0300000000000000", "0400000000000000", 1), Limits{}, fault.Corrupt},
+		"level falls":          {strings.Replace(goldenLoD, "0200000000000000", "0900000000000000", 1), Limits{}, fault.Corrupt},
+		"negative description": {head + "ffffffff", Limits{}, fault.Corrupt},
+		"long description":     {head + "00100001", Limits{}, fault.Corrupt},
+		"no data type":         {head + "02000000 1001", Limits{}, fault.Unsupported},
+		"unknown data type":    {head + "02000000 0807", Limits{}, fault.Unsupported},
+		"broken varint":        {head + "02000000 08ff", Limits{}, fault.Corrupt},
+		"negative dim":         {head + "0d000000 0805 10ffffffffffffffffff01", Limits{}, fault.Corrupt},
+		"overflowing dims":     {head + "16000000 0805 10ffffffffffffffff7f 10ffffffffffffffff7f", Limits{}, fault.Corrupt},
+		"rank":                 {goldenPlain, Limits{Rank: 1}, fault.TooLarge},
+		"bytes":                {goldenPlain, Limits{Bytes: 23}, fault.TooLarge},
+		"gigabytes":            {head + "08000000 0805 10808080800c 0000", Limits{}, fault.TooLarge},
+		"half floats":          {head + "04000000 0804 1001 003c", Limits{}, fault.Unsupported},
+		"uint8":                {head + "04000000 0814 1001 01", Limits{}, fault.Unsupported},
+		"bool of 2":            {head + "04000000 0800 1001 02", Limits{}, fault.Corrupt},
+	} {
+		b := unhex(t, c.hex)
+		if _, _, err := DecodeStream(b, c.limits); !errors.Is(err, c.kind) {
+			t.Errorf("%s: decoded with error %v, want %v", name, err, c.kind)
+		}
+		if _, err := Read(bytes.NewReader(b), c.limits); !errors.Is(err, c.kind) {
+			t.Errorf("%s: read with error %v, want %v", name, err, c.kind)
+		}
+	}
+}
+
+func TestReadReportsTheReadersOwnError(t *testing.T) {
+	broken := errors.New("disk on fire")
+	b := unhex(t, goldenPlain)
+	_, err := Read(io.MultiReader(bytes.NewReader(b[:30]), iotest.ErrReader(broken)), Limits{})
+	if !errors.Is(err, broken) || errors.Is(err, fault.Corrupt) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestReadAllocatesWhatArrives(t *testing.T) {
+	// 1 GiB of float32 is promised within the limits, and nothing follows.
+	b := unhex(t, "00000000 0000000000000000 00000000 08000000 0805 108080808001")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := Read(bytes.NewReader(b), Limits{}); !errors.Is(err, fault.Corrupt) {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	if allocated > 1<<20 {
+		t.Fatalf("a stream of %d bytes made Read allocate %d", len(b), allocated)
+	}
+}
