@@ -52,9 +52,9 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a network
-// of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same initial values
-// and batches every time.
+// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a
+// network of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same
+// initial values and batches every time.
 func New(name string) (*Workload, error) {
 	model, update, _ := strings.Cut(name, "/")
 	model, arguments, _ := strings.Cut(model, ":")
@@ -82,7 +82,8 @@ func New(name string) (*Workload, error) {
 }
 
 func unknown[V any](name, part string, known map[string]V) error {
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + name, Want: "MODEL/OPTIMIZER with a " + part + " of " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+	return &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + name,
+		Want: "MODEL/OPTIMIZER with a " + part + " of " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
 }
 
 func elements(dims []int64) int64 {

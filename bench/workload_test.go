@@ -48,7 +48,8 @@ func TestWorkloadIsTheOneThatPeersMeasure(t *testing.T) {
 }
 
 func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, name := range []string{"", "resnet/sgd", "mlp/lars", "fc/sgd", "fc:8/sgd", "fc:8:5/sgd", "fc:8:5-0/sgd", "fc:x:5-3/sgd", "sgemm:3x4", "sgemm:3x4x0"} {
+	for _, name := range []string{"", "resnet/sgd", "mlp/lars", "fc/sgd", "fc:8/sgd", "fc:8:5/sgd", "fc:8:5-0/sgd", "fc:x:5-3/sgd", "sgemm:3x4",
+		"sgemm:3x4x0"} {
 		var f *fault.Fault
 		if _, err := New(name); !errors.As(err, &f) || f.Kind != fault.InvalidArgument || f.Want == "" {
 			t.Errorf("New(%q): %v", name, err)

@@ -58,3 +58,12 @@ func ExampleDropout() {
 	fmt.Println(op.Type, testing)
 	// Output: dropout true
 }
+
+func ExampleSimpleImgConvPool() {
+	m := layers.NewModel()
+	image := layers.Data(m, "image", layers.Dims(1, 28, 28))
+	h := layers.SimpleImgConvPool(image, 20, 5, 2, 2, layers.Act("relu"))
+	h = layers.BatchNorm(h)
+	fmt.Println(layers.SimpleImgConvPool(h, 50, 5, 2, 2, layers.Act("relu")))
+	// Output: pool2d_1.tmp_0 float32[-1 50 4 4]
+}

@@ -1,6 +1,11 @@
 package layers_test
 
-import "github.com/edl-go/edl/layers"
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/tensor"
+)
 
 func ExampleSquareErrorCost() {
 	s := newSketch()
@@ -42,4 +47,16 @@ func ExampleAccuracy() {
 	// Output:
 	// [1] [0.5]
 	// [1] [1]
+}
+
+func ExampleSoftmaxWithCrossEntropy() {
+	m := layers.NewModel()
+	logits := layers.Data(m, "logits", layers.Dims(10))
+	label := layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
+	loss, probabilities := layers.SoftmaxWithCrossEntropy(logits, label)
+	fmt.Println(layers.Mean(loss))
+	fmt.Println(layers.Accuracy(probabilities, label, layers.K(5)))
+	// Output:
+	// mean_0.tmp_0 float32[1]
+	// accuracy_0.tmp_2 float32[1]
 }

@@ -59,3 +59,15 @@ func ExampleDoubleBuffer() {
 	// create_double_buffer_reader [create_batch_reader_0.tmp_0] -> [create_double_buffer_reader_0.tmp_0]
 	// read [create_double_buffer_reader_0.tmp_0] -> [image label]
 }
+
+// The program names its data; the job says where it is.
+func ExampleOpenDataset() {
+	m := layers.NewModel()
+	train := layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(13)), layers.Field("y", layers.Dims(1)))
+	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(train, 500, 1), 20)))
+	fmt.Println(batch[0])
+	fmt.Println(batch[1])
+	// Output:
+	// x float32[-1 13]
+	// y float32[-1 1]
+}

@@ -1,6 +1,10 @@
 package layers_test
 
-import "github.com/edl-go/edl/layers"
+import (
+	"fmt"
+
+	"github.com/edl-go/edl/layers"
+)
 
 // Axis -1 is the last one.
 func ExampleConcat() {
@@ -62,4 +66,25 @@ func ExampleTopK() {
 	// Output:
 	// [1 2] [9 7]
 	// [1 2] [1 3]
+}
+
+func ExampleSplit() {
+	m := layers.NewModel()
+	for _, part := range layers.Split(layers.Data(m, "x", layers.Dims(6)), 3, -1) {
+		fmt.Println(part)
+	}
+	// Output:
+	// split_0.tmp_0 float32[-1 2]
+	// split_0.tmp_1 float32[-1 2]
+	// split_0.tmp_2 float32[-1 2]
+}
+
+func ExampleReduceSum() {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(4, 6))
+	fmt.Println(layers.ReduceSum(x, layers.Axes(-1)))
+	fmt.Println(layers.ReduceMax(x, layers.Axes(1), layers.KeepDims()))
+	// Output:
+	// reduce_sum_0.tmp_0 float32[-1 4]
+	// reduce_max_0.tmp_0 float32[-1 1 6]
 }

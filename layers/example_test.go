@@ -86,50 +86,6 @@ func ExampleEmbedding() {
 	// concat [embedding_0.tmp_0 embedding_1.tmp_0] -> [concat_0.tmp_0]
 }
 
-func ExampleSimpleImgConvPool() {
-	m := layers.NewModel()
-	image := layers.Data(m, "image", layers.Dims(1, 28, 28))
-	h := layers.SimpleImgConvPool(image, 20, 5, 2, 2, layers.Act("relu"))
-	h = layers.BatchNorm(h)
-	fmt.Println(layers.SimpleImgConvPool(h, 50, 5, 2, 2, layers.Act("relu")))
-	// Output: pool2d_1.tmp_0 float32[-1 50 4 4]
-}
-
-func ExampleSoftmaxWithCrossEntropy() {
-	m := layers.NewModel()
-	logits := layers.Data(m, "logits", layers.Dims(10))
-	label := layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64))
-	loss, probabilities := layers.SoftmaxWithCrossEntropy(logits, label)
-	fmt.Println(layers.Mean(loss))
-	fmt.Println(layers.Accuracy(probabilities, label, layers.K(5)))
-	// Output:
-	// mean_0.tmp_0 float32[1]
-	// accuracy_0.tmp_2 float32[1]
-}
-
-// The program names its data; the job says where it is.
-func ExampleOpenDataset() {
-	m := layers.NewModel()
-	train := layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(13)), layers.Field("y", layers.Dims(1)))
-	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(train, 500, 1), 20)))
-	fmt.Println(batch[0])
-	fmt.Println(batch[1])
-	// Output:
-	// x float32[-1 13]
-	// y float32[-1 1]
-}
-
-func ExampleSplit() {
-	m := layers.NewModel()
-	for _, part := range layers.Split(layers.Data(m, "x", layers.Dims(6)), 3, -1) {
-		fmt.Println(part)
-	}
-	// Output:
-	// split_0.tmp_0 float32[-1 2]
-	// split_0.tmp_1 float32[-1 2]
-	// split_0.tmp_2 float32[-1 2]
-}
-
 // Op appends what no layer offers.
 func ExampleOp() {
 	m := layers.NewModel()
@@ -137,16 +93,6 @@ func ExampleOp() {
 	inverse := layers.Op(m, "reciprocal", layers.In{"X": {x}}, nil).One("Out")
 	fmt.Println(inverse)
 	// Output: reciprocal_0.tmp_0 float32[-1 6]
-}
-
-func ExampleReduceSum() {
-	m := layers.NewModel()
-	x := layers.Data(m, "x", layers.Dims(4, 6))
-	fmt.Println(layers.ReduceSum(x, layers.Axes(-1)))
-	fmt.Println(layers.ReduceMax(x, layers.Axes(1), layers.KeepDims()))
-	// Output:
-	// reduce_sum_0.tmp_0 float32[-1 4]
-	// reduce_max_0.tmp_0 float32[-1 1 6]
 }
 
 // The batch axis comes first, and its extent is left open.

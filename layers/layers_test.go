@@ -10,41 +10,6 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// finish returns the finished program and fails the test on mistakes.
-func finish(t *testing.T, m *layers.Model) *program.Program {
-	t.Helper()
-	p, err := m.Program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func opTypes(p *program.Program) string {
-	var types []string
-	for _, op := range p.Global().Ops {
-		types = append(types, op.Type)
-	}
-	return strings.Join(types, " ")
-}
-
-// inputs are the variables that the table below builds on.
-type inputs struct {
-	m                                   *layers.Model
-	rows, columns, image, label, matrix layers.Variable
-}
-
-func newInputs() inputs {
-	m := layers.NewModel()
-	return inputs{m: m,
-		rows:    layers.Data(m, "rows", layers.Dims(6)),
-		columns: layers.Data(m, "columns", layers.Dims(6)),
-		image:   layers.Data(m, "image", layers.Dims(4, 8, 8)),
-		label:   layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64)),
-		matrix:  layers.Data(m, "matrix", layers.Dims(6, 3), layers.NoBatchDim()),
-	}
-}
-
 func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 	one := func(v layers.Variable) []layers.Variable { return []layers.Variable{v} }
 	two := func(v, w layers.Variable) []layers.Variable { return []layers.Variable{v, w} }
@@ -153,74 +118,6 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 				t.Errorf("dims: got %s, want %s", got, c.dims)
 			}
 		})
-	}
-}
-
-func variableNames(b *program.Block) []string {
-	var names []string
-	for _, v := range b.Vars() {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
-func TestNamesAreFluids(t *testing.T) {
-	m := layers.NewModel()
-	x := layers.Data(m, "x", layers.Dims(4))
-	layers.FC(layers.FC(x, 3, layers.Act("tanh")), 2, layers.Name("out"), layers.Bias(layers.ParamAttr{Name: "offset"}))
-	want := []string{"x", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1", "fc_0.tmp_2", "out.w_0", "out.tmp_0", "offset", "out"}
-	if got := variableNames(finish(t, m).Global()); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
-}
-
-func TestNamesAvoidThoseThatTheUserGave(t *testing.T) {
-	m := layers.NewModel()
-	x := layers.Data(m, "fc_0.tmp_0", layers.Dims(4))
-	y := layers.FC(x, 3, layers.NoBias())
-	finish(t, m)
-	if y.Name() == x.Name() || !y.OK() {
-		t.Errorf("the result is called %s", y.Name())
-	}
-}
-
-func TestParametersAreInitializedOnceAndShared(t *testing.T) {
-	m := layers.NewModel()
-	shared := layers.Param(layers.ParamAttr{Name: "words", LearningRate: 0.5, Initializer: layers.Constant(0.25)})
-	first := layers.Data(m, "first", layers.Dims(1), layers.DType(tensor.Int64))
-	second := layers.Data(m, "second", layers.Dims(1), layers.DType(tensor.Int64))
-	layers.Concat([]layers.Variable{layers.Embedding(first, 100, 8, shared), layers.Embedding(second, 100, 8, shared)}, 1)
-	p := finish(t, m)
-	if got := opTypes(p.Startup); got != "fill_constant" {
-		t.Fatalf("startup program: %s", got)
-	}
-	if got := m.Parameters(); len(got) != 1 || got[0].Name() != "words" {
-		t.Errorf("parameters: %v", got)
-	}
-	if got := m.Settings("words").LearningRate; got != 0.5 {
-		t.Errorf("learning rate factor %v, want 0.5", got)
-	}
-	for _, op := range p.Global().Ops[:2] {
-		if op.In("W") != "words" {
-			t.Errorf("an embedding reads %s", op.In("W"))
-		}
-	}
-}
-
-func TestBatchNormKeepsStatisticsThatAreNotTrained(t *testing.T) {
-	m := layers.NewModel()
-	layers.BatchNorm(layers.Data(m, "x", layers.Dims(3)))
-	p := finish(t, m)
-	for name, trained := range map[string]bool{"batch_norm_0.w_0": true, "batch_norm_0.b_0": true, "batch_norm_0.w_1": false,
-		"batch_norm_0.w_2": false} {
-		v, ok := p.Global().Var(name)
-		if !ok || !v.Persistable || v.IsParameter != trained || v.StopGradient == trained {
-			t.Errorf("%s: %+v", name, v)
-		}
-	}
-	op := p.Global().Ops[0]
-	if op.Out("MeanOut") != op.In("Mean") || op.Out("VarianceOut") != op.In("Variance") {
-		t.Error("the statistics are not updated in place")
 	}
 }
 

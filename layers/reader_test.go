@@ -14,7 +14,8 @@ func TestReadersGiveBatchesUnderTheNamesOfTheirFields(t *testing.T) {
 	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.MultiPass(layers.Shuffle(train, 500, 7), 2), 20)))
 	layers.FC(batch[0], 1)
 	p := finish(t, m)
-	want := "create_recordio_file_reader create_shuffle_reader create_multi_pass_reader create_batch_reader create_double_buffer_reader read mul elementwise_add"
+	want := "create_recordio_file_reader create_shuffle_reader create_multi_pass_reader create_batch_reader create_double_buffer_reader " +
+		"read mul elementwise_add"
 	if got := opTypes(p); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -145,3 +145,11 @@ func checkGradients(t tester, m *layers.Model, loss layers.Variable, feeds map[s
 		}
 	}
 }
+
+// regression is the model of Fluid's transpiler tests: one fully connected layer and a square error.
+func regression(m *layers.Model) layers.Variable {
+	x := layers.Data(m, "x", layers.Dims(1000))
+	y := layers.Data(m, "y", layers.Dims(1))
+	prediction := layers.FC(x, 1000)
+	return layers.Mean(layers.SquareErrorCost(prediction, y))
+}

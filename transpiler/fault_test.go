@@ -1,11 +1,9 @@
 package transpiler_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -153,34 +151,5 @@ func TestUpdateOpsWithBlocks(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "sub-block") {
 			t.Errorf("got %v, want a fault that names the sub-block", err)
 		}
-	}
-}
-
-func TestFetchFaults(t *testing.T) {
-	p := fitLine(t, 100, 100, optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1))))
-	_, err := transpiler.Transpile(t.Context(), p,
-		transpiler.Config{Trainers: 1, PServers: 1, Fetch: []string{"los", "elementwise_mul_0.tmp_0", "sqrt_0.tmp_0", "nothing like it"}})
-	var faults fault.List
-	if !errors.As(err, &faults) || len(faults) != 3 {
-		t.Fatalf("got %v, want three faults", err)
-	}
-	for i, want := range []string{`did you mean "loss"?`, "temporary of the update", "no such variable"} {
-		if !strings.Contains(faults[i].Error(), want) {
-			t.Errorf("got %v, want %q in it", faults[i], want)
-		}
-	}
-}
-
-func TestConfigFaults(t *testing.T) {
-	err := transpiler.Config{MinBlockSize: -1, Mode: 7, SplitMethod: "random", PServers: transpiler.MaxPServers + 1}.Validate()
-	var faults fault.List
-	if !errors.As(err, &faults) || len(faults) != 5 {
-		t.Fatalf("got %v, want five faults", err)
-	}
-	if err := (transpiler.Config{Trainers: 1, PServers: 1}).Validate(); err != nil {
-		t.Error(err)
-	}
-	if _, err := transpiler.Transpile(t.Context(), program.New(), transpiler.Config{}); !errors.Is(err, fault.InvalidArgument) {
-		t.Errorf("got %v, want %v", err, fault.InvalidArgument)
 	}
 }

@@ -35,7 +35,8 @@ func (f *etcdFlags) refuse(flags *pflag.FlagSet, where place) (err error) {
 		}
 		wrong := &fault.Fault{Kind: fault.InvalidArgument, Where: "--" + given.Name, Got: "a run without a cluster", Want: "--remote beside it"}
 		if where.remote {
-			wrong.Got, wrong.Want, wrong.Hint = "a cluster that has its etcd", "--remote without an address", "give it to the \"edl listen\" that listens there"
+			wrong.Got, wrong.Want = "a cluster that has its etcd", "--remote without an address"
+			wrong.Hint = "give it to the \"edl listen\" that listens there"
 		}
 		err = wrong
 	})

@@ -66,7 +66,8 @@ func steps(t *testing.T, r reporter) {
 func TestLastStepIsAlwaysReported(t *testing.T) {
 	var out bytes.Buffer
 	steps(t, newTextReporter(&out, watch{names: []string{"loss"}, loss: "loss", every: 100, mean: true}))
-	want := "pass 0  step 0  loss 1\npass 0  step 2  loss 0.333333\ndone  passes 1  steps 3  records 12  seconds 2.00  records/s 6\nmean  loss 0.611111\n"
+	want := "pass 0  step 0  loss 1\npass 0  step 2  loss 0.333333\n" +
+		"done  passes 1  steps 3  records 12  seconds 2.00  records/s 6\nmean  loss 0.611111\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}

@@ -68,7 +68,8 @@ func (w watch) line(s executor.StepResult) string {
 
 // writeSummary says what a whole run did.
 func writeSummary(w io.Writer, s executor.Summary, what watch, m *means) error {
-	if _, err := fmt.Fprintf(w, "done  passes %d  steps %d  records %d  seconds %.2f  records/s %.0f\n", s.Passes, s.Steps, s.Records, seconds(s.Elapsed), recordRate(s)); err != nil {
+	if _, err := fmt.Fprintf(w, "done  passes %d  steps %d  records %d  seconds %.2f  records/s %.0f\n", s.Passes, s.Steps, s.Records,
+		seconds(s.Elapsed), recordRate(s)); err != nil {
 		return err
 	}
 	if !what.mean {

@@ -76,9 +76,9 @@ func (l *Log[T]) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Read calls send with the entries from a number on, in order, as far as they are kept; the first entry of all is number 0. Where numbers do not follow each
-// other, those between were forgotten before they were read. With follow it waits for entries until the log has ended, else it returns at the last one. It
-// returns the first error of send, or the end of ctx.
+// Read calls send with the entries from a number on, in order, as far as they are kept; the first entry of all is number 0. Where numbers do not
+// follow each other, those between were forgotten before they were read. With follow it waits for entries until the log has ended, else it returns at
+// the last one. It returns the first error of send, or the end of ctx.
 func (l *Log[T]) Read(ctx context.Context, from uint64, follow bool, send func(number uint64, e T) error) error {
 	for next := from; ; {
 		l.mu.Lock()

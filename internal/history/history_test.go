@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// read returns what a reader of a log is given from a number on until the end of it: runs of entries that follow each other, with the number of the first.
+// read returns what a reader of a log is given from a number on until the end of it: runs of entries that follow each other, with the number of the
+// first.
 func read(l *history.Log[string], from uint64, follow bool) (string, error) {
 	text, next := "", from
 	err := l.Read(context.Background(), from, follow, func(number uint64, s string) error {
@@ -75,8 +76,8 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// A full log forgets its oldest half. Whoever has not read it goes on with the oldest that is kept, whose number tells how much it has missed; whoever has
-// misses nothing.
+// A full log forgets its oldest half. Whoever has not read it goes on with the oldest that is kept, whose number tells how much it has missed;
+// whoever has misses nothing.
 func TestForgetting(t *testing.T) {
 	byNumber := history.New[string](4)
 	bySize := history.NewSized(100, 4, func(s string) int { return len(s) })

@@ -18,8 +18,8 @@ import (
 // Size of one panel of the picture.
 const panelWidth, panelHeight = 11 * vg.Centimeter, 10 * vg.Centimeter
 
-// plotGrowth draws the sections of growth beside each other into s.plot, an SVG or PNG file: step time against what grows, both on logarithmic axes, with the
-// least time that the machine allows.
+// plotGrowth draws the sections of growth beside each other into s.plot, an SVG or PNG file: step time against what grows, both on logarithmic axes,
+// with the least time that the machine allows.
 func plotGrowth(s settings, m machine, measured map[key][]sample) error {
 	var panels []*plot.Plot
 	for _, part := range growth {

@@ -16,7 +16,8 @@ func report(out io.Writer, s settings, m machine, sections []section, measured m
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores, %s. %d x %g s each, %s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds, s.statistic())
 	for _, n := range s.threads {
-		fmt.Fprintf(&b, "Limits with %s: %.0f GFLOP/s (float32 %s multiply-adds), %.1f GB/s read from memory.\n", threadsText(n), m.peak[n]*1e-9, m.instructions, m.bandwidth[n]*1e-9)
+		fmt.Fprintf(&b, "Limits with %s: %.0f GFLOP/s (float32 %s multiply-adds), %.1f GB/s read from memory.\n", threadsText(n), m.peak[n]*1e-9,
+			m.instructions, m.bandwidth[n]*1e-9)
 	}
 	var others []float64
 	for _, samples := range measured {

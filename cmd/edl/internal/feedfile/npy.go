@@ -17,7 +17,8 @@ import (
 const maxHeader = 64 << 10
 
 // headerForm is the header of plain arrays as NumPy writes it. The library that parses it relies on this form, so it is checked here first.
-var headerForm = regexp.MustCompile(`^\{'descr': '[<>|=]?[a-z][0-9]+', 'fortran_order': (True|False), 'shape': \(([0-9]{1,18}, ?)*([0-9]{1,18})?\), \} *\n$`)
+var headerForm = regexp.MustCompile(`^\{'descr': '[<>|=]?[a-z][0-9]+', 'fortran_order': (True|False), ` +
+	`'shape': \(([0-9]{1,18}, ?)*([0-9]{1,18})?\), \} *\n$`)
 
 func readNPY(f *os.File, size int64) (*tensor.Tensor, error) {
 	data, err := checkHeader(f, size)

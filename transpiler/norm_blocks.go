@@ -1,0 +1,136 @@
+package transpiler
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// writeNorms writes the prepare blocks and the global block.
+func (w *serverWriter) writeNorms() error {
+	w.service.global = comm.NoBlock
+	if w.exchange == nil {
+		return nil
+	}
+	for _, u := range w.units {
+		if err := w.writePrepare(u); err != nil {
+			return err
+		}
+	}
+	b, index := w.newBlock()
+	w.service.global = index
+	if err := w.writeExchange(b); err != nil || !w.isActive(w.server) {
+		return err
+	}
+	return w.writeScalars(b)
+}
+
+// writePrepare writes the block of a unit that computes its parts of norms, if it has any.
+func (w *serverWriter) writePrepare(u *unit) error {
+	before, _ := u.group.prepare()
+	if len(before) == 0 {
+		return nil
+	}
+	b, index := w.newBlock()
+	w.service.prepare = append(w.service.prepare, index)
+	w.shareAcross(u)
+	for _, n := range before {
+		if !n.norm {
+			w.copyOp(b, n, u)
+			continue
+		}
+		op := newOp("squared_l2_norm_partial", n.op.Role(), n.op.Site(), slots{"X": {u.name(n.reads[0])}}, slots{"Out": {w.exchange.partial[u][n]}})
+		if err := infer(b, op, w.share); err != nil {
+			return err
+		}
+		b.Append(op)
+	}
+	return nil
+}
+
+// shareAcross declares in block 0 the temporaries that both the prepare block and the optimize block of a unit name.
+func (w *serverWriter) shareAcross(u *unit) {
+	before, update := u.group.prepare()
+	prepared := usages(before)
+	updated := usages(update)
+	for _, name := range u.group.temporaries {
+		if prepared[name] != nil && updated[name] != nil {
+			w.share(w.at(u, name))
+		}
+	}
+}
+
+// writeExchange joins the server's parts of all norms and exchanges them. A norm of which the server has no part counts zero.
+func (w *serverWriter) writeExchange(b *program.Block) error {
+	var rows []string
+	for k, n := range w.exchange.norms {
+		row, err := w.ownPart(b, k, n)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	return w.emit(b,
+		concatOp(program.RoleDist, "", rows, w.exchange.own),
+		newOp("exchange_partials", program.RoleDist, "", slots{"X": {w.exchange.own}}, slots{"Out": w.exchange.all}))
+}
+
+// ownPart returns the variable with the server's part of norm k.
+func (w *serverWriter) ownPart(b *program.Block, k int, n *node) (string, error) {
+	var parts []string
+	for _, u := range w.units {
+		if name := w.exchange.partial[u][n]; name != "" {
+			parts = append(parts, name)
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	row := w.exchange.rows[k]
+	if len(parts) > 1 {
+		return row, w.emit(b, newOp("sum", program.RoleDist, n.op.Site(), slots{"X": parts}, slots{"Out": {row}}))
+	}
+	zero := newOp("fill_constant", program.RoleDist, n.op.Site(), nil, slots{"Out": {row}})
+	zero.SetAttr("shape", []int64{kernel.SquareSumWords})
+	zero.SetAttr("dtype", int32(tensor.Int64))
+	zero.SetAttr("value", float32(0))
+	return row, w.emit(b, zero)
+}
+
+// writeScalars computes the norms of the whole and then what follows from them.
+func (w *serverWriter) writeScalars(b *program.Block) error {
+	totals := w.exchange.totals
+	words := slices.Repeat([]int64{kernel.SquareSumWords}, len(totals))
+	if err := w.emit(b,
+		newOp("sum", program.RoleDist, "", slots{"X": w.exchange.all}, slots{"Out": {w.exchange.total}}),
+		splitOp(program.RoleDist, "", w.exchange.total, totals, words)); err != nil {
+		return err
+	}
+	for k, n := range w.exchange.norms {
+		w.share(w.variable(n.writes[0]).Copy(""))
+		merge := newOp("squared_l2_norm_merge", n.op.Role(), n.op.Site(), slots{"X": {totals[k]}}, slots{"Out": {n.writes[0]}})
+		merge.SetAttr("dtype", int32(w.variable(n.writes[0]).DType))
+		b.Append(merge)
+	}
+	for _, n := range w.nodes {
+		if n.duty == dutyScalar {
+			w.share(w.variable(n.writes[0]).Copy(""))
+			w.copyOp(b, n, nil)
+		}
+	}
+	return nil
+}
+
+// emit appends ops and declares their outputs in the block.
+func (w *serverWriter) emit(b *program.Block, list ...*program.Op) error {
+	for _, op := range list {
+		if err := infer(b, op, func(v program.Var) { b.EnsureVar(v) }); err != nil {
+			return err
+		}
+		b.Append(op)
+	}
+	return nil
+}
