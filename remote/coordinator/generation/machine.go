@@ -117,6 +117,10 @@ func (m *Machine) answered(now time.Time, e Event, out *Effects) {
 	case Persisted:
 		if e.Change == m.change && m.phase == Persisting {
 			m.current, m.gone = m.next, m.goneOf(m.next)
+			if m.ended() { // its members have left meanwhile
+				m.end(out)
+				return
+			}
 			if m.refreeze {
 				m.begin(now, out)
 				return
