@@ -31,7 +31,7 @@ type Config struct {
 	Servers        []rpc.ParameterServerClient
 	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
-	// Live returns the members of the job that live now, with their incarnations.
+	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]uint64, error)
 	// Merge makes one list of values of what several trainers fetched in one step.
 	Merge func(reports []*rpc.TrainerStep) ([]*job.Value, error)

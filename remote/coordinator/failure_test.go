@@ -118,7 +118,9 @@ func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := start(t, config(2)).Join(ctx, &rpc.JoinRequest{Id: id(0, 0)}); !errors.Is(err, fault.Canceled) {
+	h := newHome(t, config(2))
+	h.live.set(0, 0)
+	if _, err := h.start().Join(ctx, &rpc.JoinRequest{Id: id(0, 0)}); !errors.Is(err, fault.Canceled) {
 		t.Error(err)
 	}
 }

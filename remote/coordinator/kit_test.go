@@ -110,8 +110,9 @@ func idOf(generation uint64, rank uint32, round uint64) *rpc.Identity {
 // incarnation is that of the first process of a rank.
 func incarnation(rank uint32) uint64 { return 100 + uint64(rank) }
 
-// join waits for the generation after last.
+// join waits for the generation after last, with a process that holds its key.
 func (s running) join(rank uint32, incarnation, last uint64) (*rpc.JoinResponse, error) {
+	s.home.live.set(rank, incarnation)
 	return s.client.Join(s.home.t.Context(), &rpc.JoinRequest{Id: idOf(last, rank, 0), Incarnation: incarnation})
 }
 
@@ -120,7 +121,6 @@ func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
 	s.home.t.Helper()
 	answers := make([]*rpc.JoinResponse, len(ranks))
 	if err := rig.Each(len(ranks), func(i int) (err error) {
-		s.home.live.set(ranks[i], incarnation(ranks[i]))
 		answers[i], err = s.join(ranks[i], incarnation(ranks[i]), last)
 		return err
 	}); err != nil {

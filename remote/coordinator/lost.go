@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -59,6 +60,7 @@ func (s *Server) lostServer(index int) error {
 
 func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 	s.mu.Lock()
+	s.members.losses[uint32(m.Index)]++
 	known := s.machine.Incarnations(uint32(m.Index))
 	s.mu.Unlock()
 	live, err := s.cfg.Live(ctx)
@@ -78,4 +80,28 @@ func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 		_ = s.step(generation.Lost{Rank: uint32(m.Index), Incarnation: incarnation, Reason: s.members.reasons[uint32(m.Index)]})
 	}
 	return nil
+}
+
+// joined takes the word of a trainer that waits for a generation, unless its lease has ended: of that nobody would tell once more. The loss of a
+// process that is known here will be told. For another the registry is asked, and again if word of a loss has come meanwhile, which may have been its
+// own.
+func (s *Server) joined(ctx context.Context, e generation.Joined) error {
+	member := cluster.Member{Role: job.Role_TRAINER, Index: int(e.Rank)}
+	for losses := -1; ; {
+		s.mu.Lock()
+		if s.cfg.Live == nil || losses == s.members.losses[e.Rank] || slices.Contains(s.machine.Incarnations(e.Rank), e.Incarnation) {
+			defer s.mu.Unlock()
+			return s.step(e)
+		}
+		losses = s.members.losses[e.Rank]
+		s.mu.Unlock()
+		live, err := s.cfg.Live(ctx)
+		if err != nil {
+			return err
+		}
+		if incarnation, lives := live[member]; !lives || incarnation != e.Incarnation {
+			return &fault.Fault{Kind: fault.Fenced, Where: member.String(), Got: fmt.Sprintf("the process of revision %d without a lease", e.Incarnation),
+				Want: "one that lives"}
+		}
+	}
 }

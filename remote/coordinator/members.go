@@ -17,6 +17,7 @@ type memory struct {
 	saver   *uint32           // durable
 	reasons map[uint32]string // why trainers have gone, by rank
 	drained map[uint32]bool   // since the last generation began
+	losses  map[uint32]int    // by rank: how often word of the loss of a trainer has come
 }
 
 // Join waits for a generation that has the trainer as a member.
@@ -25,7 +26,7 @@ func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinRespons
 		return nil, err
 	}
 	rank, last := m.Id.Rank, m.Id.Generation
-	if err := s.tell(generation.Joined{Rank: rank, Incarnation: m.Incarnation, Last: last}); err != nil {
+	if err := s.joined(ctx, generation.Joined{Rank: rank, Incarnation: m.Incarnation, Last: last}); err != nil {
 		return nil, err
 	}
 	var r *rpc.JoinResponse

@@ -38,6 +38,7 @@ func TestStartDeadline(t *testing.T) {
 		h := newHome(t, cfg)
 		s := coordinator.New(h.cfg)
 		told := make(chan error, 1)
+		h.live.set(1, 0)
 		go func() {
 			_, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 1, 0)})
 			told <- err

@@ -17,6 +17,7 @@ func TestServerThatIsToldToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHome(t, config(1))
 		h.servers[1].ending = true
+		h.live.set(0, 1)
 		s, ended := coordinator.New(h.cfg), make(chan error, 1)
 		go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
 		if r, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 1}); err != nil || r.Generation != 1 {

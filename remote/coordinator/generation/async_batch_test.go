@@ -86,6 +86,7 @@ func (w *asyncWorld) leave(p *process) {
 		return
 	}
 	p.left = true
+	w.leases.release(p.rank, p.incarnation)
 	w.durable.Left = append(w.durable.Left, p.rank)
 	w.step(generation.Left{Rank: p.rank})
 }

@@ -10,6 +10,7 @@ import (
 type process struct {
 	rank        uint32
 	incarnation uint64
+	claimed     bool // it has taken the key of its rank
 	waits       bool
 	since       uint64 // 0: it is no member
 	lost        bool   // the coordinator is told so, whether it lives or not
@@ -35,12 +36,12 @@ func (w *asyncWorld) lose(rank uint32) {
 	if p.left {
 		return
 	}
-	p.lost, p.over = true, w.chance.IntN(2) == 0
+	p.lost, p.over = true, !p.claimed || w.chance.IntN(2) == 0
 	if !p.over {
 		w.zombies = append(w.zombies, p)
 	}
 	w.losses++
-	w.delays = append(w.delays, generation.Lost{Rank: rank, Incarnation: p.incarnation})
+	w.leases.lose(rank, p.incarnation)
 	w.seat(rank)
 }
 
@@ -53,6 +54,7 @@ func (w *asyncWorld) drain(rank uint32) {
 	}
 	p.over = true
 	w.step(generation.Drained{Rank: rank})
+	w.leases.release(rank, p.incarnation)
 	w.seat(rank)
 }
 
@@ -82,14 +84,25 @@ func (w *asyncWorld) act(p *process) {
 }
 
 func (w *asyncWorld) join(p *process) {
+	p.claimed = p.claimed || w.leases.claim(p.rank, p.incarnation)
+	if !p.claimed {
+		return
+	}
 	if w.machine.Left(p.rank) {
 		p.over = true // it has nothing to do
+		w.leases.release(p.rank, p.incarnation)
 		return
 	}
 	if !p.waits {
-		if p.waits = w.step(generation.Joined{Rank: p.rank, Incarnation: p.incarnation}); !p.waits {
-			w.deposed(p, "the coordinator")
-			return
+		p.waits = true
+		for range 1 + w.chance.IntN(2) {
+			w.pending = append(w.pending, func() {
+				w.shell().join(generation.Joined{Rank: p.rank, Incarnation: p.incarnation}, func(taken bool) {
+					if !taken {
+						w.deposed(p, "the coordinator")
+					}
+				})
+			})
 		}
 	}
 	if g, ok := w.machine.Answer(p.rank, p.incarnation, 0); ok {
@@ -110,8 +123,12 @@ func (w *asyncWorld) isMember(p *process) bool {
 
 // deposed ends a process that was told that it is no member. Nobody who lives is, but those of whom it is known that they have done all their work.
 func (w *asyncWorld) deposed(p *process, by string) {
+	if p.over {
+		return
+	}
 	if !p.lost && !(p.completing && w.machine.Left(p.rank)) {
 		w.fail("%s deposes %+v, which lives", by, *p)
 	}
 	p.over = true
+	w.leases.release(p.rank, p.incarnation)
 }

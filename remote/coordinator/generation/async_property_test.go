@@ -83,6 +83,18 @@ func (w *asyncWorld) check() {
 	}
 }
 
+// settled lets everything arrive that is under way. Then every member of a generation that trains lives: nobody would tell of the end of another.
+func (w *asyncWorld) settled() {
+	for len(w.pending)+len(w.leases.reports) > 0 {
+		w.deliver()
+	}
+	for _, m := range w.machine.Generation().Members {
+		if w.machine.Now() == generation.Running && !w.machine.Left(m.Rank) && !w.leases.lives(m.Rank, m.Incarnation) {
+			w.fail("%+v does not live and stays a member", m)
+		}
+	}
+}
+
 // calm lets everything arrive and everybody work, and sees the job end. Some of those who were lost never come back, and may be what it waits for in
 // the end.
 func (w *asyncWorld) calm() {
@@ -91,14 +103,15 @@ func (w *asyncWorld) calm() {
 	for _, p := range w.seats {
 		if p.since == 0 && !p.waits && p.incarnation > uint64(len(w.seats)) && w.durable.Settled > 0 && w.chance.IntN(2) == 0 {
 			away[p], p.lost, p.over = true, true, true
-			w.delays = append(w.delays, generation.Lost{Rank: p.rank, Incarnation: p.incarnation})
+			w.leases.lose(p.rank, p.incarnation)
 		}
 	}
+	w.settled()
 	for range 400 {
 		if w.ended || w.failed != nil {
 			break
 		}
-		for range len(w.pending) + len(w.delays) {
+		for range len(w.pending) + len(w.leases.reports) {
 			w.deliver()
 		}
 		for _, p := range w.seats {

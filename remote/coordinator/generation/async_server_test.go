@@ -40,11 +40,11 @@ func (w *asyncWorld) settle(g generation.Generation) {
 
 // deliver takes one of what is under way.
 func (w *asyncWorld) deliver() {
-	if len(w.delays) > 0 && w.chance.IntN(3) == 0 {
-		i := w.chance.IntN(len(w.delays))
-		e := w.delays[i]
-		w.delays = slices.Delete(w.delays, i, i+1)
-		w.step(e)
+	if reports := w.leases.reports; len(reports) > 0 && w.chance.IntN(3) == 0 {
+		i := w.chance.IntN(len(reports))
+		rank := reports[i]
+		w.leases.reports = slices.Delete(reports, i, i+1)
+		w.shell().lost(rank)
 	}
 	if len(w.pending) > 0 {
 		i := w.chance.IntN(len(w.pending))

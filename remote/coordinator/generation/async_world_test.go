@@ -3,6 +3,7 @@ package generation_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,10 +25,10 @@ type asyncWorld struct {
 	seats   []*process // the process of each rank that its supervisor has started last
 	zombies []*process // that were given up and live on
 	now     time.Time
-	next    uint64             // incarnation
-	losses  int                // processes that ended in the middle of something, or were believed to have
-	delays  []generation.Event // losses that the coordinator has yet to hear of
-	pending []func()           // what is under way, in any order
+	next    uint64 // incarnation
+	leases  leases
+	losses  int      // processes that ended in the middle of something, or were believed to have
+	pending []func() // what is under way, in any order
 	tasks   []*task
 	given   map[uint64]bool // processes whose tasks were given back: nothing of them may be applied any more
 	ended   bool
@@ -44,7 +45,7 @@ type task struct {
 
 func newAsyncWorld(t *testing.T, seed uint64) *asyncWorld {
 	w := &asyncWorld{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 5)), now: time.Unix(0, 0), begun: map[uint64]string{},
-		given: map[uint64]bool{}}
+		given: map[uint64]bool{}, leases: newLeases()}
 	w.policy = generation.Policy{Servers: 1 + w.chance.IntN(3), Min: 1 + w.chance.IntN(3), RejoinDeadline: time.Minute, StartDeadline: time.Hour}
 	w.policy.Max = w.policy.Min + w.chance.IntN(3)
 	for range w.policy.Servers {
@@ -74,13 +75,14 @@ func (w *asyncWorld) fail(format string, args ...any) {
 func (w *asyncWorld) restart() {
 	w.fence++
 	w.machine = generation.New(w.policy, w.durable)
-	for _, p := range w.seats {
+	w.leases.watch(w.policy.Max)
+	for _, p := range append(slices.Clone(w.seats), w.zombies...) {
 		p.waits = false // its call has failed
 	}
 	w.step(generation.Wanted{Trainers: 1 + w.chance.IntN(w.policy.Max)})
 	w.step(generation.Start{})
-	for _, m := range w.durable.Members { // as the registry tells
-		if w.seats[m.Rank].incarnation != m.Incarnation || w.seats[m.Rank].lost {
+	for _, m := range w.durable.Members {
+		if !w.leases.lives(m.Rank, m.Incarnation) {
 			w.step(generation.Lost{Rank: m.Rank, Incarnation: m.Incarnation})
 		}
 	}
@@ -128,6 +130,18 @@ func (w *asyncWorld) step(e generation.Event) bool {
 		})
 	}
 	return true
+}
+
+// shell takes what the registry and trainers say to the coordinator that there is now.
+func (w *asyncWorld) shell() shell {
+	fence := w.fence
+	return shell{&w.leases, w.machine, w.step, func(f func()) {
+		w.pending = append(w.pending, func() {
+			if fence == w.fence {
+				f()
+			}
+		})
+	}}
 }
 
 // later lets an effect on the store happen, unless another coordinator has the lock by then; this one may crash before it knows.

@@ -64,8 +64,11 @@ func (m *Machine) lost(now time.Time, e Lost, out *Effects) {
 
 // leave takes the leave of a trainer. One that drains while others have already trained all data is done, too.
 func (m *Machine) leave(now time.Time, rank uint32, done bool, out *Effects) {
+	member, is := m.current.Member(rank)
+	if !done { // what it has sent before may still arrive
+		m.dead[rank] = max(m.dead[rank], member.Incarnation, m.waiting[rank].incarnation)
+	}
 	delete(m.waiting, rank)
-	_, is := m.current.Member(rank)
 	_, coming := m.next.Member(rank)
 	coming = coming && m.phase == Persisting
 	if is {

@@ -29,7 +29,7 @@ func TestHistories(t *testing.T) {
 			case 4:
 				w.step(generation.Change{})
 			case 5:
-				deliver(w, &w.delays, w.step)
+				deliver(w, &w.leases.reports, func(rank uint32) { w.shell().lost(rank) })
 			case 6, 7, 8, 9:
 				w.join(rank)
 			case 10, 11, 12, 13, 14:
@@ -58,15 +58,31 @@ func (w *world) check() {
 	}
 }
 
+// arrive lets everything arrive that is under way.
+func (w *world) arrive() {
+	for len(w.pending)+len(w.leases.reports) > 0 {
+		deliver(w, &w.leases.reports, func(rank uint32) { w.shell().lost(rank) })
+		deliver(w, &w.pending, func(f func()) { f() })
+	}
+}
+
+// settled lets everything arrive. Then every member of a generation that trains lives: nobody would tell of the end of another.
+func (w *world) settled() {
+	w.arrive()
+	for _, m := range w.machine.Generation().Members {
+		if w.machine.Now() == generation.Running && !w.leases.lives(m.Rank, m.Incarnation) {
+			w.t.Fatalf("%+v does not live and stays a member", m)
+		}
+	}
+}
+
 // calm lets everything arrive, and sees rounds go on.
 func (w *world) calm() {
 	w.step(generation.Wanted{Trainers: w.policy.Max})
 	from := w.least()
+	w.settled()
 	for range 400 {
-		for len(w.pending)+len(w.delays) > 0 {
-			deliver(w, &w.delays, w.step)
-			deliver(w, &w.pending, func(f func()) { f() })
-		}
+		w.arrive()
 		for rank := range w.trainers {
 			w.join(uint32(rank))
 		}

@@ -30,7 +30,7 @@ func (s *server) apply(members []uint32) {
 // trainer is a model of a trainer process.
 type trainer struct {
 	incarnation, last, round uint64
-	member, waits            bool
+	claimed, member, waits   bool
 }
 
 // world is a job whose messages come when rapid says.
@@ -43,17 +43,18 @@ type world struct {
 	servers  []*server
 	trainers []*trainer
 	now      time.Time
-	next     uint64             // incarnation
-	pending  []func()           // what effects bring about, in any order
-	begun    map[uint64]string  // generation to members, as made durable
-	history  map[uint64]string  // round to what it is made of
-	failed   error              // why the job ended
-	delays   []generation.Event // losses that the coordinator has yet to hear of
+	next     uint64 // incarnation
+	leases   leases
+	pending  []func()          // what is under way, in any order
+	begun    map[uint64]string // generation to members, as made durable
+	history  map[uint64]string // round to what it is made of
+	failed   error             // why the job ended
 }
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, policy: generation.Policy{Sync: true, Servers: rapid.IntRange(1, 3).Draw(t, "servers"), Min: rapid.IntRange(1, 3).Draw(t, "min"),
-		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[uint64]string{}, history: map[uint64]string{}, now: time.Unix(0, 0)}
+		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[uint64]string{}, history: map[uint64]string{}, now: time.Unix(0, 0),
+		leases: newLeases()}
 	w.policy.Max = w.policy.Min + rapid.IntRange(0, 2).Draw(t, "more")
 	for range w.policy.Servers {
 		w.servers = append(w.servers, &server{declared: map[uint32]bool{}})
@@ -70,13 +71,14 @@ func newWorld(t *rapid.T) *world {
 func (w *world) restart() {
 	w.fence++
 	w.machine = generation.New(w.policy, w.durable)
+	w.leases.watch(w.policy.Max)
 	for _, tr := range w.trainers {
 		tr.waits = false // its call has failed
 	}
 	w.step(generation.Wanted{Trainers: w.policy.Max})
 	w.step(generation.Start{})
-	for _, m := range w.durable.Members { // as the registry tells
-		if tr := w.trainers[m.Rank]; tr.incarnation != m.Incarnation {
+	for _, m := range w.durable.Members {
+		if !w.leases.lives(m.Rank, m.Incarnation) {
 			w.step(generation.Lost{Rank: m.Rank, Incarnation: m.Incarnation})
 		}
 	}
@@ -88,13 +90,25 @@ func (w *world) later(f func(still bool)) {
 	w.pending = append(w.pending, func() { f(fence == w.fence) })
 }
 
-func (w *world) step(e generation.Event) {
+// shell takes what the registry and trainers say to the coordinator that there is now.
+func (w *world) shell() shell {
+	return shell{&w.leases, w.machine, w.step, func(f func()) {
+		w.later(func(still bool) {
+			if still {
+				f()
+			}
+		})
+	}}
+}
+
+// step lets the coordinator carry out what follows from an event. It reports whether that was not refused.
+func (w *world) step(e generation.Event) bool {
 	out := w.machine.Step(w.now, e)
 	if out.Fail != nil {
 		w.failed = out.Fail
 	}
 	if out.Refuse != nil {
-		w.t.Fatalf("%T is refused: %v", e, out.Refuse)
+		return false
 	}
 	if out.Freeze > 0 {
 		w.freeze(out.Freeze, w.machine.Generation().Number)
@@ -120,6 +134,7 @@ func (w *world) step(e generation.Event) {
 			}
 		})
 	}
+	return true
 }
 
 func (w *world) persist(g generation.Generation) {
@@ -214,21 +229,32 @@ func (w *world) join(rank uint32) {
 		return
 	}
 	tr.member = false
-	if !tr.waits {
+	tr.claimed = tr.claimed || w.leases.claim(rank, tr.incarnation)
+	if tr.claimed && !tr.waits {
 		tr.waits = true
-		w.step(generation.Joined{Rank: rank, Incarnation: tr.incarnation, Last: tr.last})
+		w.ask(generation.Joined{Rank: rank, Incarnation: tr.incarnation, Last: tr.last})
 	}
 	if g, ok := w.machine.Answer(rank, tr.incarnation, tr.last); ok {
 		tr.member, tr.waits, tr.last, tr.round = true, false, g.Number, g.Round
 	}
 }
 
+// ask sends the word of a trainer that waits for a generation. It may arrive when the trainer is gone.
+func (w *world) ask(e generation.Joined) {
+	w.pending = append(w.pending, func() {
+		w.shell().join(e, func(taken bool) {
+			if !taken && w.leases.lives(e.Rank, e.Incarnation) {
+				w.t.Fatalf("%+v is refused, and lives", e)
+			}
+		})
+	})
+}
+
 // crash ends a trainer, whose supervisor starts it again.
 func (w *world) crash(rank uint32) {
-	tr := w.trainers[rank]
-	w.delays = append(w.delays, generation.Lost{Rank: rank, Incarnation: tr.incarnation})
+	w.leases.lose(rank, w.trainers[rank].incarnation)
 	w.next++
-	*tr = trainer{incarnation: w.next}
+	*w.trainers[rank] = trainer{incarnation: w.next}
 }
 
 // deliver takes one of what is under way.
