@@ -13,8 +13,12 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// planFor returns the plan of the global block for feeds of these shapes, compiling it when it is the first of its kind.
-func (l *Local) planFor(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
+// planFor returns the plan of the global block for feeds of the shapes that feed has, compiling it when it is the first of its kind.
+func (l *Local) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string) (*plan.Plan, error) {
+	shapes, err := shapesOf(feed)
+	if err != nil {
+		return nil, err
+	}
 	key := planKey{p, fingerprint(p), requestKey(shapes, fetch)}
 	if compiled := l.cache.get(key); compiled != nil {
 		return compiled, nil

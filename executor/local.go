@@ -95,11 +95,7 @@ func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ..
 		return nil, err
 	}
 	defer l.release()
-	shapes, err := shapesOf(feed)
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := l.planFor(ctx, p, shapes, fetch)
+	compiled, err := l.planFor(ctx, p, feed, fetch)
 	if err != nil {
 		return nil, err
 	}

@@ -36,11 +36,7 @@ func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, 
 			return nil, err
 		}
 	}
-	shapes, err := shapesOf(feed)
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := l.planFor(ctx, p, shapes, fetch)
+	compiled, err := l.planFor(ctx, p, feed, fetch)
 	if err != nil {
 		return nil, err
 	}

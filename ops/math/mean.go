@@ -17,12 +17,9 @@ func init() {
 		Doc:     "The mean of all elements: Out[0] = sum(X)/count(X), NaN for none.",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "dims [1]"),
-		Infer: func(s *ops.Shapes) error {
-			s.Set("Out", s.In("X").DType, 1)
-			return s.IsFloat("X")
-		},
-		Cost: infer.PerElement(1),
-		Bind: bind.Floats("X", bindMean[float32], bindMean[float64]),
+		Infer:   inferNumber,
+		Cost:    infer.PerElement(1),
+		Bind:    bind.Floats("X", bindMean[float32], bindMean[float64]),
 	}, pair.Gradient{
 		Doc:    "dX[i] = dOut[0]/count(X).",
 		Inputs: []string{"X"},
@@ -30,6 +27,12 @@ func init() {
 		Cost:   infer.PerElement(1),
 		Bind:   bind.Floats("X", bindMeanGrad[float32], bindMeanGrad[float64]),
 	})
+}
+
+// inferNumber gives Out one number of the type of X.
+func inferNumber(s *ops.Shapes) error {
+	s.Set("Out", s.In("X").DType, 1)
+	return s.IsFloat("X")
 }
 
 func bindMean[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {

@@ -21,12 +21,9 @@ func init() {
 		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X).",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "dims [1]"),
-		Infer: func(s *ops.Shapes) error {
-			s.Set("Out", s.In("X").DType, 1)
-			return s.IsFloat("X")
-		},
-		Cost: infer.PerElement(8),
-		Bind: bind.Floats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
+		Infer:   inferNumber,
+		Cost:    infer.PerElement(8),
+		Bind:    bind.Floats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
 	}, pair.Gradient{
 		Doc:    "dX = 2*dOut[0]*X.",
 		Inputs: []string{"X"},

@@ -32,41 +32,23 @@ func init() {
 }
 
 func bindCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, label, y := b.Op(), b.In("X"), b.In("Label"), b.Out("Y")
+	x, y := b.In("X"), b.Out("Y")
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
-	ignored := b.Int("ignore_index")
-	soft := b.Bool("soft_label")
-	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
-		cost, probabilities := tensor.Data[T](y)[from:to], bind.Cut[T](x, from, to, rows)
-		if soft {
-			kernel.CrossEntropySoft(cost, probabilities, bind.Cut[T](label, from, to, rows), to-from, classes)
-			return nil
-		}
-		labels := label.Int64s()[from:to]
-		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
-			return err
-		}
-		kernel.CrossEntropy(cost, probabilities, labels, to-from, classes, ignored)
-		return nil
-	}})
+	return byLabel(b, rows, classes, func(from, to int, labels []T) {
+		kernel.CrossEntropySoft(tensor.Data[T](y)[from:to], bind.Cut[T](x, from, to, rows), labels, to-from, classes)
+	}, func(from, to int, labels []int64, ignored int64) {
+		kernel.CrossEntropy(tensor.Data[T](y)[from:to], bind.Cut[T](x, from, to, rows), labels, to-from, classes, ignored)
+	})
 }
 
 func bindCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, label, dy, dx := b.Op(), b.In("X"), b.In("Label"), b.In("Y@GRAD"), b.Out("X@GRAD")
+	x, dy, dx := b.In("X"), b.In("Y@GRAD"), b.Out("X@GRAD")
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
-	ignored := b.Int("ignore_index")
-	soft := b.Bool("soft_label")
-	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
-		dprobabilities, probabilities, dcost := bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), tensor.Data[T](dy)[from:to]
-		if soft {
-			kernel.CrossEntropySoftGrad(dprobabilities, probabilities, bind.Cut[T](label, from, to, rows), dcost, to-from, classes)
-			return nil
-		}
-		labels := label.Int64s()[from:to]
-		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
-			return err
-		}
-		kernel.CrossEntropyGrad(dprobabilities, probabilities, labels, dcost, to-from, classes, ignored)
-		return nil
-	}})
+	return byLabel(b, rows, classes, func(from, to int, labels []T) {
+		probabilities, dcost := bind.Cut[T](x, from, to, rows), tensor.Data[T](dy)[from:to]
+		kernel.CrossEntropySoftGrad(bind.Cut[T](dx, from, to, rows), probabilities, labels, dcost, to-from, classes)
+	}, func(from, to int, labels []int64, ignored int64) {
+		probabilities, dcost := bind.Cut[T](x, from, to, rows), tensor.Data[T](dy)[from:to]
+		kernel.CrossEntropyGrad(bind.Cut[T](dx, from, to, rows), probabilities, labels, dcost, to-from, classes, ignored)
+	})
 }

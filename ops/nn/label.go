@@ -5,6 +5,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/program"
@@ -41,6 +42,25 @@ func inferLoss(s *ops.Shapes, x, loss string) error {
 	m.Dims[len(m.Dims)-1] = 1
 	s.SetAt(loss, 0, m)
 	return nil
+}
+
+// byLabel makes the loop of a loss over rows of classes. The kernel soft computes rows [from, to) of labels that are distributions, hard those of
+// labels that name a class and were checked.
+func byLabel[T tensor.Float](b *ops.Binding, rows, classes int, soft func(from, to int, labels []T),
+	hard func(from, to int, labels []int64, ignored int64)) (ops.Kernel, error) {
+	op, label, distributions, ignored := b.Op(), b.In("Label"), b.Bool("soft_label"), b.Int("ignore_index")
+	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+		if distributions {
+			soft(from, to, bind.Cut[T](label, from, to, rows))
+			return nil
+		}
+		labels := label.Int64s()[from:to]
+		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
+			return err
+		}
+		hard(from, to, labels, ignored)
+		return nil
+	}})
 }
 
 // checkLabels reports the first label that names no class; the first of labels belongs to row first.

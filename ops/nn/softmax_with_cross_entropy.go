@@ -43,42 +43,26 @@ func init() {
 }
 
 func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, label := b.Op(), b.In("Logits"), b.In("Label")
+	x := b.In("Logits")
 	softmax, loss := orScratch[T](b, "Softmax", x.Len()), orScratch[T](b, "Loss", bind.Count(x.Dims()[:len(x.Dims())-1]))
 	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
-	ignored := b.Int("ignore_index")
-	soft := b.Bool("soft_label")
-	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
+	return byLabel(b, rows, classes, func(from, to int, labels []T) {
 		y, cost, logits := bind.Cut[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], bind.Cut[T](x, from, to, rows)
-		if soft {
-			kernel.SoftmaxCrossEntropySoft(y, cost, logits, bind.Cut[T](label, from, to, rows), to-from, classes)
-			return nil
-		}
-		labels := label.Int64s()[from:to]
-		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
-			return err
-		}
+		kernel.SoftmaxCrossEntropySoft(y, cost, logits, labels, to-from, classes)
+	}, func(from, to int, labels []int64, ignored int64) {
+		y, cost, logits := bind.Cut[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], bind.Cut[T](x, from, to, rows)
 		kernel.SoftmaxCrossEntropy(y, cost, logits, labels, to-from, classes, ignored)
-		return nil
-	}})
+	})
 }
 
 func bindSoftmaxCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, y, label, dloss, dx := b.Op(), b.In("Softmax"), b.In("Label"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
+	y, dloss, dx := b.In("Softmax"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
 	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)
-	ignored := b.Int("ignore_index")
-	soft := b.Bool("soft_label")
-	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
-		dlogits, softmax, dcost := bind.Cut[T](dx, from, to, rows), bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
-		if soft {
-			kernel.SoftmaxCrossEntropySoftGrad(dlogits, softmax, bind.Cut[T](label, from, to, rows), dcost, to-from, classes)
-			return nil
-		}
-		labels := label.Int64s()[from:to]
-		if err := checkLabels(op, labels, from, classes, ignored); err != nil {
-			return err
-		}
-		kernel.SoftmaxCrossEntropyGrad(dlogits, softmax, labels, dcost, to-from, classes, ignored)
-		return nil
-	}})
+	return byLabel(b, rows, classes, func(from, to int, labels []T) {
+		softmax, dcost := bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		kernel.SoftmaxCrossEntropySoftGrad(bind.Cut[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes)
+	}, func(from, to int, labels []int64, ignored int64) {
+		softmax, dcost := bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		kernel.SoftmaxCrossEntropyGrad(bind.Cut[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes, ignored)
+	})
 }

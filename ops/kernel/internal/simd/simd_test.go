@@ -7,11 +7,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-func testTranspose[T Float](t *rapid.T) {
-	extent := rapid.IntRange(0, 40)
-	rows, columns := extent.Draw(t, "rows"), extent.Draw(t, "columns")
-	srcStep, dstStep := columns+rapid.IntRange(0, 3).Draw(t, "gap in src"), rows+rapid.IntRange(0, 3).Draw(t, "gap in dst")
-	src, dst := make([]T, rows*srcStep), make([]T, columns*dstStep)
+// eachLevel checks a property of both element types at every level that this machine has.
+func eachLevel(t *testing.T, float32s, float64s func(*rapid.T)) {
+	for level := None; level <= Available(); level++ {
+		t.Run(level.String(), func(t *testing.T) {
+			defer Use(level)()
+			t.Run("float32", func(t *testing.T) { rapid.Check(t, float32s) })
+			t.Run("float64", func(t *testing.T) { rapid.Check(t, float64s) })
+		})
+	}
+}
+
+// testMove fills src and dst with elements that all differ and compares what move makes of dst with what wanted does.
+func testMove[T Float](t *rapid.T, dst, src []T, wanted func(dst []T), move func()) {
 	for i := range src {
 		src[i] = T(i + 1)
 	}
@@ -19,26 +27,28 @@ func testTranspose[T Float](t *rapid.T) {
 		dst[i] = -T(i + 1)
 	}
 	want := slices.Clone(dst)
-	for r := range rows {
-		for c := range columns {
-			want[c*dstStep+r] = src[r*srcStep+c]
-		}
-	}
-	Transpose(dst, dstStep, src, srcStep, rows, columns)
+	wanted(want)
+	move()
 	if !slices.Equal(dst, want) {
-		t.Fatalf("%d x %d gives %v, want %v", rows, columns, dst, want)
+		t.Fatalf("got %v, want %v", dst, want)
 	}
 }
 
-func TestTranspose(t *testing.T) {
-	for level := None; level <= Available(); level++ {
-		t.Run(level.String(), func(t *testing.T) {
-			defer Use(level)()
-			t.Run("float32", func(t *testing.T) { rapid.Check(t, testTranspose[float32]) })
-			t.Run("float64", func(t *testing.T) { rapid.Check(t, testTranspose[float64]) })
-		})
-	}
+func testTranspose[T Float](t *rapid.T) {
+	extent := rapid.IntRange(0, 40)
+	rows, columns := extent.Draw(t, "rows"), extent.Draw(t, "columns")
+	srcStep, dstStep := columns+rapid.IntRange(0, 3).Draw(t, "gap in src"), rows+rapid.IntRange(0, 3).Draw(t, "gap in dst")
+	src, dst := make([]T, rows*srcStep), make([]T, columns*dstStep)
+	testMove(t, dst, src, func(want []T) {
+		for r := range rows {
+			for c := range columns {
+				want[c*dstStep+r] = src[r*srcStep+c]
+			}
+		}
+	}, func() { Transpose(dst, dstStep, src, srcStep, rows, columns) })
 }
+
+func TestTranspose(t *testing.T) { eachLevel(t, testTranspose[float32], testTranspose[float64]) }
 
 // Tiles cover any number of columns, never take more than there are, and fill their vectors as far as that saves work.
 func TestTileColumns(t *testing.T) {
