@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 )
@@ -27,27 +26,14 @@ func (f *etcdFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
 }
 
-// refuse says which flag of the command line nothing would come of, because no listener is started here.
-func (f *etcdFlags) refuse(flags *pflag.FlagSet, where place) (err error) {
-	flags.VisitAll(func(given *pflag.Flag) {
-		if given.Name != "etcd" && !strings.HasPrefix(given.Name, "etcd-") || !onCommandLine(given) || err != nil {
-			return
-		}
-		wrong := &fault.Fault{Kind: fault.InvalidArgument, Where: "--" + given.Name, Got: "a run without a cluster", Want: "--remote beside it"}
-		if where.remote {
-			wrong.Got, wrong.Want = "a cluster that has its etcd", "--remote without an address"
-			wrong.Hint = "give it to the \"edl listen\" that listens there"
-		}
-		err = wrong
-	})
-	return err
-}
+// accessFlags are those that say what etcd asks for.
+var accessFlags = append([]string{"etcd-user"}, etcdTLSFlags...)
 
 // options checks the flags and returns what they mean to a listener.
-func (f *etcdFlags) options(c *console) ([]remote.Option, error) {
+func (f *etcdFlags) options(flags *pflag.FlagSet, c *console) ([]remote.Option, error) {
 	if len(f.endpoints) == 0 {
 		f.access = cluster.Access{} // the one inside of this process asks for nothing
-		return nil, nil
+		return nil, refuseIdle(flags, accessFlags, "the etcd inside of this process, which asks for nothing", "--etcd URL,... beside it")
 	}
 	a := &f.access
 	if a.User != "" {
@@ -65,6 +51,11 @@ func (f *etcdFlags) options(c *console) ([]remote.Option, error) {
 	}
 	if err := a.Check(f.endpoints); err != nil {
 		return nil, err
+	}
+	if !strings.HasPrefix(f.endpoints[0], "https://") {
+		if err := refuseIdle(flags, etcdTLSFlags, "endpoints without TLS", "--etcd https://HOST:PORT,..."); err != nil {
+			return nil, err
+		}
 	}
 	return []remote.Option{remote.WithEtcd(f.endpoints...), remote.WithEtcdAccess(*a)}, nil
 }

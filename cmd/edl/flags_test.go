@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -106,6 +107,16 @@ func TestWorkersOfARun(t *testing.T) {
 		}
 		if spec, _, err := f.spec(cmd, nil); err != nil || spec.Workers != test.want {
 			t.Errorf("alone %v, %v: %d workers, %v, want %d", test.alone, test.args, spec.GetWorkers(), err, test.want)
+		}
+	}
+}
+
+// Lists of flags name flags that there are.
+func TestIdleFlagsExist(t *testing.T) {
+	flags := newRun(&console{}).Flags()
+	for _, name := range slices.Concat(clusterFlags, accessFlags, readingFlags) {
+		if flags.Lookup(name) == nil {
+			t.Errorf("edl run has no flag --%s", name)
 		}
 	}
 }

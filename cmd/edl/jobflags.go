@@ -32,13 +32,12 @@ type jobFlags struct {
 	split    *choice
 }
 
-// addTraining adds the flags that say what a run reads, writes and reports.
+// addTraining adds the flags that say what a run reads, and how it trains.
 func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
 	flags.Int32Var(&f.passes, "passes", 0, "how often the dataset is read (default: as the program says)")
 	flags.StringVar(&f.params, "params", "", "parameters to start from: a directory, or one file that holds all")
-	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables to report (default: the loss, or what the program's fetch ops name)")
 	flags.Int32Var(&f.workers, "workers", 0, "goroutines that run the ops of a step (default: every core for a run without --remote, else 1)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
@@ -48,14 +47,18 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
 	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
-	flags.StringSliceVar(&f.follow, "follow", nil, "datasets that grow while the job runs, until a file named _END is beside their files")
-	flags.Int32Var(&f.restarts, "max-restarts", 10, "how often a role is started again after a failure; -1: never")
-	flags.Int32Var(&f.failures, "max-task-failures", 3, "a task that fails more often is given up")
 	flags.Int32Var(&f.pservers, "pservers", 2, "number of parameter servers")
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
+}
+
+// addSupervision adds the flags that say what a job does about failures.
+func (f *jobFlags) addSupervision(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Int32Var(&f.restarts, "max-restarts", 10, "how often a role is started again after a failure; -1: never")
+	flags.Int32Var(&f.failures, "max-task-failures", 3, "a task that fails more often is given up")
 }
 
 // spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job

@@ -48,7 +48,7 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	return f.overrideCluster(given, spec)
 }
 
-// overrideCluster is override for the flags of addCluster.
+// overrideCluster is override for the flags of addCluster, and of what a command has beside them.
 func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSpec) error {
 	if given("trainers") || spec.Trainers == 0 {
 		if err := parseTrainers(f.trainers, spec); err != nil {

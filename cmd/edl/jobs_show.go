@@ -29,7 +29,7 @@ func newJobsShow(c *console) *cobra.Command {
 that were given up. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
 when there is only one.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd.Context(), c, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
@@ -38,7 +38,14 @@ when there is only one.`,
 	return cmd
 }
 
-func showOneJob(ctx context.Context, c *console, f *jobsShowFlags, args []string) error {
+func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
+	ctx := cmd.Context()
+	if f.snapshot != "" {
+		err := refuseIdle(cmd.Flags(), []string{"ledger", "output"}, "a snapshot, which is written to its file alone", "no --snapshot beside it")
+		if err != nil {
+			return err
+		}
+	}
 	client, name, err := f.openJob(ctx, args)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ processes of this machine, and follow them to their end. With --etcd, listeners 
 others, and --spread starts the roles of jobs on all machines that are offered.`,
 		Example: "  edl listen --addr 127.0.0.1:7164",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd.Context(), c, f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd, c, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
@@ -47,11 +47,12 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 }
 
 // serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
-func serveJobs(ctx context.Context, c *console, f *listenFlags) (err error) {
+func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
+	ctx := cmd.Context()
 	if len(f.endpoints) == 0 && (f.node != "" || f.spread) {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "no cluster for --node or --spread", Want: "--etcd ENDPOINTS"}
 	}
-	etcd, err := f.options(c)
+	etcd, err := f.options(cmd.Flags(), c)
 	if err != nil {
 		return err
 	}

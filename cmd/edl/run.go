@@ -35,7 +35,10 @@ the fetched variables depend on is computed, as it is after training.`,
 	}
 	f.addTraining(cmd)
 	f.addCluster(cmd)
+	f.addSupervision(cmd)
 	flags := cmd.Flags()
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables to report (default: the loss, or what the program's fetch ops name)")
+	flags.StringSliceVar(&f.follow, "follow", nil, "datasets that grow while the job runs, until a file named _END is beside their files")
 	flags.StringVar(&f.save, "save", "", "directory to save persistable variables to when the run is done")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
@@ -64,7 +67,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 			return err
 		}
 	}
-	if err := f.findEtcd(cmd.Flags(), c); err != nil {
+	if err := f.findCluster(cmd.Flags(), c); err != nil {
 		return err
 	}
 	if f.every == 0 {
@@ -92,17 +95,22 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return err
 	}
 	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
-		return write(runOnce(cmd.Context(), c, f, spec, p))
+		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd.Context(), c, f, spec, p))
 }
 
-// findEtcd says which etcd the cluster uses that the run starts, if it starts one.
-func (f *runFlags) findEtcd(flags *pflag.FlagSet, c *console) (err error) {
-	if !f.where.remote || f.where.address != "" {
-		return f.cluster.refuse(flags, f.where)
+// findCluster says which etcd the cluster uses that the run starts, if it starts one, and refuses flags for a cluster that there is not.
+func (f *runFlags) findCluster(flags *pflag.FlagSet, c *console) (err error) {
+	ofEtcd := append([]string{"etcd"}, accessFlags...)
+	switch {
+	case !f.where.remote:
+		return refuseIdle(flags, append(ofEtcd, clusterFlags...), "a run without a cluster", "--remote beside it")
+	case f.where.address != "":
+		return refuseIdle(flags, ofEtcd, "a cluster that has its etcd", "--remote without an address",
+			"give it to the \"edl listen\" that listens there")
 	}
-	f.where.etcd, err = f.cluster.options(c)
+	f.where.etcd, err = f.cluster.options(flags, c)
 	f.where.access, f.where.endpoints = f.cluster.access, f.cluster.endpoints
 	return err
 }

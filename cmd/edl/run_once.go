@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"github.com/spf13/cobra"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -10,7 +10,11 @@ import (
 )
 
 // runOnce feeds, runs one step and prints what was fetched.
-func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+	ctx, flags := cmd.Context(), cmd.Flags()
+	if err := refuseIdle(flags, readingFlags, "a program that is run once", "one that reads its own data, and no --feed"); err != nil {
+		return err
+	}
 	fetch := spec.Fetch
 	if len(fetch) == 0 {
 		fetch = p.Targets()
@@ -21,6 +25,10 @@ func runOnce(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p 
 	where := f.where
 	where.remote = where.remote && trains(p) // what trains nothing has nothing to spread
 	if !where.remote {
+		ofCluster := append(append([]string{"etcd"}, accessFlags...), clusterFlags...)
+		if err := refuseIdle(flags, ofCluster, "a program that trains nothing, which no cluster runs", "one that trains"); err != nil {
+			return err
+		}
 		if spec.Save != "" {
 			return &fault.Fault{
 				Kind: fault.InvalidArgument, Where: "--save",

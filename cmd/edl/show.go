@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -33,7 +33,7 @@ from its content; a job file is one whose name ends in .yaml or .yml.`,
   edl show model/fc_0.w_0
   edl show ops conv2d`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return showFile(cmd.Context(), c, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return showFile(cmd, c, f, args[0]) },
 	}
 	f.as = choiceFlag(cmd, "output", "form of the output; prototext is for programs", "table", "json", "prototext")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
@@ -45,10 +45,19 @@ from its content; a job file is one whose name ends in .yaml or .yml.`,
 	return cmd
 }
 
-func showFile(ctx context.Context, c *console, f *showFlags, path string) error {
+func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
+	ctx := cmd.Context()
+	if err := f.refuseIdle(cmd.Flags()); err != nil {
+		return err
+	}
 	kind, err := kindOf(path)
 	if err != nil {
 		return err
+	}
+	if kind != programFile {
+		if err := refuseIdle(cmd.Flags(), []string{"full"}, "a file that holds no program", "a program"); err != nil {
+			return err
+		}
 	}
 	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
 		return &fault.Fault{
@@ -67,6 +76,21 @@ func showFile(ctx context.Context, c *console, f *showFlags, path string) error 
 		return showQueues(c, path, f.as.value)
 	}
 	return showProgram(ctx, c, f, path)
+}
+
+// refuseIdle refuses flags that are for another form of the output than what is asked for.
+func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
+	switch {
+	case f.svg != "":
+		return refuseIdle(flags, []string{"plan", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg beside it")
+	case f.plan:
+		return refuseIdle(flags, []string{"full", "output"}, "a plan, which is a table of all steps", "no --plan beside it")
+	case f.as.value != "table":
+		if err := refuseIdle(flags, []string{"full"}, "a form of the program that shortens nothing", "--output table"); err != nil {
+			return err
+		}
+	}
+	return refuseIdle(flags, []string{"rows", "workers"}, "no plan to show", "--plan beside it")
 }
 
 // humanBytes writes a size for people.

@@ -37,6 +37,7 @@ to be expected.`,
 	}
 	f.addTraining(cmd)
 	f.addCluster(cmd)
+	f.addSupervision(cmd)
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first so many batches only")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return verifyProgram(cmd, c, f, args) }
@@ -62,6 +63,12 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--steps", Got: fmt.Sprint(f.steps), Want: "1 or more"}
 	}
 	if f.steps > 0 {
+		if err := refuseIdle(cmd.Flags(), []string{"passes"}, "the first batches only, which are read once", "no --steps beside it"); err != nil {
+			return err
+		}
+		for _, d := range spec.Data {
+			d.Follow = false // what is copied does not grow
+		}
 		if run, err = firstBatches(cmd.Context(), p, run, f.steps, filepath.Join(dir, "data")); err != nil {
 			return err
 		}

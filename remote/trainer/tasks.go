@@ -32,7 +32,7 @@ type tasks struct {
 }
 
 // get reports finished tasks and asks for another, unless m is a mere report. number is the round of its identity. A request that is to wait does so
-// at the coordinator, which knows for whom and tells it: one that sends the trainer back to ask again is refused, for there would be no end of asking.
+// at the coordinator, which knows for whom and tells it: one that sends the trainer back is refused, for there would be no end of asking.
 func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
 	m.Dataset = t.dataset
 	err = t.ask.call(ctx, question{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}, func(ctx context.Context, attempt uint32) (err error) {
