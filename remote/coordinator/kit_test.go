@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -68,38 +67,6 @@ func newHome(t *testing.T, cfg coordinator.Config) *home {
 	return h
 }
 
-// running is a coordinator that runs over loopback until the test ends.
-type running struct {
-	*coordinator.Server
-	home   *home
-	client rpc.CoordinatorClient
-	ended  chan error
-	stop   context.CancelFunc // ends it, as a crash does: it says nothing more to anybody
-	lead   coordinator.Lead
-}
-
-func start(t *testing.T, cfg coordinator.Config) running { return newHome(t, cfg).start() }
-
-// start starts a coordinator, which takes the lock from the one before.
-func (h *home) start() running {
-	s := running{Server: coordinator.New(h.cfg), home: h, ended: make(chan error, 1), lead: h.store.lead()}
-	if h.wanted > 0 {
-		s.Want(h.wanted)
-	}
-	service := wire.NewServer()
-	rpc.RegisterCoordinatorServer(service, s.Server)
-	s.client = rpc.NewCoordinatorClient(rig.Serve(h.t, service))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	s.stop = cancel
-	go func() {
-		defer close(done)
-		s.ended <- s.Run(ctx, s.lead)
-	}()
-	h.t.Cleanup(func() { cancel(); <-done })
-	return s
-}
-
 // id is the identity of a trainer in generation 1.
 func id(rank uint32, round uint64) *rpc.Identity { return idOf(1, rank, round) }
 
@@ -110,39 +77,6 @@ func idOf(generation uint64, rank uint32, round uint64) *rpc.Identity {
 // incarnation is that of the first process of a rank.
 func incarnation(rank uint32) uint64 { return 100 + uint64(rank) }
 
-// join waits for the generation after last, with a process that holds its key.
-func (s running) join(rank uint32, incarnation, last uint64) (*rpc.JoinResponse, error) {
-	s.home.live.set(rank, incarnation)
-	return s.client.Join(s.home.t.Context(), &rpc.JoinRequest{Id: idOf(last, rank, 0), Incarnation: incarnation})
-}
-
-// joinAll lets the first process of each rank join after generation last, and returns the answers by rank.
-func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
-	s.home.t.Helper()
-	answers := make([]*rpc.JoinResponse, len(ranks))
-	if err := rig.Each(len(ranks), func(i int) (err error) {
-		answers[i], err = s.join(ranks[i], incarnation(ranks[i]), last)
-		return err
-	}); err != nil {
-		s.home.t.Fatal(err)
-	}
-	return answers
-}
-
-// status asks how the job is until ok says so.
-func (s running) status(ok func(*rpc.QueuesResponse) bool) *rpc.QueuesResponse {
-	s.home.t.Helper()
-	for {
-		q, err := wire.Queues(s.home.t.Context(), s.client, &rpc.QueuesRequest{Job: rig.Identity.Job})
-		if err != nil {
-			s.home.t.Fatal(err)
-		}
-		if ok(q) {
-			return q
-		}
-	}
-}
-
 // filesOf makes one file of each number of records.
 func filesOf(records ...int64) []*rpc.DataFile {
 	var files []*rpc.DataFile
@@ -152,18 +86,4 @@ func filesOf(records ...int64) []*rpc.DataFile {
 		first += n
 	}
 	return files
-}
-
-func (s running) reportDataset(t testing.TB, records ...int64) {
-	t.Helper()
-	if err := wire.ReportDataset(t.Context(), s.client,
-		&rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// leave is the last message of a trainer.
-func (s running) leave(ctx context.Context, rank uint32) error {
-	_, err := s.client.Leave(ctx, &rpc.LeaveRequest{Id: id(rank, 0)})
-	return err
 }

@@ -87,7 +87,12 @@ func (s timedServer) declare(t *testing.T, rank uint32, round uint64) {
 // fails waits for the end of the server and checks when it came, and whom it names.
 func (s timedServer) fails(t *testing.T, after time.Duration, words ...string) {
 	t.Helper()
-	err := <-s.ended
+	var err error
+	select {
+	case err = <-s.ended:
+	case <-time.After(1000 * time.Hour):
+		t.Fatalf("it goes on, and waits for %q", s.waits(t))
+	}
 	if took := time.Since(s.start); took != after || !errors.Is(err, fault.LostMember) {
 		t.Errorf("after %v, want %v: %v", took, after, err)
 	}

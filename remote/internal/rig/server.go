@@ -49,7 +49,14 @@ func New(t testing.TB, cfg pserver.Config) *Server {
 	conn := Serve(t, service)
 	s.Client, s.Address = rpc.NewParameterServerClient(conn), strings.TrimPrefix(conn.Target(), "passthrough:///")
 	t.Cleanup(s.Stop)
+	Hurry(t, s.giveUp)
 	return s
+}
+
+// giveUp fails the server, and so all calls that wait in it.
+func (s *Server) giveUp() {
+	status, err := s.Status(context.Background(), &rpc.StatusRequest{Job: Identity.Job})
+	s.Fail(TooLong("pserver", status.GetWaits(), err))
 }
 
 // Serve serves a gRPC service over loopback until the test ends, and returns a connection to it.

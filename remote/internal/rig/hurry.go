@@ -1,0 +1,28 @@
+package rig
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+// Patience is how long a test may take. What it waits for then does not come.
+const Patience = 20 * time.Second
+
+// Hurry calls giveUp when a test has taken longer than Patience. It is to fail the server that the test waits for, with TooLong. Benchmarks take their
+// time.
+func Hurry(t testing.TB, giveUp func()) {
+	if _, ok := t.(*testing.T); ok {
+		timer := time.AfterFunc(Patience, giveUp)
+		t.Cleanup(func() { timer.Stop() })
+	}
+}
+
+// TooLong says what a server waits for that was given up.
+func TooLong(server string, waits []*job.Wait, err error) error {
+	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server,
+		Got: fmt.Sprintf("no end within %v; the server waits for %v", Patience, waits), Err: err}
+}
