@@ -70,6 +70,9 @@ func (s *teller) run(c script.Command) string {
 	switch c.Name {
 	case "start":
 		return s.start(c)
+	case "restart": // another coordinator goes on with what is durable
+		s.machine = generation.New(s.policy, s.machine.State())
+		return s.step(generation.Start{})
 	case "at":
 		seconds, _ := strconv.Atoi(c.Args[0])
 		s.now = time.Unix(int64(seconds), 0)
@@ -111,67 +114,15 @@ func (s *teller) run(c script.Command) string {
 		return fmt.Sprintf("generation %d from round %d: position %d of %d, since %d", g.Number, g.Round, g.Position(rank), len(g.Members), m.Since)
 	case "wait":
 		return s.wait()
+	case "committed":
+		return fmt.Sprintf("%d rounds", s.machine.Committed())
+	case "others":
+		return fmt.Sprint(s.machine.Others(rank))
+	case "saves":
+		return fmt.Sprint(s.machine.Saves(rank))
 	}
 	s.t.Fatalf("unknown command %s", c.Name)
 	return ""
-}
-
-func (s *teller) step(e generation.Event) string {
-	out := s.machine.Step(s.now, e)
-	var words []string
-	say := func(ok bool, format string, args ...any) {
-		if ok {
-			words = append(words, fmt.Sprintf(format, args...))
-		}
-	}
-	next := func(what string, n *generation.Next) {
-		if n != nil {
-			s.change = n.Change
-			say(true, "%s %s", what, show(n.Generation))
-		}
-	}
-	say(out.Refuse != nil, "refused: %v", out.Refuse)
-	say(out.Superseded, "superseded")
-	if say(out.Freeze > 0, "freeze generation %d", s.machine.Generation().Number); out.Freeze > 0 {
-		s.change = out.Freeze
-	}
-	next("persist", out.Persist)
-	next("resume", out.Resume)
-	next("settle", out.Settle)
-	say(out.Begun, "begun")
-	say(out.End, "end")
-	say(out.Fail != nil, "fail: %v", out.Fail)
-	return strings.Join(words, "; ")
-}
-
-func show(g generation.Generation) string {
-	text := fmt.Sprintf("generation %d of", g.Number)
-	for _, m := range g.Members {
-		text += fmt.Sprintf(" %d", m.Rank)
-	}
-	text += fmt.Sprintf(" from round %d", g.Round)
-	if len(g.Commit) > 0 {
-		text += ", commit of"
-	}
-	for _, d := range g.Commit {
-		text += fmt.Sprintf(" %d", d.Rank)
-	}
-	return text
-}
-
-func (s *teller) wait() string {
-	w, ok := s.machine.Wait()
-	if !ok {
-		return "nothing"
-	}
-	text := fmt.Sprintf("%s by %s since %d until %d", w.What, strings.Join(w.By, ", "), w.Since.Unix(), w.Until.Unix())
-	if w.LastError != "" {
-		text += ": " + w.LastError
-	}
-	if s.machine.Paused() {
-		text += "; paused"
-	}
-	return text
 }
 
 func TestScripts(t *testing.T) {
