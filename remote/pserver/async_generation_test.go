@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -17,7 +16,7 @@ import (
 // A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what
 // the lost process still sends changes nothing. The others go on meanwhile.
 func TestAsyncTrainerStartedAgain(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
 	p := rig.SGD(0, false, 1, 2, 2)
 	p.Service.Optimize = p.Service.Optimize[:1] // w0 and w1 are updated by one block, which reads both gradients

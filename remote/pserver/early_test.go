@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/edl-go/edl/remote/internal/rig"
 )
@@ -14,7 +13,7 @@ import (
 func TestTrainersThatFinishEarly(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 			defer cancel()
 			p := rig.SGD(0, sync, 1, 2)
 			s := rig.Start(t, rig.Config(3), p)
@@ -37,7 +36,7 @@ func TestTrainersThatFinishEarly(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Wait(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("all trainers have completed, and the server ends with %v", err)
 			}
 			want := float32(-5) // rounds, each with the mean of those who were in it
 			if !sync {

@@ -28,7 +28,7 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 				return
 			}
 		}
-		if time.Since(start) > time.Minute {
+		if time.Since(start) > rig.Patience {
 			t.Fatalf("nobody waits for %s; waits %v", what, status.Waits)
 		}
 	}
@@ -37,7 +37,7 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 // A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again
 // without it; what was sent before counts no more, also when it arrives late.
 func TestLostTrainer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
 	p := rig.SGD(0, true, 1, 2)
 	s := rig.Start(t, rig.Config(3), p)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -48,7 +47,7 @@ func waitsFor(t *testing.T, s *rig.Server, name string) {
 // A trainer that is lost while it receives the parameters of a round holds up neither the round nor those after it, and is done with neither: the
 // open round waits for it, by name, until its generation ends; then the others train on, while it still does not read.
 func TestTrainerLostWhileReceiving(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
 	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, large))
 	a, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}

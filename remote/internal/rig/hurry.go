@@ -23,6 +23,15 @@ func Hurry(t testing.TB, giveUp func()) {
 
 // TooLong says what a server waits for that was given up.
 func TooLong(server string, waits []*job.Wait, err error) error {
-	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server,
-		Got: fmt.Sprintf("no end within %v; the server waits for %v", Patience, waits), Err: err}
+	text := "nothing"
+	for i, w := range waits {
+		if i == 0 {
+			text = ""
+		} else {
+			text += "; "
+		}
+		text += fmt.Sprintf("%s by %v", w.What, w.By)
+	}
+	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server, Got: fmt.Sprintf("no end within %v; it waits for %s", Patience, text),
+		Err: err}
 }
