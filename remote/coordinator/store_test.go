@@ -43,6 +43,17 @@ func (s *store) copy() map[string][]byte {
 	return maps.Clone(s.entries)
 }
 
+// apply makes changes durable. s.mu is held.
+func (s *store) apply(changes []cluster.Change) {
+	for _, c := range changes {
+		if c.Value == nil {
+			delete(s.entries, c.Key)
+		} else {
+			s.entries[c.Key] = c.Value
+		}
+	}
+}
+
 // held is the store as one coordinator has it.
 type held struct {
 	*store
@@ -76,12 +87,6 @@ func (h *held) Commit(_ context.Context, changes []cluster.Change) error {
 	}
 	h.commits++
 	h.largest = max(h.largest, len(changes))
-	for _, c := range changes {
-		if c.Value == nil {
-			delete(h.entries, c.Key)
-		} else {
-			h.entries[c.Key] = c.Value
-		}
-	}
+	h.apply(changes)
 	return nil
 }
