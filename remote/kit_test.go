@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -56,3 +57,11 @@ func executorOf(t testing.TB, l *remote.Listener, spec *remote.JobSpec) *remote.
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// why says what a job waits for that a test has given up.
+func why(client *remote.Client, id string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	answer, err := client.Why(ctx, id)
+	return fmt.Sprintf("it waits for %v, %v", answer, err)
+}

@@ -77,7 +77,7 @@ func (s *struck) mustMiss(member string) {
 	s.flow()
 	_, err := s.follow()
 	if !errors.Is(err, fault.LostMember) || !strings.Contains(err.Error(), member) {
-		s.t.Errorf("the job ends with %v, want the loss of %s", err, member)
+		s.t.Errorf("the job ends with %v, want the loss of %s; %s", err, member, why(s.client, s.id))
 	}
 	s.gone()
 }
@@ -89,7 +89,7 @@ func (s *struck) mustEqualUndisturbed() map[string]int32 {
 	s.flow()
 	summary, err := s.follow()
 	if err != nil {
-		s.t.Fatalf("the job ends with %v", err)
+		s.t.Fatalf("the job ends with %v; %s", err, why(s.client, s.id))
 	}
 	if summary.Records > struckPasses*struckRecords {
 		s.t.Errorf("%d records are told, of %d", summary.Records, struckPasses*struckRecords)

@@ -65,14 +65,14 @@ func TestTrainerLostWhileReceiving(t *testing.T) {
 	}
 	receiving(t, s, lost.ID(1), "w0")
 	if _, version, err := a.Get(ctx, 1, "w0", large); err != nil || version != 1 {
-		t.Fatal(version, err)
+		t.Fatalf("while a trainer that is lost receives, another has version %d, %v", version, err)
 	}
 	contribute(a, 1)
 	waitsFor(t, s, "trainer 1")
 	state, err := s.Freeze(g)
 	if err != nil || state.Round != 1 || len(state.Declared) != 1 || state.Declared[0].Rank != 0 || len(state.Completed) != 0 ||
 		len(state.Applied) != 2 {
-		t.Fatal(state, err)
+		t.Fatalf("the server says %v, %v; want round 1, applied of two and declared by trainer 0 only", state, err)
 	}
 	if err := s.Resume(g+1, 1, rig.Members(0)); err != nil {
 		t.Fatal(err)

@@ -114,6 +114,9 @@ func (s *teller) run(c script.Command) string {
 		return fmt.Sprintf("generation %d from round %d: position %d of %d, since %d", g.Number, g.Round, g.Position(rank), len(g.Members), m.Since)
 	case "wait":
 		return s.wait()
+	case "deadline":
+		at, ok := s.machine.Deadline()
+		return fmt.Sprintf("%d, %v", at.Unix(), ok)
 	case "committed":
 		return fmt.Sprintf("%d rounds", s.machine.Committed())
 	case "others":
