@@ -1,5 +1,5 @@
-// Package testkit is what the tests of the rooms that run jobs share: models and batches to train, record files, and the comparison of tensors bit
-// for bit. A helper ends the test that calls it when something goes wrong.
+// Package testkit is what the tests of the executors and of the rooms that run jobs share: models and batches to train, record files, and the
+// comparison of tensors bit for bit. A helper ends the test that calls it when something goes wrong.
 package testkit
 
 import (

@@ -1,7 +1,6 @@
 package exampletest
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -10,17 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
-	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 )
-
-// lawRecords is what the laws are checked on: several batches of every example, the last one with fewer rows, and chunks enough for all trainers.
-const lawRecords = 210
 
 // Trains is a way to train: it does so on an executor and returns what it fetched, and the bits of everything persistable afterwards.
 type Trains func(exe executor.Executor) map[string][]byte
@@ -112,59 +106,4 @@ func same(t *testing.T, name string, want, got map[string][]byte) {
 	if len(got) != len(want) {
 		t.Errorf("%s: %d values, want %d", name, len(got), len(want))
 	}
-}
-
-// firstRecords copies the first records of the training set to files of their own and returns their pattern.
-func firstRecords(t *testing.T, p *program.Program, out string) string {
-	t.Helper()
-	source, err := executor.OpenFiles(t.Context(), p, bind(out, "train"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	_, records := source.Dataset()
-	dir := t.TempDir()
-	if err := copyRecords(t.Context(), records, dir); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "train-*")
-}
-
-func copyRecords(ctx context.Context, records *dataset.Dataset, dir string) error {
-	w, err := dataset.CreateShards(dir, "train", 1, recordio.Options{ChunkRecords: 16})
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	for record, err := range records.Records(ctx, 0, min(lawRecords, records.NumRecords())) {
-		if err != nil {
-			return err
-		}
-		if err := w.Write(record.Bytes); err != nil {
-			return err
-		}
-	}
-	return w.Close()
-}
-
-// Steps returns an executor whose Run keeps what is fetched, for programs that are fed.
-func Steps(exe executor.Executor) *Recorder {
-	return &Recorder{Executor: exe, Fetched: map[string][]byte{}}
-}
-
-// A Recorder is an executor that remembers.
-type Recorder struct {
-	executor.Executor
-	Fetched map[string][]byte // by name and step
-	steps   int
-}
-
-// Run implements executor.Executor.
-func (r *Recorder) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
-	out, err := r.Executor.Run(ctx, p, feed, fetch...)
-	for i, v := range out {
-		r.Fetched[fmt.Sprintf("%s of step %d", fetch[i], r.steps)] = tensor.AppendStream(nil, v)
-	}
-	r.steps++
-	return out, err
 }
