@@ -1585,9 +1585,10 @@ type GetTaskRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Dataset       string                 `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Pass          int32                  `protobuf:"varint,3,opt,name=pass,proto3" json:"pass,omitempty"`
-	Finished      []*Task                `protobuf:"bytes,4,rep,name=finished,proto3" json:"finished,omitempty"`                        // every record of them has been trained
+	Finished      []*Task                `protobuf:"bytes,4,rep,name=finished,proto3" json:"finished,omitempty"`                        // every record of them has been trained; sync: and of all tasks before
 	ReportOnly    bool                   `protobuf:"varint,5,opt,name=report_only,json=reportOnly,proto3" json:"report_only,omitempty"` // no next task is wanted
 	Position      int64                  `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`                       // sync: the first record that is wanted; tasks are not handed out but read in order, by every trainer
+	Records       int64                  `protobuf:"varint,8,opt,name=records,proto3" json:"records,omitempty"`                         // sync: give as many tasks as hold so many records, within what an answer may weigh, but at least one
 	Wait          bool                   `protobuf:"varint,6,opt,name=wait,proto3" json:"wait,omitempty"`                               // where tasks of the pass are pending elsewhere, wait for them instead of answering pending
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1665,6 +1666,13 @@ func (x *GetTaskRequest) GetPosition() int64 {
 	return 0
 }
 
+func (x *GetTaskRequest) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
 func (x *GetTaskRequest) GetWait() bool {
 	if x != nil {
 		return x.Wait
@@ -1678,6 +1686,7 @@ type GetTaskResponse struct {
 	EndOfPass     bool                   `protobuf:"varint,2,opt,name=end_of_pass,json=endOfPass,proto3" json:"end_of_pass,omitempty"`
 	EndOfData     bool                   `protobuf:"varint,3,opt,name=end_of_data,json=endOfData,proto3" json:"end_of_data,omitempty"` // all passes are done
 	Pending       bool                   `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`                        // no task now, but those of others may come back: train what you have, report it, and ask again
+	Next          []*Task                `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`                               // sync: the tasks that follow task, when more records are wanted than it has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1738,6 +1747,13 @@ func (x *GetTaskResponse) GetPending() bool {
 		return x.Pending
 	}
 	return false
+}
+
+func (x *GetTaskResponse) GetNext() []*Task {
+	if x != nil {
+		return x.Next
+	}
+	return nil
 }
 
 type TaskFailedRequest struct {
@@ -4086,7 +4102,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x03 \x01(\x05R\x04pass\x12\x18\n" +
 	"\adataset\x18\x04 \x01(\tR\adataset\x12.\n" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12'\n" +
-	"\x05files\x18\a \x03(\v2\x11.edl.rpc.DataFileR\x05files\"\xdd\x01\n" +
+	"\x05files\x18\a \x03(\v2\x11.edl.rpc.DataFileR\x05files\"\xf7\x01\n" +
 	"\x0eGetTaskRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
@@ -4094,13 +4110,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bfinished\x18\x04 \x03(\v2\r.edl.rpc.TaskR\bfinished\x12\x1f\n" +
 	"\vreport_only\x18\x05 \x01(\bR\n" +
 	"reportOnly\x12\x1a\n" +
-	"\bposition\x18\a \x01(\x03R\bposition\x12\x12\n" +
-	"\x04wait\x18\x06 \x01(\bR\x04wait\"\x8e\x01\n" +
+	"\bposition\x18\a \x01(\x03R\bposition\x12\x18\n" +
+	"\arecords\x18\b \x01(\x03R\arecords\x12\x12\n" +
+	"\x04wait\x18\x06 \x01(\bR\x04wait\"\xb1\x01\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
 	"\vend_of_pass\x18\x02 \x01(\bR\tendOfPass\x12\x1e\n" +
 	"\vend_of_data\x18\x03 \x01(\bR\tendOfData\x12\x18\n" +
-	"\apending\x18\x04 \x01(\bR\apending\"q\n" +
+	"\apending\x18\x04 \x01(\bR\apending\x12!\n" +
+	"\x04next\x18\x05 \x03(\v2\r.edl.rpc.TaskR\x04next\"q\n" +
 	"\x11TaskFailedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12!\n" +
 	"\x04task\x18\x02 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x16\n" +
@@ -4424,110 +4442,111 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	18, // 19: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
 	27, // 20: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
 	27, // 21: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	18, // 22: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	27, // 23: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	18, // 24: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	18, // 25: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	72, // 26: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	26, // 27: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	18, // 28: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	18, // 29: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	72, // 30: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	18, // 31: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	75, // 32: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	76, // 33: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	47, // 34: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	26, // 35: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	46, // 36: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	70, // 37: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	67, // 38: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	18, // 39: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	18, // 40: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	26, // 41: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	18, // 42: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	55, // 43: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	55, // 44: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	26, // 45: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	18, // 46: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	56, // 47: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	55, // 48: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	26, // 49: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	60, // 50: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	18, // 51: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	18, // 52: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	68, // 53: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	70, // 54: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,  // 55: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,  // 56: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,  // 57: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,  // 58: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,  // 59: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,  // 60: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,  // 61: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	5,  // 62: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	13, // 63: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	5,  // 64: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,  // 65: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11, // 66: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	16, // 67: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	19, // 68: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,  // 69: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	28, // 70: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	30, // 71: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	32, // 72: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	34, // 73: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	37, // 74: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	13, // 75: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	38, // 76: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	41, // 77: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	43, // 78: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	45, // 79: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	49, // 80: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	51, // 81: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	62, // 82: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	53, // 83: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	57, // 84: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	59, // 85: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	63, // 86: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	65, // 87: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,  // 88: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,  // 89: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	69, // 90: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,  // 91: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	76, // 92: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,  // 93: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	69, // 94: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	69, // 95: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	13, // 96: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	10, // 97: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,  // 98: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	69, // 99: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	17, // 100: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	20, // 101: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	25, // 102: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	29, // 103: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	31, // 104: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	33, // 105: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	36, // 106: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	13, // 107: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	13, // 108: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	39, // 109: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	42, // 110: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	44, // 111: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,  // 112: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	50, // 113: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	52, // 114: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	49, // 115: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	54, // 116: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	58, // 117: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,  // 118: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	64, // 119: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	66, // 120: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	88, // [88:121] is the sub-list for method output_type
-	55, // [55:88] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	27, // 22: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	18, // 23: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	27, // 24: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	18, // 25: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	18, // 26: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	72, // 27: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	26, // 28: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	18, // 29: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	18, // 30: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	72, // 31: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	18, // 32: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	75, // 33: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	76, // 34: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	47, // 35: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	26, // 36: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	46, // 37: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	70, // 38: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	67, // 39: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	18, // 40: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	18, // 41: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	26, // 42: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	18, // 43: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	55, // 44: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	55, // 45: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	26, // 46: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	18, // 47: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	56, // 48: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	55, // 49: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	26, // 50: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	60, // 51: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	18, // 52: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	18, // 53: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	68, // 54: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	70, // 55: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,  // 56: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,  // 57: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,  // 58: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,  // 59: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,  // 60: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,  // 61: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,  // 62: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	5,  // 63: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	13, // 64: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
+	5,  // 65: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,  // 66: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11, // 67: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	16, // 68: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	19, // 69: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,  // 70: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	28, // 71: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	30, // 72: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	32, // 73: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	34, // 74: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
+	37, // 75: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	13, // 76: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
+	38, // 77: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	41, // 78: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	43, // 79: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	45, // 80: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	49, // 81: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	51, // 82: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	62, // 83: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	53, // 84: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	57, // 85: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	59, // 86: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	63, // 87: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	65, // 88: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,  // 89: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,  // 90: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	69, // 91: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,  // 92: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	76, // 93: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,  // 94: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	69, // 95: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	69, // 96: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	13, // 97: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
+	10, // 98: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,  // 99: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	69, // 100: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	17, // 101: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	20, // 102: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	25, // 103: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	29, // 104: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	31, // 105: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	33, // 106: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	36, // 107: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	13, // 108: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
+	13, // 109: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
+	39, // 110: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	42, // 111: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	44, // 112: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,  // 113: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	50, // 114: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	52, // 115: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	49, // 116: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	54, // 117: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	58, // 118: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,  // 119: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	64, // 120: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	66, // 121: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	89, // [89:122] is the sub-list for method output_type
+	56, // [56:89] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -31,7 +31,7 @@ func BenchmarkDispatch(b *testing.B) {
 				if testing.Short() && tasks > 1e3 {
 					b.Skip("many tasks")
 				}
-				d := newDispatch(b, server, tasks, trainers)
+				d := newDispatch(b, server, tasks, trainers, false)
 				defer d.stop()
 				b.ResetTimer()
 				began := time.Now()
@@ -43,7 +43,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// dispatch is an async job whose trainers do nothing but ask for tasks. It has as many passes as the benchmark takes.
+// dispatch is a job whose trainers do nothing but ask for tasks. It has as many passes as the benchmark takes.
 type dispatch struct {
 	b       *testing.B
 	clients []rpc.CoordinatorClient
@@ -53,7 +53,7 @@ type dispatch struct {
 	stop    func()
 }
 
-func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers int) *dispatch {
+func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers int, sync bool) *dispatch {
 	registry, err := cluster.Open(b.Context(), cluster.Config{Endpoints: server.Endpoints(),
 		Prefix: cluster.Prefix(fmt.Sprintf("bench-%d-%d-%d", tasks, trainers, time.Now().UnixNano())), Lease: time.Minute})
 	if err != nil {
@@ -64,7 +64,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 		b.Fatal(err)
 	}
 	cfg := config(trainers)
-	cfg.Sync, cfg.RecordsPerTask, cfg.Passes, cfg.Servers = false, 1, 1<<30, []rpc.ParameterServerClient{&fakeServer{}}
+	cfg.Sync, cfg.RecordsPerTask, cfg.Passes, cfg.Servers = sync, 1, 1<<30, []rpc.ParameterServerClient{&fakeServer{}}
 	s := coordinator.New(cfg)
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, s)

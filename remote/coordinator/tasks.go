@@ -33,7 +33,7 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 		case err != nil:
 			return nil, err
 		case !grant.Wait || !m.Wait || m.ReportOnly:
-			return &rpc.GetTaskResponse{Task: grant.Task, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
+			return &rpc.GetTaskResponse{Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
 		}
 		err = s.await(ctx, w, func() (bool, error) {
 			select {
@@ -69,7 +69,7 @@ func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc
 			return nil
 		}
 		effects, err := t.step(m.Dataset, queue.Get{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
-			Round: m.Id.Round})
+			Records: m.Records, Round: m.Id.Round})
 		grant = effects.Grant
 		return err
 	})

@@ -36,6 +36,7 @@ type conductor struct {
 	told     map[uint32]uint64 // the last generation that each rank was told of
 	data     *rpc.Dataset
 	queue    *queue.Queue
+	gets     int // requests for tasks
 	failed   []*rpc.TaskFailedRequest
 	reports  []*rpc.TrainerStep
 	asked    map[uint32]uint64  // the generation after which each rank has asked for another
@@ -297,17 +298,20 @@ func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Ge
 			close(c.changed)
 			c.changed = make(chan struct{})
 		}
+		if first && !m.ReportOnly {
+			c.gets++
+		}
 		first = false
 		if m.ReportOnly {
 			return true, nil
 		}
 		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.Get{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Request: m.Id.Round,
-			Pass: m.Pass, Position: m.Position, Round: m.Id.Round})
+			Pass: m.Pass, Position: m.Position, Records: m.Records, Round: m.Id.Round})
 		if err != nil {
 			return false, err
 		}
 		g := effects.Grant
-		r = &rpc.GetTaskResponse{Task: g.Task, EndOfPass: g.EndOfPass, EndOfData: g.EndOfData, Pending: g.Wait}
+		r = &rpc.GetTaskResponse{Task: g.Task, Next: g.Next, EndOfPass: g.EndOfPass, EndOfData: g.EndOfData, Pending: g.Wait}
 		return !g.Wait || !m.Wait, nil
 	})
 	return r, err

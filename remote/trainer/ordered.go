@@ -97,10 +97,16 @@ func (s *ordered) Close() {
 
 // tell reports what is finished, while nobody reads ahead.
 func (s *ordered) tell(ctx context.Context, whole bool) error {
-	finished := s.records.finished(whole)
+	finished := s.finished(whole)
 	if len(finished) == 0 {
 		return nil
 	}
 	_, err := s.tasks.get(ctx, s.segment.first, &rpc.GetTaskRequest{Pass: s.segment.pass, Finished: finished, ReportOnly: true})
 	return err
+}
+
+// finished takes out what is finished: the last such task stands for those before it.
+func (s *ordered) finished(whole bool) []*rpc.Task {
+	tasks := s.records.finished(whole)
+	return tasks[max(0, len(tasks)-1):]
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
+// askRounds is how many rounds the tasks of one answer are for, where tasks are small. It bounds how late tasks are reported that have been trained,
+// and how many are given beyond them.
+const askRounds = 16
+
 // refuse gives back a task that cannot be read. The coordinator then begins a generation whose segment counts with that.
 func (s *ordered) refuse(ctx context.Context, reason error) error {
 	if s.bad == nil || !errors.Is(reason, fault.Corrupt) {
@@ -38,11 +42,8 @@ func (s *ordered) from(ctx context.Context, place int64) iter.Seq2[dataset.Recor
 	s.records.begin(place) // those before may have been trained: that they are not counted only delays the reports
 	return func(yield func(dataset.Record, error) bool) {
 		for position := s.segment.skip.position(place); ; {
-			r, err := s.tasks.get(ctx, s.segment.first, &rpc.GetTaskRequest{Pass: s.segment.pass, Position: position, Finished: s.records.finished(false),
-				Wait: true})
-			if err == nil && r.Task != nil && (len(r.Task.Records) == 0 || r.Task.Records[len(r.Task.Records)-1].To <= position) {
-				err = &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("task %d without record %d", r.Task.Id, position)}
-			}
+			r, err := s.tasks.get(ctx, s.segment.first, &rpc.GetTaskRequest{Pass: s.segment.pass, Position: position,
+				Records: int64(askRounds * s.reader.Rows()), Finished: s.finished(false), Wait: true})
 			if err != nil {
 				yield(dataset.Record{}, err)
 				return
@@ -50,17 +51,25 @@ func (s *ordered) from(ctx context.Context, place int64) iter.Seq2[dataset.Recor
 			if s.end = endingOf(r); s.end != more {
 				return
 			}
-			ranges := s.segment.skip.cut(r.Task.Records)
-			s.records.give(r.Task, count(ranges))
-			for record, err := range s.files.records(ctx, r.Task, ranges) {
+			given, err := runOf(r, position, s.segment.skip)
+			if err != nil {
+				yield(dataset.Record{}, err)
+				return
+			}
+			for i, task := range given.tasks {
+				s.records.give(task, given.records(i))
+			}
+			read := int64(0)
+			for record, err := range s.files.records(ctx, given.whole, given.ranges) {
 				if errors.Is(err, fault.Corrupt) {
-					s.bad = r.Task
+					s.bad = given.holding(read)
 				}
 				if !yield(record, err) || err != nil {
 					return
 				}
+				read++
 			}
-			position = r.Task.Records[len(r.Task.Records)-1].To
+			position = given.to
 		}
 	}
 }

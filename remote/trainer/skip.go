@@ -1,6 +1,8 @@
 package trainer
 
 import (
+	"sort"
+
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/proto/rpc"
 )
@@ -24,10 +26,7 @@ func (s skips) cut(ranges []*rpc.RecordRange) []dataset.Range {
 	var kept []dataset.Range
 	for _, r := range ranges {
 		from := r.From
-		for _, out := range s {
-			if out.To <= from {
-				continue
-			}
+		for _, out := range s[sort.Search(len(s), func(i int) bool { return s[i].To > from }):] {
 			if out.From >= r.To {
 				break
 			}

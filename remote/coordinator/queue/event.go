@@ -6,7 +6,7 @@ import "github.com/edl-go/edl/proto/rpc"
 type Event interface{ apply(s *step) error }
 
 // Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the
-// first records from Position on that the segment of the pass does not skip, as far as the task goes that they are in.
+// first records from Position on that the segment of the pass does not skip, as far as the tasks go that they are in.
 type Get struct {
 	Rank        int
 	Incarnation uint64 // async: tells the processes of a rank apart, and only rises: the generation in which it joined
@@ -15,10 +15,12 @@ type Get struct {
 	Request  uint64
 	Pass     int32
 	Position int64  // sync: the first record that is wanted
+	Records  int64  // sync: how many are wanted: as many tasks are granted as hold them, at least one, and none once they weigh maxGrant
 	Round    uint64 // sync: of the first to ask for a new pass, its first round: all rounds before it have been trained
 }
 
-// Finish says that every record of a task has been trained, in rounds or updates that count. A repeated one is acknowledged and changes nothing.
+// Finish says that every record of a task has been trained, in rounds or updates that count; in sync mode those of all tasks before it have been,
+// too. A repeated one is acknowledged and changes nothing.
 type Finish struct {
 	Rank        int
 	Incarnation uint64 // async
@@ -89,6 +91,7 @@ type Effects struct {
 // A Grant is the answer to Get: a task, or one of the others.
 type Grant struct {
 	Task      *rpc.Task
+	Next      []*rpc.Task // sync: that follow Task
 	EndOfPass bool
 	EndOfData bool // and of the pass
 	Wait      bool // ask again when something has changed: tasks may come back, files may come

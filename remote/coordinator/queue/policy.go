@@ -41,4 +41,5 @@ const (
 	maxReason       = 256     // bytes of a failure's reason
 	maxRuns         = 1 << 15 // parts in which what is left of a task is kept
 	maxEntry        = 1 << 19 // bytes of a durable entry
+	maxGrant        = 1 << 16 // bytes of a grant that another task may be added to
 )

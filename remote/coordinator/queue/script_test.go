@@ -92,7 +92,7 @@ func (s *stage) event(c script.Command) queue.Event {
 		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
 		s.requests[rank] = max(s.requests[rank], request+1)
 		return queue.Get{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
-			Round: uint64(s.number(c, "round", "0"))}
+			Records: int64(s.number(c, "records", "0")), Round: uint64(s.number(c, "round", "0"))}
 	case "finish":
 		return queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}
 	case "fail":

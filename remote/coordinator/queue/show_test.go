@@ -67,11 +67,13 @@ func showEffects(e queue.Effects) string {
 	g := e.Grant
 	switch {
 	case g.Task != nil:
-		text := fmt.Sprintf("task %d, dispatch %d, pass %d, records %s", g.Task.Id, g.Task.Epoch, g.Task.Pass, showRanges(g.Task.Records))
-		for _, f := range g.Task.Files {
-			text += fmt.Sprintf(", %s from %d", f.Path, f.FirstRecord)
+		for _, t := range append([]*rpc.Task{g.Task}, g.Next...) {
+			text := fmt.Sprintf("task %d, dispatch %d, pass %d, records %s", t.Id, t.Epoch, t.Pass, showRanges(t.Records))
+			for _, f := range t.Files {
+				text += fmt.Sprintf(", %s from %d", f.Path, f.FirstRecord)
+			}
+			out = append(out, text)
 		}
-		out = append(out, text)
 	case g.EndOfData:
 		out = append(out, "end of data")
 	case g.EndOfPass:

@@ -93,13 +93,24 @@ func (m *reader) say(l *regent, e queue.Event) (effects queue.Effects, ok bool) 
 
 // finish reports the tasks whose records have been trained.
 func (m *reader) finish(l *regent) bool {
-	for len(m.tasks) > 0 && (m.passEnd || m.tasks[0].Records[len(m.tasks[0].Records)-1].To <= m.trained) {
+	for n := m.finished(); n > 0; n = m.finished() {
+		if m.s.random.IntN(2) == 0 { // the last one stands for those before it
+			m.tasks, n = m.tasks[n-1:], 1
+		}
 		if _, ok := m.say(l, queue.Finish{Rank: m.rank, Task: m.tasks[0]}); !ok {
 			return false
 		}
 		m.tasks = m.tasks[1:]
 	}
 	return true
+}
+
+// finished counts the tasks whose records have been trained.
+func (m *reader) finished() (n int) {
+	for n < len(m.tasks) && (m.passEnd || m.tasks[n].Records[len(m.tasks[n].Records)-1].To <= m.trained) {
+		n++
+	}
+	return n
 }
 
 func (m *reader) fail(l *regent) {
@@ -113,7 +124,7 @@ func (m *reader) fail(l *regent) {
 }
 
 func (m *reader) get(l *regent) {
-	effects, ok := m.say(l, queue.Get{Rank: m.rank, Pass: m.pass, Position: m.position, Round: m.round})
+	effects, ok := m.say(l, queue.Get{Rank: m.rank, Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
 	switch g := effects.Grant; {
 	case !ok:
 	case g.Wait:
@@ -121,21 +132,34 @@ func (m *reader) get(l *regent) {
 	case g.EndOfPass:
 		m.passEnd, m.dataEnd, m.over = true, g.EndOfData, 0 // the last batch of a pass may be shorter
 	default:
-		for _, r := range g.Task.Records {
-			for i := r.From; i < r.To; i++ {
-				if m.s.poison[i] {
-					m.failing = g.Task
-					return
-				}
-				if m.over > 0 {
-					m.over--
-					m.trained = i + 1
-				} else {
-					m.read = append(m.read, i)
-				}
-			}
-			m.position = r.To
+		if len(g.Next) > 0 {
+			m.s.note("several tasks granted")
 		}
-		m.tasks = append(m.tasks, g.Task)
+		for _, t := range append([]*rpc.Task{g.Task}, g.Next...) {
+			if !m.take(t) {
+				break
+			}
+		}
 	}
+}
+
+// take reads a task. It reports false when that has a record that cannot be read.
+func (m *reader) take(t *rpc.Task) bool {
+	for _, r := range t.Records {
+		for i := r.From; i < r.To; i++ {
+			if m.s.poison[i] {
+				m.failing = t
+				return false
+			}
+			if m.over > 0 {
+				m.over--
+				m.trained = i + 1
+			} else {
+				m.read = append(m.read, i)
+			}
+		}
+		m.position = r.To
+	}
+	m.tasks = append(m.tasks, t)
+	return true
 }

@@ -3,7 +3,10 @@ package queue
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 )
 
@@ -28,12 +31,10 @@ func (s *step) read(e Get) error {
 	skip := s.skip(e.Pass) // trainers that go on from one pass to the next have not been told of the new segment
 	switch at := skip.after(e.Position); {
 	case at < s.cut.records:
-		id := s.cut.at(at)
-		w := &work{id: id, left: (spans{{at, s.cut.task(id).to}}).without(skip)}
-		s.effects.Grant.Task = s.grant(w)
-		s.effects.Grant.Task.Pass = e.Pass
+		tasks := s.consecutive(at, e, skip)
+		s.effects.Grant.Task, s.effects.Grant.Next = tasks[0], tasks[1:]
 		if e.Pass == s.pass {
-			s.given = max(s.given, id+1)
+			s.given = max(s.given, tasks[len(tasks)-1].Id+1)
 		}
 	case s.open():
 		s.effects.Grant = Grant{Wait: true}
@@ -41,6 +42,20 @@ func (s *step) read(e Get) error {
 		s.effects.Grant = Grant{EndOfPass: true, EndOfData: e.Pass+1 >= passes}
 	}
 	return nil
+}
+
+// consecutive returns the tasks that hold the wanted records from at on, which must exist.
+func (s *step) consecutive(at int64, e Get, skip spans) (tasks []*rpc.Task) {
+	for records, bytes := int64(0), 0; len(tasks) == 0 || at < s.cut.records && records < e.Records && bytes < maxGrant; {
+		w := &work{id: s.cut.at(at)}
+		end := s.cut.task(w.id).to
+		w.left = (spans{{at, end}}).without(skip)
+		t := s.grant(w)
+		t.Pass = e.Pass
+		tasks, records, bytes = append(tasks, t), records+w.left.records(), bytes+proto.Size(t)
+		at = skip.after(end)
+	}
+	return tasks
 }
 
 // nextPass begins a pass with a round: the one before has been trained.
