@@ -11,9 +11,9 @@ import (
 	"github.com/edl-go/edl/remote"
 )
 
-// BenchmarkSyncTasks measures what tasks cost the rounds of a sync job: two trainers and two pservers, processes all, train a pass over 20,000 records
-// in batches of 16, with durable queues in an etcd server of this process. A round of records_per_task=1 needs 16 tasks. The time goes from the first
-// step that is seen to the last.
+// BenchmarkSyncTasks measures what tasks cost the rounds of a sync job: two trainers and two pservers, processes all, train a pass over 20,000
+// records in batches of 16, with durable queues in an etcd server of this process. A round of records_per_task=1 needs 16 tasks. The time goes from
+// the first step that is seen to the last.
 func BenchmarkSyncTasks(b *testing.B) {
 	const records, batch = 20000, 16
 	data := testkit.Samples(b, b.TempDir(), records)

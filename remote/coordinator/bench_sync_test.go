@@ -12,8 +12,8 @@ import (
 	"github.com/edl-go/edl/remote/internal/rig"
 )
 
-// BenchmarkDispatchSync measures tasks of one record in sync mode, as BenchmarkDispatch does: how many a second all trainers are given, when each makes
-// b.N requests for so many at a time.
+// BenchmarkDispatchSync measures tasks of one record in sync mode, as BenchmarkDispatch does: how many a second all trainers are given, when each
+// makes b.N requests for so many at a time.
 func BenchmarkDispatchSync(b *testing.B) {
 	server, err := cluster.Embed(b.Context(), filepath.Join(b.TempDir(), "etcd"), nil)
 	if err != nil {

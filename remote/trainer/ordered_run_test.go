@@ -65,7 +65,8 @@ func TestRunsAreChecked(t *testing.T) {
 // A sync job asks for tasks once in askRounds rounds, however small they are.
 func TestSmallTasksAreAskedForTogether(t *testing.T) {
 	const records, batch = 2000, 5
-	j := newReadingJob(t, testkit.Reading(t, batch, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), records), queue.Policy{Sync: true, Passes: 1, Trainers: 1})
+	j := newReadingJob(t, testkit.Reading(t, batch, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), records),
+		queue.Policy{Sync: true, Passes: 1, Trainers: 1})
 	s := j.alone(t)
 	passes, err := read(bounded(t), s, func() {})
 	if err != nil || len(passes) != 1 {

@@ -18,7 +18,8 @@ func TestSyncSimulation(t *testing.T) {
 		return s.seen, s.run()
 	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
 		"message doubled", "coordinator deposed", "generation changes",
-		"round committed by the freeze", "round dropped", "several tasks granted", "task failed", "task discarded", "pass ended", "file added", "regrouped", "waits", "exhausted")
+		"round committed by the freeze", "round dropped", "several tasks granted", "task failed", "task discarded",
+		"pass ended", "file added", "regrouped", "waits", "exhausted")
 }
 
 // rounds is a history of a sync job: its coordinators, its parameter servers as one, and its trainers.
