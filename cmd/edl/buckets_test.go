@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,5 +79,31 @@ func TestTrainingReadsBuckets(t *testing.T) {
 		if got := trained(t, program, bucket); !bytes.Equal(got, want) {
 			t.Errorf("training from %s gives other parameters than from the same files as paths", bucket)
 		}
+	}
+}
+
+// Who has no credentials for a bucket is told so in one line, which says where they are looked for.
+func TestBucketWithoutCredentials(t *testing.T) {
+	machine := httptest.NewServer(http.NotFoundHandler()) // gives no credentials to those who run on it
+	defer machine.Close()
+	args := endless(t)
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "train=") {
+			args[i] = "train=s3://data/train-*?region=us-east-1"
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, edlFile(t), args...)
+	nothing := filepath.Join(t.TempDir(), "nothing")
+	cmd.Env = []string{"HOME=" + t.TempDir(), "AWS_CONFIG_FILE=" + nothing, "AWS_SHARED_CREDENTIALS_FILE=" + nothing,
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT=" + machine.URL}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	_ = cmd.Run()
+	text := said.String()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "edl: s3://data/train-*") ||
+		!strings.Contains(text, "AWS_ACCESS_KEY_ID") {
+		t.Errorf("ended with %d:\n%s", code, text)
 	}
 }

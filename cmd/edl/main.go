@@ -16,7 +16,11 @@ import (
 )
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	diagnostics := os.Stderr
+	// Libraries that log on their own, as the SDK of S3 does about credentials that it does not find, take the file that stands here when they begin. Their
+	// lines would stand beside the one that says what is wrong. Where this file cannot be opened they write to none.
+	os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, diagnostics))
 }
 
 // A console is what a command may reach of the world around it, files and network aside.

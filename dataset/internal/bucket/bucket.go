@@ -144,5 +144,13 @@ func failed(ctx context.Context, where string, err error) error {
 	case code == gcerrors.InvalidArgument, code == gcerrors.PermissionDenied:
 		kind = fault.InvalidArgument
 	}
-	return fault.Wrap(kind, where, err)
+	f := &fault.Fault{Kind: kind, Where: where, Err: err}
+	if kind == fault.Unavailable && strings.Contains(err.Error(), noCredentials) {
+		f.Hint = "give credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or ask without any: ?anonymous=true"
+	}
+	return f
 }
+
+// noCredentials is what the driver of S3 says where it has found no credentials, or nobody that gives any. Its errors have no code for that, and their
+// types are those of a package that comes with the driver only.
+const noCredentials = "failed to refresh cached credentials"
