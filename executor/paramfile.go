@@ -93,11 +93,5 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 	if !errors.As(err, &found) {
 		return fault.File(fault.Unavailable, where, err)
 	}
-	c := *found
-	if c.Where == "" {
-		c.Where = where
-	} else {
-		c.Where = where + ", " + c.Where
-	}
-	return &c
+	return found.In(where, ", ")
 }

@@ -55,7 +55,7 @@ func (f *Fault) Error() string {
 		part(": ", "op "+f.Op)
 	}
 	if f.Variable != "" {
-		part(", ", "variable "+quote(f.Variable))
+		part(", ", "variable "+Quote(f.Variable))
 	}
 	what := f.Kind.String()
 	if f.Err != nil {
@@ -70,6 +70,16 @@ func (f *Fault) Error() string {
 	}
 	part("; ", f.Hint)
 	return b.String()
+}
+
+// In returns a copy that names the larger place, such as a file, in which the place of the fault lies; the separator stands between the two.
+func (f *Fault) In(whole, separator string) *Fault {
+	c := *f
+	c.Where = whole
+	if f.Where != "" {
+		c.Where += separator + f.Where
+	}
+	return &c
 }
 
 // Unwrap returns the cause.
@@ -96,6 +106,3 @@ func KindOf(err error) Kind {
 	}
 	return Internal
 }
-
-// quote shows a name from outside with control characters and quotes escaped, cut to 128 bytes.
-func quote(s string) string { return Quote(s) }

@@ -24,9 +24,7 @@ func Verify(p *program.Program, stage program.Stage) error {
 			faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Got: "a startup program of a startup program", Want: "at most one"})
 		}
 		for _, f := range verifyOne(s, rule.startup, stages[rule.startup]) {
-			c := *f
-			c.Where = "startup program, " + f.Where
-			faults.Add(&c)
+			faults.Add(f.In("startup program", ", "))
 		}
 	}
 	return faults.Err()

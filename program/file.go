@@ -54,25 +54,15 @@ func inFile(path string, err error) error {
 	if errors.As(err, &list) {
 		named := make(fault.List, len(list))
 		for i, f := range list {
-			named[i] = inPath(path, f)
+			named[i] = f.In(path, ": ")
 		}
 		return named
 	}
 	var f *fault.Fault
 	if errors.As(err, &f) {
-		return inPath(path, f)
+		return f.In(path, ": ")
 	}
 	return err
-}
-
-func inPath(path string, f *fault.Fault) *fault.Fault {
-	c := *f
-	if c.Where == "" {
-		c.Where = path
-	} else {
-		c.Where = path + ": " + c.Where
-	}
-	return &c
 }
 
 // Save writes the program to a file. The file appears whole or not at all, also when the machine stops meanwhile.

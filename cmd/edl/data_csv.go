@@ -68,12 +68,8 @@ func inFile(path string, err error) error {
 	if !errors.As(err, &f) {
 		return fileFault(path, err)
 	}
-	named := *f
-	switch {
-	case f.Where == "":
-		named.Where = path
-	case !strings.HasPrefix(f.Where, path): // else it is named already
-		named.Where = path + ", " + f.Where
+	if strings.HasPrefix(f.Where, path) {
+		return f // which names it already
 	}
-	return &named
+	return f.In(path, ", ")
 }
