@@ -33,7 +33,7 @@ func (h *hanging) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rp
 	return stream.SendAndClose(&rpc.SubmitResponse{Job: "hanging"})
 }
 
-func (h *hanging) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
+func (h *hanging) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
 	close(h.entered)
 	<-stream.Context().Done()
 	return stream.Context().Err()

@@ -98,14 +98,14 @@ func (e *Executor) begin(ctx context.Context, p *program.Program) error {
 
 // step runs one step of the session; without a feed it only reads.
 func (e *Executor) step(ctx context.Context, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
-	run := &rpc.StepRun{Job: e.session.id, Fetch: fetch, Step: e.session.steps}
+	run := &rpc.StepRun{Fetch: fetch, Step: e.session.steps}
 	for _, name := range sortedNames(feed) {
 		if feed[name] == nil {
 			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that is nil", Want: "a tensor"}
 		}
 		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}
-	step, err := e.client.runStep(ctx, run)
+	step, err := e.client.runStep(ctx, e.session.id, run)
 	if err != nil {
 		return nil, err
 	}

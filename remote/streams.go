@@ -5,9 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -74,30 +71,7 @@ func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each fu
 }
 
 // runStep runs one step of an interactive job.
-func (c *Client) runStep(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.service.RunStep(ctx)
-	if err != nil {
-		return nil, c.at(err)
-	}
-	if err := sendAll(stream, run); err != nil && !errors.Is(err, io.EOF) {
-		return nil, c.at(err)
-	}
-	done := &rpc.StepDone{}
-	err = wire.ReceivePieces(done, maxStep, func() ([]byte, error) {
-		m, err := stream.Recv()
-		return m.GetPiece(), err
-	})
-	return done.Step, c.at(err)
-}
-
-// maxStep bounds the encoded fetches of one step.
-const maxStep = 1 << 30
-
-func sendAll(stream grpc.BidiStreamingClient[rpc.StepChunk, rpc.StepChunk], m proto.Message) error {
-	if err := wire.SendPieces(m, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) }); err != nil {
-		return err
-	}
-	return stream.CloseSend()
+func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job.Step, error) {
+	step, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
+	return step, c.at(err)
 }

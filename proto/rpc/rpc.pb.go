@@ -25,11 +25,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Piece is a part of a message that may be larger than one of the transport: all pieces of a call, one after the other, are the message that its method
-// names. The bounds are those of package wire.
+// Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
+// that its method names. The bounds are those of package wire.
 type Piece struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	Id            *Identity              `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"` // of who asks, in the first piece: it is checked before more is received
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,6 +68,13 @@ func (*Piece) Descriptor() ([]byte, []int) {
 func (x *Piece) GetPiece() []byte {
 	if x != nil {
 		return x.Piece
+	}
+	return nil
+}
+
+func (x *Piece) GetId() *Identity {
+	if x != nil {
+		return x.Id
 	}
 	return nil
 }
@@ -672,64 +680,18 @@ func (x *JobDetails) GetLedger() *LedgerResponse {
 	return nil
 }
 
-// StepChunk carries a Step's values in pieces: the concatenation of all pieces of one direction is one StepRun or StepDone.
-type StepChunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StepChunk) Reset() {
-	*x = StepChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StepChunk) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StepChunk) ProtoMessage() {}
-
-func (x *StepChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepChunk.ProtoReflect.Descriptor instead.
-func (*StepChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *StepChunk) GetPiece() []byte {
-	if x != nil {
-		return x.Piece
-	}
-	return nil
-}
-
 type StepRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Feed          []*job.Value           `protobuf:"bytes,2,rep,name=feed,proto3" json:"feed,omitempty"`
-	Fetch         []string               `protobuf:"bytes,3,rep,name=fetch,proto3" json:"fetch,omitempty"`
-	Step          uint64                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"` // number of this step in the session, from 0: a repeated call is not run twice
+	Feed          []*job.Value           `protobuf:"bytes,1,rep,name=feed,proto3" json:"feed,omitempty"`
+	Fetch         []string               `protobuf:"bytes,2,rep,name=fetch,proto3" json:"fetch,omitempty"`
+	Step          uint64                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // number of this step in the session, from 0: a repeated call is not run twice
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +703,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,14 +716,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *StepRun) GetJob() string {
-	if x != nil {
-		return x.Job
-	}
-	return ""
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -794,7 +749,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +761,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +774,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -840,7 +795,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +807,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +820,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -885,7 +840,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +852,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +865,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -943,7 +898,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +910,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +923,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Identity) GetJob() string {
@@ -1030,7 +985,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +997,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1010,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1088,7 +1043,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1055,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1068,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1177,7 +1132,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1144,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1157,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1240,7 +1195,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1207,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1220,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1313,7 +1268,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1280,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1293,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Dataset) GetName() string {
@@ -1365,7 +1320,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1332,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1345,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1415,7 +1370,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1382,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1395,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1454,7 +1409,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1421,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1434,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1510,7 +1465,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1477,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1490,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Task) GetId() int64 {
@@ -1596,7 +1551,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1563,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1576,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -1693,7 +1648,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1660,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1673,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1767,7 +1722,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1734,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1747,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -1824,7 +1779,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1791,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1804,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 type SaveModelRequest struct {
@@ -1861,7 +1816,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1828,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1841,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -1905,7 +1860,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +1872,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +1885,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -1940,54 +1895,9 @@ func (x *SaveModelResponse) GetGranted() bool {
 	return false
 }
 
-// StepReport is a piece of a TrainerStep.
-type StepReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Piece         []byte                 `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StepReport) Reset() {
-	*x = StepReport{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StepReport) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StepReport) ProtoMessage() {}
-
-func (x *StepReport) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepReport.ProtoReflect.Descriptor instead.
-func (*StepReport) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *StepReport) GetPiece() []byte {
-	if x != nil {
-		return x.Piece
-	}
-	return nil
-}
-
 type TrainerStep struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // that of its pieces
 	Pass       int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
 	Rows       int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	GlobalRows int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
@@ -2003,7 +1913,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +1925,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +1938,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2095,7 +2005,7 @@ type ReportStepResponse struct {
 
 func (x *ReportStepResponse) Reset() {
 	*x = ReportStepResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2017,7 @@ func (x *ReportStepResponse) String() string {
 func (*ReportStepResponse) ProtoMessage() {}
 
 func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2030,7 @@ func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 type NextFeedRequest struct {
@@ -2132,7 +2042,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2054,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2067,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2176,7 +2086,7 @@ type CloseFeedRequest struct {
 
 func (x *CloseFeedRequest) Reset() {
 	*x = CloseFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2098,7 @@ func (x *CloseFeedRequest) String() string {
 func (*CloseFeedRequest) ProtoMessage() {}
 
 func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2111,7 @@ func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedRequest.ProtoReflect.Descriptor instead.
 func (*CloseFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CloseFeedRequest) GetId() *Identity {
@@ -2219,7 +2129,7 @@ type CloseFeedResponse struct {
 
 func (x *CloseFeedResponse) Reset() {
 	*x = CloseFeedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2141,7 @@ func (x *CloseFeedResponse) String() string {
 func (*CloseFeedResponse) ProtoMessage() {}
 
 func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2154,7 @@ func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedResponse.ProtoReflect.Descriptor instead.
 func (*CloseFeedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 type FeedShare struct {
@@ -2262,7 +2172,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2184,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2197,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2351,7 +2261,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2273,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2286,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2408,7 +2318,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2330,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2343,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -2448,7 +2358,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2370,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2383,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -2509,7 +2419,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2431,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2444,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchResponse) GetEvent() *job.Event {
@@ -2569,7 +2479,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2491,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2504,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -2638,7 +2548,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2560,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2573,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -2763,7 +2673,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2685,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2698,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -2842,7 +2752,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +2764,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2777,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -2944,7 +2854,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +2866,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +2879,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3037,7 +2947,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +2959,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +2972,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3085,7 +2995,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3007,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3020,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3156,7 +3066,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3078,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3091,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3194,7 +3104,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3116,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3129,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3242,7 +3152,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3164,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3177,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3318,7 +3228,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3240,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3253,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3384,7 +3294,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3306,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3319,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3439,7 +3349,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3361,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3374,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -3503,7 +3413,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3425,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3438,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 type LedgerRequest struct {
@@ -3543,7 +3453,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3465,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3478,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -3611,7 +3521,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3533,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3546,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -3677,7 +3587,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3599,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3612,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -3732,7 +3642,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3654,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3667,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -3804,7 +3714,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3726,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3739,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -3847,7 +3757,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3859,7 +3769,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3872,7 +3782,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 type StatusRequest struct {
@@ -3884,7 +3794,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +3806,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +3819,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -3932,7 +3842,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +3854,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +3867,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -3999,9 +3909,10 @@ var File_proto_rpc_rpc_proto protoreflect.FileDescriptor
 
 const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
-	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x13proto/job/job.proto\"\x1d\n" +
+	"\x13proto/rpc/rpc.proto\x12\aedl.rpc\x1a\x13proto/job/job.proto\"@\n" +
 	"\x05Piece\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x11\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
+	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
 	"\x0fDescribeRequest\"\\\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -4036,14 +3947,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"!\n" +
-	"\tStepChunk\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"i\n" +
-	"\aStepRun\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\x12\"\n" +
-	"\x04feed\x18\x02 \x03(\v2\x0e.edl.job.ValueR\x04feed\x12\x14\n" +
-	"\x05fetch\x18\x03 \x03(\tR\x05fetch\x12\x12\n" +
-	"\x04step\x18\x04 \x01(\x04R\x04step\"-\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"W\n" +
+	"\aStepRun\x12\"\n" +
+	"\x04feed\x18\x01 \x03(\v2\x0e.edl.job.ValueR\x04feed\x12\x14\n" +
+	"\x05fetch\x18\x02 \x03(\tR\x05fetch\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x04R\x04step\"-\n" +
 	"\bStepDone\x12!\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\"&\n" +
 	"\x0eStartRoleChunk\x12\x14\n" +
@@ -4127,10 +4035,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x10SaveModelRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"-\n" +
 	"\x11SaveModelResponse\x12\x18\n" +
-	"\agranted\x18\x01 \x01(\bR\agranted\"\"\n" +
-	"\n" +
-	"StepReport\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x02\n" +
+	"\agranted\x18\x01 \x01(\bR\agranted\"\x89\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4287,7 +4192,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc0\x05\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xb8\x05\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -4296,23 +4201,23 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Watch\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.job.Event0\x01\x120\n" +
 	"\x04Logs\x12\x14.edl.rpc.LogsRequest\x1a\x10.edl.rpc.LogLine0\x01\x12/\n" +
 	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x121\n" +
-	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x125\n" +
-	"\aRunStep\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x120\n" +
+	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x12-\n" +
+	"\aRunStep\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x120\n" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xf1\x05\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe0\x05\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
 	"\aGetTask\x12\x17.edl.rpc.GetTaskRequest\x1a\x18.edl.rpc.GetTaskResponse\x12E\n" +
 	"\n" +
 	"TaskFailed\x12\x1a.edl.rpc.TaskFailedRequest\x1a\x1b.edl.rpc.TaskFailedResponse\x12I\n" +
-	"\x10RequestSaveModel\x12\x19.edl.rpc.SaveModelRequest\x1a\x1a.edl.rpc.SaveModelResponse\x12@\n" +
+	"\x10RequestSaveModel\x12\x19.edl.rpc.SaveModelRequest\x1a\x1a.edl.rpc.SaveModelResponse\x12;\n" +
 	"\n" +
-	"ReportStep\x12\x13.edl.rpc.StepReport\x1a\x1b.edl.rpc.ReportStepResponse(\x01\x12:\n" +
-	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x12.edl.rpc.StepChunk0\x01\x122\n" +
-	"\x04Feed\x12\x12.edl.rpc.StepChunk\x1a\x12.edl.rpc.StepChunk(\x010\x01\x12B\n" +
+	"ReportStep\x12\x0e.edl.rpc.Piece\x1a\x1b.edl.rpc.ReportStepResponse(\x01\x126\n" +
+	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x0e.edl.rpc.Piece0\x01\x12*\n" +
+	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12B\n" +
 	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
@@ -4339,7 +4244,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4354,199 +4259,198 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WhyResponse)(nil),           // 10: edl.rpc.WhyResponse
 	(*ScaleRequest)(nil),          // 11: edl.rpc.ScaleRequest
 	(*JobDetails)(nil),            // 12: edl.rpc.JobDetails
-	(*StepChunk)(nil),             // 13: edl.rpc.StepChunk
-	(*StepRun)(nil),               // 14: edl.rpc.StepRun
-	(*StepDone)(nil),              // 15: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 16: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 17: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 18: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 19: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 20: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 21: edl.rpc.Segment
-	(*DataFile)(nil),              // 22: edl.rpc.DataFile
-	(*Dataset)(nil),               // 23: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 24: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 25: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 26: edl.rpc.RecordRange
-	(*Task)(nil),                  // 27: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 28: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 29: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 30: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 31: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 32: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 33: edl.rpc.SaveModelResponse
-	(*StepReport)(nil),            // 34: edl.rpc.StepReport
-	(*TrainerStep)(nil),           // 35: edl.rpc.TrainerStep
-	(*ReportStepResponse)(nil),    // 36: edl.rpc.ReportStepResponse
-	(*NextFeedRequest)(nil),       // 37: edl.rpc.NextFeedRequest
-	(*CloseFeedRequest)(nil),      // 38: edl.rpc.CloseFeedRequest
-	(*CloseFeedResponse)(nil),     // 39: edl.rpc.CloseFeedResponse
-	(*FeedShare)(nil),             // 40: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 41: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 42: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 43: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 44: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 45: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 46: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 47: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 48: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 49: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 50: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 51: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 52: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 53: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 54: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 55: edl.rpc.Declared
-	(*Member)(nil),                // 56: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 57: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 58: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 59: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 60: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 61: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 62: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 63: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 64: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 65: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 66: edl.rpc.StatusResponse
-	nil,                           // 67: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 68: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 69: edl.job.JobStatus
-	(*job.Wait)(nil),              // 70: edl.job.Wait
-	(*job.JobSpec)(nil),           // 71: edl.job.JobSpec
-	(*job.Value)(nil),             // 72: edl.job.Value
-	(*job.Step)(nil),              // 73: edl.job.Step
-	(*job.RoleStatus)(nil),        // 74: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 75: edl.job.Failure
-	(*job.Event)(nil),             // 76: edl.job.Event
+	(*StepRun)(nil),               // 13: edl.rpc.StepRun
+	(*StepDone)(nil),              // 14: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 15: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 16: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 17: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 18: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 19: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 20: edl.rpc.Segment
+	(*DataFile)(nil),              // 21: edl.rpc.DataFile
+	(*Dataset)(nil),               // 22: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 23: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 24: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 25: edl.rpc.RecordRange
+	(*Task)(nil),                  // 26: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 27: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 28: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 29: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 30: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 31: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 32: edl.rpc.SaveModelResponse
+	(*TrainerStep)(nil),           // 33: edl.rpc.TrainerStep
+	(*ReportStepResponse)(nil),    // 34: edl.rpc.ReportStepResponse
+	(*NextFeedRequest)(nil),       // 35: edl.rpc.NextFeedRequest
+	(*CloseFeedRequest)(nil),      // 36: edl.rpc.CloseFeedRequest
+	(*CloseFeedResponse)(nil),     // 37: edl.rpc.CloseFeedResponse
+	(*FeedShare)(nil),             // 38: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 39: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 40: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 41: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 42: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 43: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 44: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 45: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 46: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 47: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 48: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 49: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 50: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 51: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 52: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 53: edl.rpc.Declared
+	(*Member)(nil),                // 54: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 55: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 56: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 57: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 58: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 59: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 60: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 61: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 62: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 63: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 64: edl.rpc.StatusResponse
+	nil,                           // 65: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 66: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 67: edl.job.JobStatus
+	(*job.Wait)(nil),              // 68: edl.job.Wait
+	(*job.JobSpec)(nil),           // 69: edl.job.JobSpec
+	(*job.Value)(nil),             // 70: edl.job.Value
+	(*job.Step)(nil),              // 71: edl.job.Step
+	(*job.RoleStatus)(nil),        // 72: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 73: edl.job.Failure
+	(*job.Event)(nil),             // 74: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	69, // 0: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	69, // 1: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	70, // 2: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	69, // 3: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	71, // 4: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	48, // 5: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	61, // 6: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	72, // 7: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	73, // 8: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	9,  // 9: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	74, // 10: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	18, // 11: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	21, // 12: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	26, // 13: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	22, // 14: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	18, // 15: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	23, // 16: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	26, // 17: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	22, // 18: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	18, // 19: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	27, // 20: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	27, // 21: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	27, // 22: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	18, // 23: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	27, // 24: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	18, // 25: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	18, // 26: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	72, // 27: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	26, // 28: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	18, // 29: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	18, // 30: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	72, // 31: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	18, // 32: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	75, // 33: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	76, // 34: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	47, // 35: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	26, // 36: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	46, // 37: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	70, // 38: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	67, // 39: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	18, // 40: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	18, // 41: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	26, // 42: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	18, // 43: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	55, // 44: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	55, // 45: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	26, // 46: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	18, // 47: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	56, // 48: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	55, // 49: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	26, // 50: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	60, // 51: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	18, // 52: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	18, // 53: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	68, // 54: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	70, // 55: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,  // 56: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,  // 57: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,  // 58: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,  // 59: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,  // 60: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,  // 61: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,  // 62: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	5,  // 63: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	13, // 64: edl.rpc.Listener.RunStep:input_type -> edl.rpc.StepChunk
-	5,  // 65: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,  // 66: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11, // 67: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	16, // 68: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	19, // 69: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,  // 70: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	28, // 71: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	30, // 72: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	32, // 73: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	34, // 74: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.StepReport
-	37, // 75: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	13, // 76: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.StepChunk
-	38, // 77: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	41, // 78: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	43, // 79: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	45, // 80: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	49, // 81: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	51, // 82: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	62, // 83: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	53, // 84: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	57, // 85: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	59, // 86: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	63, // 87: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	65, // 88: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,  // 89: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,  // 90: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	69, // 91: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,  // 92: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	76, // 93: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,  // 94: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	69, // 95: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	69, // 96: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	13, // 97: edl.rpc.Listener.RunStep:output_type -> edl.rpc.StepChunk
-	10, // 98: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,  // 99: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	69, // 100: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	17, // 101: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	20, // 102: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	25, // 103: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	29, // 104: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	31, // 105: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	33, // 106: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	36, // 107: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	13, // 108: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.StepChunk
-	13, // 109: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.StepChunk
-	39, // 110: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	42, // 111: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	44, // 112: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,  // 113: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	50, // 114: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	52, // 115: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	49, // 116: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	54, // 117: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	58, // 118: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,  // 119: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	64, // 120: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	66, // 121: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	89, // [89:122] is the sub-list for method output_type
-	56, // [56:89] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	17, // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	67, // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	67, // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	68, // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	67, // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	69, // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	46, // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	59, // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	70, // 8: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	71, // 9: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	9,  // 10: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	72, // 11: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	17, // 12: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	20, // 13: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	25, // 14: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	21, // 15: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	17, // 16: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	22, // 17: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	25, // 18: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	21, // 19: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	17, // 20: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	26, // 21: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	26, // 22: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	26, // 23: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	17, // 24: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	26, // 25: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	17, // 26: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	17, // 27: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	70, // 28: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	25, // 29: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	17, // 30: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	17, // 31: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	70, // 32: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	17, // 33: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	73, // 34: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	74, // 35: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	45, // 36: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	25, // 37: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	44, // 38: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	68, // 39: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	65, // 40: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	17, // 41: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	17, // 42: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	25, // 43: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	17, // 44: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	53, // 45: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	53, // 46: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	25, // 47: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	17, // 48: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	54, // 49: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	53, // 50: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	25, // 51: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	58, // 52: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	17, // 53: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	17, // 54: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	66, // 55: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	68, // 56: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,  // 57: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,  // 58: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,  // 59: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,  // 60: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,  // 61: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,  // 62: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,  // 63: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	5,  // 64: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
+	0,  // 65: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,  // 66: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,  // 67: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11, // 68: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	15, // 69: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	18, // 70: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,  // 71: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	27, // 72: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	29, // 73: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	31, // 74: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,  // 75: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	35, // 76: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,  // 77: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	36, // 78: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	39, // 79: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	41, // 80: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	43, // 81: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	47, // 82: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	49, // 83: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	60, // 84: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	51, // 85: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	55, // 86: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	57, // 87: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	61, // 88: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	63, // 89: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,  // 90: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,  // 91: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	67, // 92: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,  // 93: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	74, // 94: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,  // 95: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	67, // 96: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	67, // 97: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	0,  // 98: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10, // 99: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,  // 100: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	67, // 101: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	16, // 102: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	19, // 103: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	24, // 104: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	28, // 105: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	30, // 106: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	32, // 107: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	34, // 108: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,  // 109: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,  // 110: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	37, // 111: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	40, // 112: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	42, // 113: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,  // 114: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	48, // 115: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	50, // 116: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	47, // 117: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	52, // 118: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	56, // 119: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,  // 120: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	62, // 121: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	64, // 122: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	90, // [90:123] is the sub-list for method output_type
+	57, // [57:90] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -4560,7 +4464,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

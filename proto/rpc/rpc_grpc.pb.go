@@ -56,8 +56,8 @@ type ListenerClient interface {
 	Stop(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
 	Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
-	// RunStep feeds one step to an interactive job and returns what it fetches.
-	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error)
+	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
+	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
 	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
@@ -177,18 +177,18 @@ func (c *listenerClient) Finish(ctx context.Context, in *JobRequest, opts ...grp
 	return out, nil
 }
 
-func (c *listenerClient) RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error) {
+func (c *listenerClient) RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[3], Listener_RunStep_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[StepChunk, StepChunk]{ClientStream: stream}
+	x := &grpc.GenericClientStream[Piece, Piece]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Listener_RunStepClient = grpc.BidiStreamingClient[StepChunk, StepChunk]
+type Listener_RunStepClient = grpc.BidiStreamingClient[Piece, Piece]
 
 func (c *listenerClient) Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -260,8 +260,8 @@ type ListenerServer interface {
 	Stop(context.Context, *JobRequest) (*job.JobStatus, error)
 	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
 	Finish(context.Context, *JobRequest) (*job.JobStatus, error)
-	// RunStep feeds one step to an interactive job and returns what it fetches.
-	RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error
+	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
+	RunStep(grpc.BidiStreamingServer[Piece, Piece]) error
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(context.Context, *JobRequest) (*WhyResponse, error)
 	// Show tells all that is known of a job, with the ledger of its data: the pieces of a JobDetails.
@@ -304,7 +304,7 @@ func (UnimplementedListenerServer) Stop(context.Context, *JobRequest) (*job.JobS
 func (UnimplementedListenerServer) Finish(context.Context, *JobRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Finish not implemented")
 }
-func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[StepChunk, StepChunk]) error {
+func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[Piece, Piece]) error {
 	return status.Error(codes.Unimplemented, "method RunStep not implemented")
 }
 func (UnimplementedListenerServer) Why(context.Context, *JobRequest) (*WhyResponse, error) {
@@ -460,11 +460,11 @@ func _Listener_Finish_Handler(srv interface{}, ctx context.Context, dec func(int
 }
 
 func _Listener_RunStep_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(ListenerServer).RunStep(&grpc.GenericServerStream[StepChunk, StepChunk]{ServerStream: stream})
+	return srv.(ListenerServer).RunStep(&grpc.GenericServerStream[Piece, Piece]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Listener_RunStepServer = grpc.BidiStreamingServer[StepChunk, StepChunk]
+type Listener_RunStepServer = grpc.BidiStreamingServer[Piece, Piece]
 
 func _Listener_Why_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(JobRequest)
@@ -623,12 +623,12 @@ type CoordinatorClient interface {
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(ctx context.Context, in *SaveModelRequest, opts ...grpc.CallOption) (*SaveModelResponse, error)
-	// ReportStep delivers what a trainer fetched in a step.
-	ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StepReport, ReportStepResponse], error)
-	// NextFeed returns the trainer's share of the next fed batch of an interactive job; it waits until there is one.
-	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StepChunk], error)
-	// Feed runs one fed step over all trainers and returns the merged fetches.
-	Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error)
+	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
+	ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepResponse], error)
+	// NextFeed returns the trainer's share of the next fed batch of an interactive job, in the pieces of a FeedShare; it waits until there is one.
+	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
+	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
+	Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// CloseFeed ends an interactive job: trainers see the end of their data.
 	CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error)
 	// Leave is a trainer's last message.
@@ -700,26 +700,26 @@ func (c *coordinatorClient) RequestSaveModel(ctx context.Context, in *SaveModelR
 	return out, nil
 }
 
-func (c *coordinatorClient) ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StepReport, ReportStepResponse], error) {
+func (c *coordinatorClient) ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[1], Coordinator_ReportStep_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[StepReport, ReportStepResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[Piece, ReportStepResponse]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_ReportStepClient = grpc.ClientStreamingClient[StepReport, ReportStepResponse]
+type Coordinator_ReportStepClient = grpc.ClientStreamingClient[Piece, ReportStepResponse]
 
-func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StepChunk], error) {
+func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[2], Coordinator_NextFeed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[NextFeedRequest, StepChunk]{ClientStream: stream}
+	x := &grpc.GenericClientStream[NextFeedRequest, Piece]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -730,20 +730,20 @@ func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, o
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_NextFeedClient = grpc.ServerStreamingClient[StepChunk]
+type Coordinator_NextFeedClient = grpc.ServerStreamingClient[Piece]
 
-func (c *coordinatorClient) Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StepChunk, StepChunk], error) {
+func (c *coordinatorClient) Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[3], Coordinator_Feed_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[StepChunk, StepChunk]{ClientStream: stream}
+	x := &grpc.GenericClientStream[Piece, Piece]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_FeedClient = grpc.BidiStreamingClient[StepChunk, StepChunk]
+type Coordinator_FeedClient = grpc.BidiStreamingClient[Piece, Piece]
 
 func (c *coordinatorClient) CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -818,12 +818,12 @@ type CoordinatorServer interface {
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error)
-	// ReportStep delivers what a trainer fetched in a step.
-	ReportStep(grpc.ClientStreamingServer[StepReport, ReportStepResponse]) error
-	// NextFeed returns the trainer's share of the next fed batch of an interactive job; it waits until there is one.
-	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[StepChunk]) error
-	// Feed runs one fed step over all trainers and returns the merged fetches.
-	Feed(grpc.BidiStreamingServer[StepChunk, StepChunk]) error
+	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
+	ReportStep(grpc.ClientStreamingServer[Piece, ReportStepResponse]) error
+	// NextFeed returns the trainer's share of the next fed batch of an interactive job, in the pieces of a FeedShare; it waits until there is one.
+	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error
+	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
+	Feed(grpc.BidiStreamingServer[Piece, Piece]) error
 	// CloseFeed ends an interactive job: trainers see the end of their data.
 	CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error)
 	// Leave is a trainer's last message.
@@ -857,13 +857,13 @@ func (UnimplementedCoordinatorServer) TaskFailed(context.Context, *TaskFailedReq
 func (UnimplementedCoordinatorServer) RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RequestSaveModel not implemented")
 }
-func (UnimplementedCoordinatorServer) ReportStep(grpc.ClientStreamingServer[StepReport, ReportStepResponse]) error {
+func (UnimplementedCoordinatorServer) ReportStep(grpc.ClientStreamingServer[Piece, ReportStepResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReportStep not implemented")
 }
-func (UnimplementedCoordinatorServer) NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[StepChunk]) error {
+func (UnimplementedCoordinatorServer) NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method NextFeed not implemented")
 }
-func (UnimplementedCoordinatorServer) Feed(grpc.BidiStreamingServer[StepChunk, StepChunk]) error {
+func (UnimplementedCoordinatorServer) Feed(grpc.BidiStreamingServer[Piece, Piece]) error {
 	return status.Error(codes.Unimplemented, "method Feed not implemented")
 }
 func (UnimplementedCoordinatorServer) CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error) {
@@ -979,29 +979,29 @@ func _Coordinator_RequestSaveModel_Handler(srv interface{}, ctx context.Context,
 }
 
 func _Coordinator_ReportStep_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(CoordinatorServer).ReportStep(&grpc.GenericServerStream[StepReport, ReportStepResponse]{ServerStream: stream})
+	return srv.(CoordinatorServer).ReportStep(&grpc.GenericServerStream[Piece, ReportStepResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_ReportStepServer = grpc.ClientStreamingServer[StepReport, ReportStepResponse]
+type Coordinator_ReportStepServer = grpc.ClientStreamingServer[Piece, ReportStepResponse]
 
 func _Coordinator_NextFeed_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(NextFeedRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(CoordinatorServer).NextFeed(m, &grpc.GenericServerStream[NextFeedRequest, StepChunk]{ServerStream: stream})
+	return srv.(CoordinatorServer).NextFeed(m, &grpc.GenericServerStream[NextFeedRequest, Piece]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_NextFeedServer = grpc.ServerStreamingServer[StepChunk]
+type Coordinator_NextFeedServer = grpc.ServerStreamingServer[Piece]
 
 func _Coordinator_Feed_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(CoordinatorServer).Feed(&grpc.GenericServerStream[StepChunk, StepChunk]{ServerStream: stream})
+	return srv.(CoordinatorServer).Feed(&grpc.GenericServerStream[Piece, Piece]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_FeedServer = grpc.BidiStreamingServer[StepChunk, StepChunk]
+type Coordinator_FeedServer = grpc.BidiStreamingServer[Piece, Piece]
 
 func _Coordinator_CloseFeed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CloseFeedRequest)

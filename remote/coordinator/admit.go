@@ -43,6 +43,14 @@ func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
 	})
 }
 
+// admitFirst returns admit for the first piece of a request, and keeps who speaks.
+func (s *Server) admitFirst(ctx context.Context, who **rpc.Identity) func(*rpc.Identity) error {
+	return func(id *rpc.Identity) error {
+		*who = id
+		return s.admit(ctx, id)
+	}
+}
+
 func (s *Server) deposed(got string) error {
 	return &fault.Fault{Kind: fault.Fenced, Where: "coordinator", Got: got, Want: fmt.Sprintf("the lock of fence %d", s.lead.Fence)}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
@@ -16,28 +14,13 @@ import (
 
 // report tells what a trainer fetched in a step.
 func (s running) report(ctx context.Context, m *rpc.TrainerStep) error {
-	stream, err := s.client.ReportStep(ctx)
-	if err != nil {
-		return err
-	}
-	_ = wire.SendPieces(m, func(b []byte) error { return stream.Send(&rpc.StepReport{Piece: b}) }) // the answer says why it failed
-	_, err = stream.CloseAndRecv()
-	return wire.FromStatus("coordinator", err)
+	return wire.ReportStep(ctx, s.client, m)
 }
 
 // feed runs one fed step.
 func (s running) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	stream, err := s.client.Feed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_ = wire.SendPieces(run, func(b []byte) error { return stream.Send(&rpc.StepChunk{Piece: b}) })
-	if err := stream.CloseSend(); err != nil {
-		return nil, err
-	}
-	done := &rpc.StepDone{}
-	err = receive(done, stream.Recv)
-	return done.Step, err
+	step, err := wire.RunStep(ctx, "coordinator", s.client.Feed, id(0, 0), run)
+	return step, wire.FromStatus("coordinator", err)
 }
 
 // nextFeed asks for a trainer's share.
@@ -47,17 +30,7 @@ func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.Feed
 		return nil, err
 	}
 	share := &rpc.FeedShare{}
-	return share, receive(share, stream.Recv)
-}
-
-func receive(m proto.Message, recv func() (*rpc.StepChunk, error)) error {
-	return wire.ReceivePieces(m, 1<<20, func() ([]byte, error) {
-		c, err := recv()
-		if err != nil && err != io.EOF {
-			err = wire.FromStatus("coordinator", err)
-		}
-		return c.GetPiece(), err
-	})
+	return share, wire.FromStatus("coordinator", wire.Receive("coordinator", stream, share, 1<<20))
 }
 
 // watch returns every step that is reported until the job has ended, and its last status.

@@ -17,9 +17,11 @@ import (
 // ReportDataset hands the message that comes in pieces to TakeDataset.
 func (s *Server) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
 	m := &rpc.ReportDatasetRequest{}
-	if err := wire.Receive("coordinator", stream, m, wire.MaxDataset); err != nil {
+	var id *rpc.Identity
+	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxDataset, s.admitFirst(stream.Context(), &id)); err != nil {
 		return err
 	}
+	m.Id = id
 	if err := s.TakeDataset(stream.Context(), m); err != nil {
 		return err
 	}

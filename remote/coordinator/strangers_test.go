@@ -1,11 +1,16 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -51,5 +56,38 @@ func TestStrangersAreRefused(t *testing.T) {
 	_, err = s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: idOf(0, 0, 0), Dataset: "d"})
 	if !errors.Is(err, fault.Superseded) {
 		t.Errorf("a task for a generation that has ended: %v", err)
+	}
+}
+
+// A stranger is refused at the first piece of what it has to say, and not asked for the rest.
+func TestStrangersAreNotHeardOut(t *testing.T) {
+	cfg := config(1)
+	cfg.Interactive = true
+	s := start(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	type call interface {
+		grpc.ClientStream
+		Send(*rpc.Piece) error
+	}
+	for name, begin := range map[string]func() (call, error){
+		"ReportDataset": func() (call, error) { return s.client.ReportDataset(ctx) },
+		"ReportStep":    func() (call, error) { return s.client.ReportStep(ctx) },
+		"Feed":          func() (call, error) { return s.client.Feed(ctx) },
+	} {
+		for what, who := range map[string]*rpc.Identity{
+			"job": {Job: "other", ProgramHash: rig.Identity.Program}, "program": {Job: rig.Identity.Job, ProgramHash: []byte{9}}, "nobody": nil,
+		} {
+			stream, err := begin()
+			if err == nil {
+				err = stream.Send(&rpc.Piece{Piece: []byte{0x0a}, Id: who})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.FromStatus("coordinator", stream.RecvMsg(&rpc.Piece{})); !errors.Is(err, fault.Foreign) {
+				t.Errorf("%s of another %s: %v", name, what, err)
+			}
+		}
 	}
 }

@@ -11,22 +11,14 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// maxStep bounds the encoded feeds or fetches of one step.
-const maxStep = 1 << 30
-
 // ReportStep takes what a trainer fetched.
-func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rpc.ReportStepResponse]) error {
+func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
 	m := &rpc.TrainerStep{}
-	err := wire.ReceivePieces(m, maxStep, func() ([]byte, error) {
-		piece, err := stream.Recv()
-		return piece.GetPiece(), err
-	})
-	if err != nil {
+	var id *rpc.Identity
+	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxStep, s.admitFirst(stream.Context(), &id)); err != nil {
 		return err
 	}
-	if err := s.admit(stream.Context(), m.Id); err != nil {
-		return err
-	}
+	m.Id = id
 	if err := checkReport(m); err != nil {
 		return err
 	}
@@ -85,7 +77,7 @@ func (s *Server) closeSteps(round uint64) {
 }
 
 // NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.
-func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.StepChunk]) error {
+func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	if err := s.admit(stream.Context(), m.Id); err != nil {
 		return err
 	}
@@ -98,27 +90,23 @@ func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingSer
 	if err != nil {
 		return err
 	}
-	return wire.SendPieces(share, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) })
+	return wire.Send(stream, share)
 }
 
 // Feed runs one fed step over all trainers.
-func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
+func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
 	if err := s.checkFed(); err != nil {
 		return err
 	}
 	run := &rpc.StepRun{}
-	err := wire.ReceivePieces(run, maxStep, func() ([]byte, error) {
-		piece, err := stream.Recv()
-		return piece.GetPiece(), err
-	})
-	if err != nil {
+	if err := wire.ReceiveFrom("the user", stream, run, wire.MaxStep, s.cfg.Identity.Check); err != nil {
 		return err
 	}
 	step, err := s.feed(stream.Context(), run)
 	if err != nil {
 		return err
 	}
-	return wire.SendPieces(&rpc.StepDone{Step: step}, func(piece []byte) error { return stream.Send(&rpc.StepChunk{Piece: piece}) })
+	return wire.Send(stream, &rpc.StepDone{Step: step})
 }
 
 // CloseFeed ends an interactive job: trainers see the end of their data.

@@ -121,11 +121,9 @@ func (s *stream) RecvMsg(m any) error {
 	case *rpc.StartRoleChunk:
 		m.Piece = s.piece(&job.RoleSpec{})
 	case *rpc.Piece:
-		m.Piece = s.piece(&rpc.ReportDatasetRequest{})
-	case *rpc.StepReport:
-		m.Piece = s.piece(&rpc.TrainerStep{})
-	case *rpc.StepChunk:
-		m.Piece = s.piece(&rpc.StepRun{})
+		s.make(m)
+		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportStep": &rpc.TrainerStep{},
+			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}}[s.method])
 	case proto.Message:
 		s.make(m)
 	default:

@@ -74,8 +74,8 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			step := &rpc.StepRun{Job: j.ID, Feed: nil, Fetch: []string{m.Loss}}
-			if err := wire.SendPieces(step, func(b []byte) error { return stream.Send(&rpc.StepChunk{Piece: b}) }); err != nil {
+			step := &rpc.StepRun{Feed: nil, Fetch: []string{m.Loss}}
+			if err := wire.SendAs(stream, &rpc.Identity{Job: j.ID}, step); err != nil {
 				t.Fatal(err)
 			}
 			if err := stream.CloseSend(); err != nil {

@@ -6,21 +6,21 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// RunStep passes one fed step on to the job's coordinator, and its answer back.
-func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.StepChunk]) error {
-	run := &rpc.StepRun{}
-	err := wire.ReceivePieces(run, maxSpec, func() ([]byte, error) {
-		m, err := stream.Recv()
-		return m.GetPiece(), err
-	})
+// RunStep passes one fed step on to the job's coordinator, and its answer back, piece by piece.
+func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return &fault.Fault{Kind: fault.Corrupt, Got: "a stream without a message"}
+	}
 	if err != nil {
 		return err
 	}
-	j, err := s.Manager.Job(run.Job)
+	j, err := s.Manager.Job(first.GetId().GetJob())
 	if err != nil {
 		return err
 	}
@@ -32,20 +32,37 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.StepChunk, rpc.Step
 	if err != nil {
 		return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
 	}
-	// A send fails when the coordinator has ended the call; Recv then says why.
-	if err := wire.SendPieces(run, func(piece []byte) error { return feed.Send(&rpc.StepChunk{Piece: piece}) }); err == nil {
-		_ = feed.CloseSend()
+	if err := forward(stream, feed, &rpc.Piece{Id: j.identity(), Piece: first.Piece}); err != nil {
+		return err
 	}
 	for {
-		chunk, err := feed.Recv()
+		piece, err := feed.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
 		}
-		if err := stream.Send(chunk); err != nil {
+		if err := stream.Send(piece); err != nil {
 			return err
 		}
+	}
+}
+
+// forward passes a request on, from its first piece. It fails when no more can be received; that no more can be sent the answer will explain.
+func forward(from grpc.BidiStreamingServer[rpc.Piece, rpc.Piece], to grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], piece *rpc.Piece) error {
+	for {
+		if err := to.Send(piece); err != nil {
+			return nil
+		}
+		next, err := from.Recv()
+		if errors.Is(err, io.EOF) {
+			_ = to.CloseSend()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		piece = &rpc.Piece{Piece: next.Piece}
 	}
 }

@@ -185,3 +185,20 @@ func TestDescribeAndList(t *testing.T) {
 		t.Errorf("a role for a listener of whole jobs: %v", err)
 	}
 }
+
+// A step for a job that is not there is refused at its first piece.
+func TestStepOfAnUnknownJob(t *testing.T) {
+	client := serve(t, newHouse(t, listen.Config{}, nil).Manager)
+	for name, id := range map[string]*rpc.Identity{"another job": {Job: "other"}, "none": nil} {
+		stream, err := client.RunStep(bounded(t))
+		if err == nil {
+			err = stream.Send(&rpc.Piece{Piece: []byte{0x0a}, Id: id})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(wire.FromStatus("listener", err), fault.NotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -2,9 +2,7 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -350,17 +348,10 @@ func (c *conductor) RequestSaveModel(ctx context.Context, m *rpc.SaveModelReques
 	return &rpc.SaveModelResponse{Granted: granted}, err
 }
 
-func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.StepReport, rpc.ReportStepResponse]) error {
+func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
 	m := &rpc.TrainerStep{}
-	err := wire.ReceivePieces(m, 1<<20, func() ([]byte, error) {
-		piece, err := stream.Recv()
-		if err != nil && !errors.Is(err, io.EOF) {
-			err = wire.FromStatus("trainer", err)
-		}
-		return piece.GetPiece(), err
-	})
-	if err != nil {
-		return err
+	if err := wire.Receive("trainer", stream, m, 1<<20); err != nil {
+		return wire.FromStatus("trainer", err)
 	}
 	c.change(func() {
 		if c.reports = append(c.reports, m); m.Id.Generation <= c.asked[m.Id.Rank] {

@@ -2,8 +2,6 @@ package trainer
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"google.golang.org/grpc"
 
@@ -15,9 +13,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
-
-// maxShare bounds the encoded share of one fed batch.
-const maxShare = 1 << 30
 
 // trainFeeds trains what a user feeds, until the session is closed.
 func (l *life) trainFeeds(ctx context.Context) error {
@@ -65,13 +60,7 @@ func (l *life) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) 
 		if err != nil {
 			return err
 		}
-		return wire.ReceivePieces(share, maxShare, func() ([]byte, error) {
-			chunk, err := stream.Recv()
-			if err != nil && !errors.Is(err, io.EOF) {
-				err = wire.FromStatus("coordinator", err)
-			}
-			return chunk.GetPiece(), err
-		})
+		return wire.Receive("coordinator", stream, share, wire.MaxStep)
 	})
 	return share, err
 }

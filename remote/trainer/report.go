@@ -89,19 +89,8 @@ func (r *reporter) close() {
 
 func (r *reporter) send(ctx context.Context, m *rpc.TrainerStep) error {
 	return r.trainer.ask.call(ctx, question{"coordinator", "taking the report of a step"}, func(ctx context.Context, attempt uint32) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		m.Id.Attempt = attempt
-		stream, err := r.trainer.cfg.Coordinator.ReportStep(ctx, grpc.WaitForReady(false))
-		if err != nil {
-			return err
-		}
-		// A failed Send means that the other end has closed the stream; its answer says why.
-		sendErr := wire.SendPieces(m, func(piece []byte) error { return stream.Send(&rpc.StepReport{Piece: piece}) })
-		if _, err = stream.CloseAndRecv(); err == nil {
-			err = sendErr
-		}
-		return err
+		return wire.ReportStep(ctx, r.trainer.cfg.Coordinator, m, grpc.WaitForReady(false))
 	})
 }
 

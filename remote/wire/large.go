@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 )
 
@@ -18,6 +20,7 @@ const (
 	MaxLedger  = 256 << 20
 	MaxDataset = 256 << 20
 	MaxDetails = 512 << 20 // of a job, and of its queues: with all entries
+	MaxStep    = 1 << 30   // what is fed to one step, and what it fetches
 )
 
 // Ledger asks a pserver, which errors call where, for its ledger.
@@ -56,8 +59,21 @@ func ReportDataset(ctx context.Context, c rpc.CoordinatorClient, m *rpc.ReportDa
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.ReportDataset(ctx, options...)
+	return deliver(stream, m.Id, m, err)
+}
+
+// ReportStep tells a coordinator what a trainer fetched. With grpc.WaitForReady(false) it fails when there is no coordinator.
+func ReportStep(ctx context.Context, c rpc.CoordinatorClient, m *rpc.TrainerStep, options ...grpc.CallOption) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.ReportStep(ctx, options...)
+	return deliver(stream, m.Id, m, err)
+}
+
+// deliver sends m to a coordinator and waits for its answer. err is that of the call.
+func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Identity, m proto.Message, err error) error {
 	if err == nil {
-		sendErr := Send(stream, m)
+		sendErr := SendAs(stream, id, m)
 		if _, err = stream.CloseAndRecv(); err == nil { // the answer says why pieces were not taken
 			err = sendErr
 		}
@@ -65,15 +81,54 @@ func ReportDataset(ctx context.Context, c rpc.CoordinatorClient, m *rpc.ReportDa
 	return FromStatus("coordinator", err)
 }
 
-// Send sends m in pieces.
-func Send(to interface{ Send(*rpc.Piece) error }, m proto.Message) error {
-	return SendPieces(m, func(piece []byte) error { return to.Send(&rpc.Piece{Piece: piece}) })
+// RunStep runs one step of a session and returns what it fetches. call is that of a listener or of a coordinator, which errors call where; those of
+// the transport are as it says them.
+func RunStep(ctx context.Context, where string,
+	call func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], error),
+	id *rpc.Identity, run *rpc.StepRun) (*job.Step, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := call(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = SendAs(stream, id, run); err == nil {
+		err = stream.CloseSend()
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the answer says why pieces were not taken
+		return nil, err
+	}
+	done := &rpc.StepDone{}
+	err = Receive(where, stream, done, MaxStep)
+	return done.Step, err
 }
 
-// Receive joins the pieces of m, which has at most limit bytes. Errors call their sender where.
+// Send sends m, an answer, in pieces.
+func Send(to interface{ Send(*rpc.Piece) error }, m proto.Message) error { return SendAs(to, nil, m) }
+
+// SendAs sends m, a request, in pieces, the first of which says who asks.
+func SendAs(to interface{ Send(*rpc.Piece) error }, id *rpc.Identity, m proto.Message) error {
+	return SendPieces(m, func(piece []byte) error {
+		p := &rpc.Piece{Piece: piece, Id: id}
+		id = nil
+		return to.Send(p)
+	})
+}
+
+// Receive joins the pieces of m, an answer, which has at most limit bytes. Errors call their sender where.
 func Receive(where string, from interface{ Recv() (*rpc.Piece, error) }, m proto.Message, limit int) error {
+	return ReceiveFrom(where, from, m, limit, func(*rpc.Identity) error { return nil })
+}
+
+// ReceiveFrom joins the pieces of m, a request, like Receive. admit is called with the word of the first piece of who asks, nil for none. When it
+// fails nothing more is received, and its error is returned.
+func ReceiveFrom(where string, from interface{ Recv() (*rpc.Piece, error) }, m proto.Message, limit int, admit func(*rpc.Identity) error) error {
+	admitted := false
 	err := ReceivePieces(m, limit, func() ([]byte, error) {
 		p, err := from.Recv()
+		if err == nil && !admitted {
+			admitted, err = true, admit(p.Id)
+		}
 		return p.GetPiece(), err
 	})
 	if f, ok := err.(*fault.Fault); ok && f.Where == "" && errors.Is(f, fault.TooLarge) {

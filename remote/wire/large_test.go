@@ -54,3 +54,26 @@ func TestLargeMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The first piece of a request says who asks, and nothing more is received when that is refused.
+func TestRequestsSayWhoAsks(t *testing.T) {
+	m := &rpc.StepRun{Fetch: []string{strings.Repeat("x", 3*wire.ChunkBytes)}}
+	l := &line{}
+	if err := wire.SendAs(l, &rpc.Identity{Job: "mine"}, m); err != nil || l.pieces[0].Id.GetJob() != "mine" || l.pieces[1].Id != nil {
+		t.Fatal(l.pieces[0].Id, err)
+	}
+	all, got, asked := l.pieces, &rpc.StepRun{}, 0
+	admit := func(id *rpc.Identity) error {
+		if asked++; id.GetJob() != "mine" {
+			return fault.New(fault.Foreign, "a stranger")
+		}
+		return nil
+	}
+	if err := wire.ReceiveFrom("trainer", l, got, wire.MaxStep, admit); err != nil || !proto.Equal(got, m) || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	stranger := &line{append([]*rpc.Piece{{Piece: all[0].Piece}}, all[1:]...)}
+	if err := wire.ReceiveFrom("trainer", stranger, got, wire.MaxStep, admit); !errors.Is(err, fault.Foreign) || len(stranger.pieces) != len(all)-1 {
+		t.Errorf("%d of %d pieces are left: %v", len(stranger.pieces), len(all), err)
+	}
+}
