@@ -17,8 +17,8 @@ import (
 
 func main() {
 	diagnostics := os.Stderr
-	// Libraries that log on their own, as the SDK of S3 does about credentials that it does not find, take the file that stands here when they begin. Their
-	// lines would stand beside the one that says what is wrong. Where this file cannot be opened they write to none.
+	// Libraries that log on their own, as the SDK of S3 does about credentials that it does not find, take the file that stands here when they begin.
+	// Their lines would stand beside the one that says what is wrong. Where this file cannot be opened they write to none.
 	os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, diagnostics))
 }

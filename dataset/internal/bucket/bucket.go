@@ -151,6 +151,6 @@ func failed(ctx context.Context, where string, err error) error {
 	return f
 }
 
-// noCredentials is what the driver of S3 says where it has found no credentials, or nobody that gives any. Its errors have no code for that, and their
-// types are those of a package that comes with the driver only.
+// noCredentials is what the driver of S3 says where it has found no credentials, or nobody that gives any. Its errors have no code for that, and
+// their types are those of a package that comes with the driver only.
 const noCredentials = "failed to refresh cached credentials"
