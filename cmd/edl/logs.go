@@ -43,13 +43,14 @@ func printLogs(ctx context.Context, c *console, f *findFlags, follow bool, args 
 			return err
 		}
 	}
-	return client.Logs(ctx, name, role, follow, func(from, line string) error {
+	err = client.Logs(ctx, name, role, follow, func(from, line string) error {
 		if role == "" {
 			line = from + " | " + line
 		}
 		_, err := fmt.Fprintln(c.out, line)
 		return err
 	})
+	return fellSilent(err)
 }
 
 // checkRole refuses the name of a role that a job does not have, which would have written nothing.

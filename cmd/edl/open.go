@@ -83,7 +83,7 @@ func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run exec
 	if err == nil && e.told != nil {
 		e.tellDiscarded(ctx, j.ID)
 	}
-	return s, err
+	return s, fellSilent(err)
 }
 
 // tellDiscarded says which records were left out. Where it cannot be asked any more, "edl jobs show" still tells.

@@ -37,3 +37,14 @@ func unanswered(endpoints []string, err error) error {
 	}
 	return &known
 }
+
+// fellSilent adds to the error of a listener that has answered before, and does no more, what may have become of it.
+func fellSilent(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Hint != "" || !strings.HasPrefix(f.Where, "listener") {
+		return err
+	}
+	known := *f
+	known.Hint = "it has answered before: its process may be paused or gone, or its machine out of reach"
+	return &known
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -31,7 +32,26 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("%v: %v, want %s", c.err, got, c.want)
 		}
 	}
-	if unanswered(endpoints, nil) != nil {
+	if unanswered(endpoints, nil) != nil || fellSilent(nil) != nil {
 		t.Error("an error where there was none")
+	}
+}
+
+// What may have become of a listener that fell silent is told of it alone.
+func TestFellSilent(t *testing.T) {
+	gone := errors.New("EOF")
+	for _, c := range []struct {
+		err  *fault.Fault
+		says bool
+	}{
+		{&fault.Fault{Kind: fault.Unavailable, Where: "listener a:1", Err: gone}, true},
+		{&fault.Fault{Kind: fault.Unavailable, Where: "listener a:1", Err: gone, Hint: "look at it"}, false},
+		{&fault.Fault{Kind: fault.Unavailable, Where: "pserver 1", Err: gone}, false},
+		{&fault.Fault{Kind: fault.NotFound, Where: "listener a:1", Got: "no job"}, false},
+	} {
+		got := fellSilent(c.err)
+		if says := strings.HasSuffix(got.Error(), "out of reach"); says != c.says || !errors.Is(got, c.err.Kind) {
+			t.Errorf("%v: %v", c.err, got)
+		}
 	}
 }
