@@ -51,6 +51,7 @@ type Server struct {
 	members  memory
 	queues   map[string]*queue.Queue // as they are durable
 	steps    collector
+	teller   teller
 	feeds    feeds
 	fed      uint64               // feeds accepted
 	answered uint64               // feeds before this one have been answered and forgotten
@@ -73,7 +74,7 @@ func New(cfg Config) *Server {
 		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
 		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}, losses: map[uint32]int{}}, queues: map[string]*queue.Queue{},
 		steps: collector{sync: cfg.Sync && !cfg.Interactive, interactive: cfg.Interactive, expected: map[uint64][]uint32{}, last: map[uint32]position{},
-			merge: cfg.Merge, rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
+			rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
 		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{}, bereft: map[int]bool{},
 		heard: heard, hear: sync.OnceFunc(func() { close(heard) }),
 	}
@@ -100,6 +101,7 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 	<-s.done
 	cancel()
 	s.tasks.Wait()
+	_ = s.tellSteps() // s.err says why, if it fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := job.State_SUCCEEDED

@@ -10,15 +10,14 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// collector joins what the trainers fetched in a round into one step. Server.mu guards it.
+// collector joins what the trainers report of a round into one step. Server.mu guards it; the values are merged by the teller.
 //
 // In sync mode a trainer reports a round when it knows that the round has committed, or when its generation has ended and the round may have; one
 // that was given up and trained again counts once. Steps are told in order. One is complete when the rows of its reports are those of its batch;
 // others are told as they are when the generation has ended in which they were trained.
 type collector struct {
 	sync, interactive bool
-	expected          map[uint64][]uint32 // interactive: the ranks that report a step
-	merge             func(reports []*rpc.TrainerStep) ([]*job.Value, error)
+	expected          map[uint64][]uint32                    // interactive: the ranks that report a step
 	rounds            map[uint64]map[uint32]*rpc.TrainerStep // of steps that were not told
 	last              map[uint32]position                    // async: of the last report of each rank
 	next              uint64                                 // sync, interactive: the least step that may be told
@@ -30,79 +29,65 @@ type collector struct {
 type position struct{ generation, round uint64 }
 
 // add takes one report and returns the steps that are complete with it, in order.
-func (c *collector) add(m *rpc.TrainerStep) (out []*job.Step, err error) {
+func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
 	if !c.sync && !c.interactive {
 		return c.addOne(m)
 	}
 	round := m.Id.Round
 	if round < c.next {
-		return nil, nil // repeated, or too late
+		return nil // repeated, or too late
 	}
 	if c.rounds[round] == nil {
 		c.rounds[round] = map[uint32]*rpc.TrainerStep{}
 	}
 	c.rounds[round][m.Id.Rank] = m
 	for c.complete(c.next) {
-		step, err := c.tell(c.next)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, step)
+		out = append(out, c.tell(c.next))
 	}
-	return out, nil
+	return out
 }
 
 // close returns what is left of the steps before round, when a generation begins with it or the job has ended after so many: they have committed, and
 // nobody who lives has yet to report them. The last of them is told also when nobody has reported it, in the pass that is given, because the number
 // of steps that were trained is that of the last, plus one. Reports of later rounds are void, because those have not committed.
-func (c *collector) close(round uint64, pass int32) (out []*job.Step, err error) {
+func (c *collector) close(round uint64, pass int32) (out []joined) {
 	if !c.sync {
-		return nil, nil
+		return nil
 	}
 	for _, r := range slices.Sorted(maps.Keys(c.rounds)) {
 		if r >= round {
 			delete(c.rounds, r)
 			continue
 		}
-		step, err := c.tell(r)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, step)
+		out = append(out, c.tell(r))
 	}
 	if c.next < round {
 		c.next, c.steps, c.pass = round, round, pass
-		out = append(out, &job.Step{Step: round - 1, Pass: pass})
+		out = append(out, joined{step: &job.Step{Step: round - 1, Pass: pass}})
 	}
-	return out, nil
+	return out
 }
 
 // tell makes a step of its reports.
-func (c *collector) tell(number uint64) (*job.Step, error) {
-	step, err := c.join(c.rounds[number], number)
-	if err != nil {
-		return nil, err
-	}
-	c.pass, c.next, c.steps = step.Pass, number+1, number+1
+func (c *collector) tell(number uint64) joined {
+	out := c.join(c.rounds[number], number)
+	c.pass, c.next, c.steps = out.step.Pass, number+1, number+1
 	delete(c.rounds, number)
 	delete(c.expected, number)
-	return step, nil
+	return out
 }
 
 // addOne takes a report of async mode: each is a step, unless it is repeated or comes from a process that another has followed.
-func (c *collector) addOne(m *rpc.TrainerStep) ([]*job.Step, error) {
+func (c *collector) addOne(m *rpc.TrainerStep) []joined {
 	last, ok := c.last[m.Id.Rank]
 	if ok && (m.Id.Generation < last.generation || m.Id.Generation == last.generation && m.Id.Round <= last.round) {
-		return nil, nil
+		return nil
 	}
-	step, err := c.join(map[uint32]*rpc.TrainerStep{m.Id.Rank: m}, c.steps)
-	if err != nil {
-		return nil, err
-	}
+	out := c.join(map[uint32]*rpc.TrainerStep{m.Id.Rank: m}, c.steps)
 	c.last[m.Id.Rank] = position{m.Id.Generation, m.Id.Round}
 	c.steps++
-	c.pass = step.Pass
-	return []*job.Step{step}, nil
+	c.pass = out.step.Pass
+	return []joined{out}
 }
 
 // complete reports whether everyone who contributed to a step has reported it, and it has committed.
@@ -128,7 +113,7 @@ func (c *collector) complete(number uint64) bool {
 }
 
 // join makes one step of the reports of all ranks, in rank order.
-func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) (*job.Step, error) {
+func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) joined {
 	step := &job.Step{Step: number}
 	var with []*rpc.TrainerStep
 	global := int64(0)
@@ -141,16 +126,10 @@ func (c *collector) join(reports map[uint32]*rpc.TrainerStep, number uint64) (*j
 			with = append(with, r)
 		}
 	}
-	if len(with) > 0 {
-		var err error
-		if step.Fetched, err = c.merge(with); err != nil {
-			return nil, err
-		}
-	}
 	if c.sync {
 		step.Rows, step.Unreported = global, global-step.Rows
 	}
-	return step, nil
+	return joined{step, with}
 }
 
 // progress says how far the job is.

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/wire"
@@ -29,17 +28,17 @@ func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Rep
 }
 
 func (s *Server) report(m *rpc.TrainerStep) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.Pending && !s.mayCount(m.Id) {
-		return nil
-	}
-	steps, err := s.steps.add(m)
-	s.tellSteps(steps, err)
-	if len(steps) > 0 {
-		_ = s.step(generation.Progress{})
-	}
-	return err
+	s.locked(func() {
+		if m.Pending && !s.mayCount(m.Id) {
+			return
+		}
+		steps := s.steps.add(m)
+		s.teller.queue = append(s.teller.queue, steps...)
+		if len(steps) > 0 {
+			_ = s.step(generation.Progress{})
+		}
+	})
+	return s.tellSteps()
 }
 
 // mayCount reports whether the round of a pending report has committed, or will be known to have when the next generation begins. One that comes
@@ -47,33 +46,6 @@ func (s *Server) report(m *rpc.TrainerStep) error {
 func (s *Server) mayCount(id *rpc.Identity) bool {
 	g := s.machine.Generation()
 	return id.Generation == g.Number || id.Generation+1 == g.Number && id.Round < g.Round
-}
-
-// tellSteps tells steps to those who watch, and ends the job if err says why there are not more. s.mu is held.
-func (s *Server) tellSteps(steps []*job.Step, err error) {
-	for _, step := range steps {
-		if s.cfg.Interactive {
-			s.results[step.Step] = step
-		}
-		s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
-	}
-	if err != nil {
-		s.finish(err) // every trainer would say the same again
-	}
-	if len(steps) > 0 && s.cfg.Interactive {
-		s.broadcast()
-	}
-}
-
-// closeSteps tells what is left of the steps before a round; see collector.close. s.mu is held.
-func (s *Server) closeSteps(round uint64) {
-	pass := s.steps.pass
-	for _, q := range s.queues {
-		if segment := q.Segment(max(round, 1) - 1); segment != nil {
-			pass = segment.Pass
-		}
-	}
-	s.tellSteps(s.steps.close(round, pass))
 }
 
 // NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.
