@@ -16,9 +16,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// grace is how long a server lets calls in flight finish when its role has ended.
-const grace = 2 * time.Second
-
 // patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
 const patience = 2 * time.Second
 
@@ -77,13 +74,11 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 }
 
 // runCoordinator serves until the job has ended.
-func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) error {
+func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) (err error) {
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, server)
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- wire.Serve(serving, service, l, grace) }()
-	defer func() { stop(); <-served }()
+	ctx, end := serving(ctx, service, l)
+	defer func() { err = end(err) }()
 
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
@@ -33,17 +32,12 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	service := wire.NewServer()
 	rpc.RegisterParameterServerServer(service, server)
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- wire.Serve(serving, service, l, grace) }()
-	end := sync.OnceFunc(func() { stop(); <-served })
-	defer end()
-
-	member, err := r.registry.ClaimServer(ctx, int(r.spec.Index), l.Addr().String())
+	work, end := serving(ctx, service, l)
+	member, err := r.registry.ClaimServer(work, int(r.spec.Index), l.Addr().String())
 	if err != nil {
-		return err
+		return end(err)
 	}
-	run, cancel := whileMember(ctx, member)
+	run, cancel := whileMember(work, member)
 	defer cancel()
 	local := executor.New(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))
 	if spec.Params != "" {
@@ -62,7 +56,7 @@ func (r *runner) serve(ctx context.Context) error {
 		}
 	}
 	err = errors.Join(err, local.Close())
-	end() // first, because whoever follows the address hangs up when it is gone, also where an answer is under way
+	err = end(err) // first, because whoever follows the address hangs up when it is gone, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, member))
 }
 

@@ -26,6 +26,8 @@ import (
 type Options struct {
 	Registry cluster.Registry // nil: opened from the RoleSpec's etcd endpoints
 	Log      *slog.Logger     // nil: silence
+
+	listen func(ctx context.Context, address string) (net.Listener, error) // nil: wire.Listen
 }
 
 // runner is what the three roles have in common.
@@ -34,6 +36,7 @@ type runner struct {
 	registry cluster.Registry
 	log      *slog.Logger
 	identity wire.Identity
+	open     func(ctx context.Context, address string) (net.Listener, error) // a port
 }
 
 // Run runs a role to its end. The error names the role. When the lease of the role is lost, Run returns a fault of kind fault.Fenced: the
@@ -51,8 +54,11 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have,
 			Hint: "run the same version of edl everywhere"}
 	}
-	r := &runner{spec: spec, registry: options.Registry, log: options.Log,
+	r := &runner{spec: spec, registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
+	if r.open == nil {
+		r.open = wire.Listen
+	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -118,7 +124,7 @@ func (r *runner) listen(ctx context.Context) (net.Listener, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	return wire.Listen(ctx, net.JoinHostPort(host, "0"))
+	return r.open(ctx, net.JoinHostPort(host, "0"))
 }
 
 // whileMember returns a context that ends with the membership's lease, too.
