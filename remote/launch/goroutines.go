@@ -13,7 +13,8 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Goroutines starts roles in this process. The cause of a context that Stop ends is of kind fault.Drained. run must end soon after its context; one that does not is given up when the grace of Stop has passed.
+// Goroutines starts roles in this process. The cause of a context that Stop ends is of kind fault.Drained. run must end soon after its context; one
+// that does not is given up when the grace of Stop has passed.
 func Goroutines(run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error) Launcher {
 	return goroutines(run)
 }

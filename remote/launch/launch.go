@@ -20,9 +20,9 @@ type Launcher interface {
 type Handle interface {
 	// Wait returns when the role has ended: nil if it succeeded, else a *fault.Fault that names the role, how it ended, and its last line.
 	Wait() error
-	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended.
+	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended, or is given up where its end cannot be forced.
 	Stop(grace time.Duration)
-	// Kill makes the role end at once, without asking, and returns when it has.
+	// Kill makes the role end at once, without asking, and returns as Stop does.
 	Kill()
 	// Node is the id of the node that runs the role; empty: this machine.
 	Node() string

@@ -18,8 +18,8 @@ import (
 
 // Nodes starts roles on the listeners of a cluster, in turns. A node that does not answer is passed over.
 //
-// The stream of Listener.StartRole carries the RoleSpec in pieces and then an empty piece. It stays open as long as the role is wanted: when the client
-// ends its side the role is asked to end, a further piece kills it, and when the stream breaks the role is made to end.
+// The stream of Listener.StartRole carries the RoleSpec in pieces and then an empty piece. It stays open as long as the role is wanted: when the
+// client ends its side the role is asked to end, a further piece kills it, and when the stream breaks the role is made to end.
 type Nodes struct {
 	Directory interface {
 		Nodes(ctx context.Context) ([]cluster.Node, error)
@@ -55,7 +55,8 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		}
 		failures = append(failures, err)
 	}
-	return nil, &fault.Fault{Kind: fault.Unavailable, Where: nameOf(spec), Got: fmt.Sprintf("%d nodes that do not answer", len(nodes)), Err: errors.Join(failures...)}
+	return nil, &fault.Fault{Kind: fault.Unavailable, Where: nameOf(spec), Got: fmt.Sprintf("%d nodes that do not answer", len(nodes)),
+		Err: errors.Join(failures...)}
 }
 
 // startOn starts the role on one node. It returns when the node has said that the role runs.
@@ -70,7 +71,8 @@ func (n *Nodes) startOn(ctx context.Context, node cluster.Node, spec *job.RoleSp
 	}
 	// The stream outlives ctx, whose end asks the role to end.
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &remoteRole{where: nameOf(spec) + " on node " + node.ID, node: node.ID, cancel: cancel, out: newLines(log), started: make(chan struct{}), done: make(chan struct{})}
+	h := &remoteRole{where: nameOf(spec) + " on node " + node.ID, node: node.ID, cancel: cancel, out: newLines(log),
+		started: make(chan struct{}), done: make(chan struct{})}
 	go h.run(streamCtx, conn, spec)
 	if err := h.await(ctx); err != nil {
 		return nil, err

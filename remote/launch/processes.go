@@ -126,8 +126,8 @@ func (h *process) outcome(err error) error {
 	return f
 }
 
-// kindOfExit finds the kind that has an exit code of its own. A role that ends by itself with another code has said why; one that a signal ended, which is
-// -1, is a lost member.
+// kindOfExit finds the kind that has an exit code of its own. A role that ends by itself with another code has said why; one that a signal ended,
+// which is -1, is a lost member.
 func kindOfExit(code int) fault.Kind {
 	for _, kind := range []fault.Kind{fault.Internal, fault.InvalidArgument, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
 		if kind.ExitCode() == code {

@@ -28,8 +28,8 @@ func MakeRunDir(parent string) (string, error) {
 	return dir, fault.Wrap(fault.InvalidArgument, "run directory", err)
 }
 
-// RemoveRunDir removes a directory that MakeRunDir made, with all that is in it, and refuses any other. Several processes may call it at once: one that is
-// gone already is no error.
+// RemoveRunDir removes a directory that MakeRunDir made, with all that is in it, and refuses any other. Several processes may call it at once: one
+// that is gone already is no error.
 func RemoveRunDir(dir string) error {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
 		return &fault.Fault{Kind: fault.InvalidArgument, Where: "run directory", Got: fault.Quote(dir), Want: "a clean absolute path"}
@@ -45,7 +45,8 @@ func RemoveRunDir(dir string) error {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil // another process has removed it meanwhile
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "run directory", Got: fault.Quote(dir), Want: "a directory with the file " + marker + " in it"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "run directory", Got: fault.Quote(dir),
+			Want: "a directory with the file " + marker + " in it"}
 	}
 	// Renamed first, so that no one meets a directory that has lost its marker but still exists.
 	if err := os.Rename(dir, dir+removing); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -20,8 +20,8 @@ import (
 // role has stopGrace.
 const askedGrace = time.Minute
 
-// ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and tells what it writes and
-// how it ends. It returns when the role has ended. An error says that there was no role to start, or that it could not be started.
+// ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and tells what it
+// writes and how it ends. It returns when the role has ended. An error says that there was no role to start, or that it could not be started.
 func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent], l Launcher) error {
 	spec := &job.RoleSpec{}
 	err := wire.ReceivePieces(spec, MaxSpec, func() ([]byte, error) {

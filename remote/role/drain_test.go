@@ -59,3 +59,37 @@ func (s *sees) Write(line []byte) (int, error) {
 	}
 	return len(line), nil
 }
+
+// A trainer that is told to end in order while it waits for the others has begun nothing, and ends in order.
+func TestDrainedWhileItWaits(t *testing.T) {
+	store := cluster.NewMemory()
+	spec := crew(t, 1)[3]
+	ctx, drain := context.WithCancelCause(bounded(t))
+	registry := open(t, store)
+	lost, err := registry.Lost(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := open(t, store)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- role.Run(ctx, spec, role.Options{Registry: joined{handle, func() { drain(fault.New(fault.Drained, "terminated")) }}})
+	}()
+	if err := <-ended; !errors.Is(err, fault.Drained) {
+		t.Errorf("it ends with %v", err)
+	}
+	for m := range lost { // ends with ctx
+		t.Errorf("%v counts as lost", m)
+	}
+}
+
+// joined is a registry that tells when a trainer has joined and looks for the coordinator.
+type joined struct {
+	cluster.Registry
+	then func()
+}
+
+func (r joined) Coordinator(ctx context.Context) (string, error) {
+	r.then()
+	return r.Registry.Coordinator(ctx)
+}

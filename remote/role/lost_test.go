@@ -52,8 +52,8 @@ func (m *unheard) Leave(ctx context.Context) error {
 	return m.Membership.Leave(ctx)
 }
 
-// A coordinator that is told of no more losses, or of no other number of trainers, ends and says so: else a job of which a member is lost would wait without a
-// reason, and one that is scaled would not change.
+// A coordinator that is told of no more losses, or of no other number of trainers, ends and says so: else a job of which a member is lost would wait
+// without a reason, and one that is scaled would not change.
 func TestCoordinatorThatHearsNothing(t *testing.T) {
 	for what, registry := range map[string]func(cluster.Registry) cluster.Registry{
 		"members that are lost":        func(r cluster.Registry) cluster.Registry { return deafToLosses{r} },

@@ -43,7 +43,7 @@ type runner struct {
 // process must end and may be started again. The spec must be complete: one that jobspec.Check refuses is not run.
 func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
-	defer func() { err = inRole(name, err) }()
+	defer func() { err = inRole(name, unbegun(ctx, spec.Role, err)) }()
 	if spec.Spec == nil {
 		return &fault.Fault{Kind: fault.InvalidArgument, Got: "a role without the JobSpec of its job", Want: "one that a listener has made"}
 	}
@@ -92,23 +92,6 @@ func Name(spec *job.RoleSpec) string {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
 }
 
-// inRole says in which role an error occurred, without hiding its kind.
-func inRole(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var f *fault.Fault
-	if !errors.As(err, &f) {
-		return &fault.Fault{Kind: fault.KindOf(err), Where: name, Err: err}
-	}
-	if f.Where != "" {
-		return err
-	}
-	c := *f
-	c.Where = name
-	return &c
-}
-
 // program decodes and verifies one program of the spec, as every byte from outside is.
 func (r *runner) program(b []byte, stage program.Stage) (*program.Program, error) {
 	p, err := program.Decode(b, program.DefaultLimits())
@@ -139,20 +122,4 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
-}
-
-// fenced returns the loss of the lease as the error, when that is why a role ended.
-func fenced(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, fault.Fenced) {
-		return cause
-	}
-	return err
-}
-
-// whyEnded returns why a role had to end, where err is only what followed from it: it has lost its lease, or cannot find the others any more.
-func whyEnded(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, fault.Unavailable) {
-		return cause
-	}
-	return fenced(ctx, err)
 }

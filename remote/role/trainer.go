@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -41,8 +40,6 @@ func (r *runner) train(ctx context.Context) error {
 			Program: p, Save: save, Constants: r.constants(p), Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log,
 			RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Patience: spec.RoundDeadline.AsDuration() + spec.StartDeadline.AsDuration(),
 		})
-	} else if cause := context.Cause(ctx); errors.Is(cause, fault.Drained) {
-		err = cause // nothing has been begun
 	}
 	err = whyEnded(run, err)
 	if errors.Is(err, trainer.ErrUnheard) {
@@ -59,7 +56,8 @@ func (r *runner) constants(p *program.Program) func(*executor.Scope) error {
 	return func(scope *executor.Scope) error { return loadConstants(scope, r.spec.Spec.Params, p) }
 }
 
-// connect waits until all others are there, and connects to them for as long as run lasts, wherever they move. ctx ends the waiting.
+// connect waits until the coordinator and the pservers are there, and connects to them for as long as run lasts, wherever they move. ctx ends the
+// waiting.
 func (r *runner) connect(ctx, run context.Context,
 	peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
