@@ -15,7 +15,8 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "run this history of a simulation only, and tell it")
-	histories = flag.Int("histories", 12000, "how many histories the simulation of async queues runs; that of sync queues runs a third as many, and -short an eighth")
+	histories = flag.Int("histories", 12000,
+		"how many histories the simulation of async queues runs; that of sync queues runs a third as many, and -short an eighth")
 )
 
 // simulate runs many histories, each of which is its seed, and checks that the kinds of event that matter have been seen.

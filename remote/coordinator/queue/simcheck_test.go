@@ -1,149 +1,10 @@
 package queue_test
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"google.golang.org/protobuf/proto"
-
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
-
-// durable is what the store holds, read without the queue's own code.
-type durable struct {
-	head  *state.Head
-	tasks map[int64]*state.Task
-	cut   [][2]int64 // records of each task
-}
-
-func (s *sim) durable() (d durable, ok bool) {
-	d = durable{head: &state.Head{}, tasks: map[int64]*state.Task{}}
-	if b, ok := s.store["head"]; !ok || proto.Unmarshal(b, d.head) != nil {
-		return d, false
-	}
-	if d.cut, ok = cutOf(s.store); !ok {
-		return d, false
-	}
-	for k, v := range s.store {
-		if id, found := strings.CutPrefix(k, "task/"); found {
-			t, n := &state.Task{}, int64(0)
-			if _, err := fmt.Sscan(id, &n); err != nil || proto.Unmarshal(v, t) != nil {
-				return d, false
-			}
-			d.tasks[n] = t
-		}
-	}
-	return d, true
-}
-
-// cutOf reads the records of each task from the entries of files.
-func cutOf(s store) (cut [][2]int64, ok bool) {
-	h, size := &state.Head{}, int64(0)
-	if proto.Unmarshal(s["head"], h) != nil {
-		return nil, false
-	}
-	for i := range h.Files {
-		f := &state.File{}
-		if proto.Unmarshal(s[fmt.Sprintf("file/%d", i)], f) != nil {
-			return nil, false
-		}
-		from, to := f.File.FirstRecord, f.File.FirstRecord+f.File.Records
-		if n := len(cut); f.TaskRecords == 0 && n > 0 { // the last task goes on in this file
-			from = cut[n-1][0]
-			cut = cut[:n-1]
-		}
-		for size = max(size, f.TaskRecords); from < to; from += size {
-			cut = append(cut, [2]int64{from, min(from+size, to)})
-		}
-	}
-	return cut, true
-}
-
-// left returns the records that a task's entry says are to be trained.
-func (d durable) left(id int64) map[int64]bool {
-	out, runs := map[int64]bool{}, []int64{d.cut[id][0], d.cut[id][1] - d.cut[id][0]}
-	if t := d.tasks[id]; t != nil && len(t.Runs) > 0 {
-		runs = t.Runs
-	}
-	for i, at := 0, int64(0); i < len(runs); i += 2 {
-		for r := at + runs[i]; r < at+runs[i]+runs[i+1]; r++ {
-			out[r] = true
-		}
-		at += runs[i] + runs[i+1]
-	}
-	return out
-}
-
-// expect says what an event has to do to the counters and to the account of records when it becomes durable.
-func (s *sim) expect(e queue.Event) func([]queue.Change) {
-	d, ok := s.durable()
-	if !ok {
-		return nil
-	}
-	again := func(id int64) {
-		for r := range d.left(id) {
-			if !s.ledger[d.head.Pass][r] {
-				s.excuse[d.head.Pass][r]++
-			}
-		}
-	}
-	return func(changes []queue.Change) {
-		happened := func(id int64) bool {
-			return slices.ContainsFunc(changes, func(c queue.Change) bool { return c.Key == fmt.Sprintf("task/%d", id) })
-		}
-		switch e := e.(type) {
-		case queue.Fail:
-			s.failures[e.Task.Id]++
-		case queue.Timeout:
-			s.note("timed out")
-			s.failures[e.Task]++
-			again(e.Task)
-		case queue.Lost:
-			for id, t := range d.tasks {
-				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation || !happened(id) {
-					continue
-				}
-				progress := false
-				for r := range d.left(id) {
-					progress = progress || s.ledger[d.head.Pass][r]
-				}
-				if !progress && !e.Drained {
-					s.failures[id]++
-				}
-			}
-		}
-	}
-}
-
-// mayGrant checks that a coordinator that gives a task holds the lock, and that the task is that trainer's.
-func (s *sim) mayGrant(l *leader, m message) {
-	d, _ := s.durable()
-	t := d.tasks[m.grant.Task.Id]
-	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank ||
-		t.Incarnation != m.to.incarnation {
-		s.fail("coordinator %d of %d gives trainer %d.%d task %v, which is %v", l.fence, s.fence, m.to.rank, m.to.incarnation, m.grant.Task, t)
-	}
-}
-
-// revived checks that a pending task whose time passed while there was no coordinator is given a little more, once.
-func (s *sim) revived(changes []queue.Change) {
-	for _, c := range changes {
-		t := &state.Task{}
-		if err := proto.Unmarshal(c.Value, t); err != nil {
-			s.fail("%s: %v", c.Key, err)
-		}
-		if !strings.HasPrefix(c.Key, "task/") || c.Value == nil {
-			continue // cleared away
-		}
-		s.note("grace")
-		name := fmt.Sprintf("%s of pass %d, dispatch %d", c.Key, s.pass, t.Epoch)
-		if s.graces[name]++; s.graces[name] > 1 || t.DeadlineMs != s.policy.Epoch.Add(s.now+s.policy.MinTimeout).UnixMilli() {
-			s.fail("%s is given more time the %dth time at %v: %v", name, s.graces[name], s.now, t)
-		}
-	}
-}
 
 // check holds after every commit: every task is in one queue, with what is not in the ledger of it, and the counters are right.
 func (s *sim) check() {
@@ -254,4 +115,14 @@ func (s *sim) final() {
 	if !q.Exhausted() && int(q.Pass())+1 != s.policy.Passes {
 		s.fail("ends in pass %d of %d", q.Pass(), s.policy.Passes)
 	}
+}
+
+// committed is what the ledger knows of a pass.
+func (s *sim) committed(pass int32) (out []*rpc.RecordRange) {
+	for r, ok := range s.ledger[pass] {
+		if ok {
+			out = append(out, &rpc.RecordRange{From: r, To: r + 1})
+		}
+	}
+	return out
 }

@@ -1,13 +1,6 @@
 package queue_test
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/coordinator/queue"
-)
+import "github.com/edl-go/edl/proto/rpc"
 
 // process is one process of a trainer.
 type process struct {
@@ -31,18 +24,6 @@ type process struct {
 type held struct {
 	task *rpc.Task
 	left []int64 // records that are still to be trained
-}
-
-// message is a request of a trainer, or the answer to one.
-type message struct {
-	from, to *process
-	fence    uint64
-	number   uint64
-	finished []*rpc.Task
-	pass     int32
-	failed   *rpc.Task // TaskFailed
-	grant    queue.Grant
-	err      error
 }
 
 func (s *sim) process(rank int) *process {
@@ -115,82 +96,4 @@ func (p *process) commit() {
 func (p *process) refused() bool {
 	p.dead = p.dead || p.s.since[p.rank] > p.incarnation
 	return p.dead
-}
-
-// ask reports what is finished and asks for a task.
-func (p *process) ask() {
-	m := message{pass: p.pass}
-	for _, h := range p.tasks {
-		if len(h.left) == 0 {
-			m.finished = append(m.finished, h.task)
-		}
-	}
-	p.send(m)
-}
-
-func (p *process) send(m message) {
-	p.request++
-	m.from, m.number, m.fence = p, p.request, p.fence
-	p.waits = &m
-	p.s.net = append(p.s.net, m)
-}
-
-// hear takes an answer.
-func (p *process) hear(m message) {
-	if p.dead || p.waits == nil || m.number != p.waits.number {
-		return
-	}
-	asked := *p.waits
-	p.waits, p.fence = nil, max(p.fence, m.fence)
-	if asked.failed != nil {
-		p.drop(asked.failed)
-		return
-	}
-	for _, t := range asked.finished {
-		p.drop(t)
-	}
-	switch g := m.grant; {
-	case m.err != nil:
-		if !errors.Is(m.err, fault.Stale) {
-			p.s.fail("trainer %d: %v", p.rank, m.err)
-		}
-	case g.Task != nil:
-		p.take(g.Task)
-	case g.EndOfData:
-		p.ended = true
-	case g.EndOfPass:
-		if len(p.tasks) > 0 {
-			for _, h := range p.tasks { // they went to others
-				p.s.say("trainer %d.%d gives up task %d", p.rank, p.incarnation, h.task.Id)
-			}
-			p.tasks = nil
-		}
-		p.pass++
-	}
-}
-
-func (p *process) drop(t *rpc.Task) {
-	for i, h := range p.tasks {
-		if h.task == t {
-			p.tasks = append(p.tasks[:i:i], p.tasks[i+1:]...)
-			return
-		}
-	}
-}
-
-// take begins with a task, unless it has it: no dispatch has two holders.
-func (p *process) take(t *rpc.Task) {
-	name := fmt.Sprintf("%d/%d/%d", t.Pass, t.Id, t.Epoch)
-	if who := p.s.granted[name]; who != nil && who != p {
-		p.s.fail("dispatch %s went to trainer %d.%d and to %d.%d", name, who.rank, who.incarnation, p.rank, p.incarnation)
-	}
-	p.s.granted[name] = p
-	h := &held{task: t}
-	for _, r := range t.Records {
-		for i := r.From; i < r.To; i++ {
-			h.left = append(h.left, i)
-		}
-	}
-	p.tasks = append(p.tasks, h)
-	p.s.say("trainer %d.%d is given %s: %s", p.rank, p.incarnation, name, showRanges(t.Records))
 }
