@@ -75,52 +75,6 @@ func TestProcessDoesNotStart(t *testing.T) {
 	expectFault(t, err, fault.Canceled)
 }
 
-func TestProcessIsKilledByAnother(t *testing.T) {
-	h, log := start(t, launched("wait"))
-	log.until(t, "ready")
-	p, err := os.FindProcess(h.Pid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	expectFault(t, h.Wait(), fault.LostMember, "signal: killed", `"ready"`)
-}
-
-func TestStopInOrder(t *testing.T) {
-	h, log := start(t, launched("orderly"))
-	log.until(t, "ready")
-	h.Stop(patience)
-	if err := h.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "drained")
-	h.Stop(patience) // once more does nothing
-}
-
-func TestStopByForce(t *testing.T) {
-	h, log := start(t, launched("deaf"))
-	log.until(t, "ready")
-	h.Stop(time.Millisecond)
-	expectFault(t, h.Wait(), fault.Canceled, "signal: killed")
-}
-
-func TestContextStopsProcess(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	log := newTranscript()
-	h, err := launched("orderly").Start(ctx, trainer(1), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "ready")
-	cancel()
-	if err := h.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "drained")
-}
-
 // A parent that is killed with SIGKILL leaves no process behind, not even one that ignores SIGTERM.
 func TestNoChildOutlivesItsParent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,15 +122,6 @@ func expectFault(t *testing.T, err error, kind fault.Kind, says ...string) {
 			t.Errorf("error %q does not say %q", err, s)
 		}
 	}
-}
-
-// Kill does not ask, and a role that was killed counts as lost: that it was wanted is for whoever killed it to know.
-func TestKill(t *testing.T) {
-	h, log := start(t, launched("deaf"))
-	log.until(t, "ready")
-	h.Kill()
-	expectFault(t, h.Wait(), fault.LostMember, "signal: killed")
-	h.Kill() // once more does nothing
 }
 
 // How a child says that it ended is its error, whole; the line that says it is not part of its log.
