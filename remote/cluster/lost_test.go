@@ -44,8 +44,8 @@ func testFenced(h *home) {
 	}
 	h.ok(a.Close())
 	v := h.view()
-	if lock := v[h.prefix+"/master/lock"]; uint64(lock.created) != young.Fence() || lock.value != "host:2" || v[h.prefix+"/master/addr"].value != "host:2" ||
-		v[h.prefix+"/master_mark/lock"].value != "joined 1" {
+	if lock := v[h.prefix+"/master/lock"]; uint64(lock.created) != young.Fence() || lock.value != "host:2" ||
+		v[h.prefix+"/master/addr"].value != "host:2" || v[h.prefix+"/master_mark/lock"].value != "joined 1" {
 		h.Fatalf("the old coordinator has changed %v", v)
 	}
 	select {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -111,63 +110,4 @@ func testStateFenced(h *home) {
 	<-old.Done()
 	unaware()
 	h.entries(young, map[string]string{"a": "young"})
-}
-
-func testForget(h *home) {
-	r := h.open()
-	h.ok(r.SetDesired(h.Context(), 2))
-	h.ok(r.SetTrainers(h.Context(), 3))
-	lost, err := r.Lost(h.Context())
-	h.ok(err)
-	gone := h.open()
-	h.member(gone.ClaimServer(h.Context(), 0, "host:0"))
-	h.member(gone.JoinTrainer(h.Context(), 0))
-	h.ok(gone.Close())
-	<-lost
-	<-lost
-	lingering := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
-	s := r.State(lingering)
-	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
-	near := h.openAt(h.prefix+"er", longLease)
-	h.member(near.ClaimServer(h.Context(), 0, "host:3"))
-
-	h.ok(r.Forget(h.Context()))
-	if v := h.view(); len(v) != 2 || v[h.prefix+"/ps_desired"].value != "2" || v[h.prefix+"/trainers_desired"].value != "3" {
-		h.Errorf("left: %v", v)
-	}
-	if err := s.Commit(h.Context(), []Change{{"a", []byte("2")}}); !errors.Is(err, fault.Fenced) {
-		h.Errorf("a commit of a history that was forgotten: %v", err)
-	}
-	again := h.member(r.LeadCoordinator(h.Context(), "host:2"))
-	if again.Fence() <= lingering.Fence() {
-		h.Errorf("fence %d after %d", again.Fence(), lingering.Fence())
-	}
-	h.entries(r.State(again), nil)
-	h.member(h.open().JoinTrainer(h.Context(), 0))
-	h.ok(r.Bury(h.Context(), trainer0, 0))
-	if m := <-lost; m != trainer0 { // the first loss of this history
-		h.Errorf("%v is lost, want trainer 0", m)
-	}
-	live, err := near.Live(h.Context())
-	h.ok(err)
-	if len(live) != 1 {
-		h.Errorf("another job has %v", live)
-	}
-}
-
-// Pages grow where entries are small, because each costs as much as all that is left, and shrink where they are large.
-func TestPages(t *testing.T) {
-	for _, c := range []struct{ limit, bytes, next int }{
-		{pageEntries, 0, 4 * pageEntries},
-		{pageEntries, pageEntries * 100, 4 * pageEntries},
-		{1000, 1000 * 1000, 2097},
-		{1000, pageBytes, 1000},
-		{1000, 4 * pageBytes, 250},
-		{2, 8 * pageBytes, 1},
-		{maxPageEntries, 1, maxPageEntries},
-	} {
-		if next := nextLimit(c.limit, c.bytes); next != c.next {
-			t.Errorf("%d after %d entries of %d bytes, want %d", next, c.limit, c.bytes, c.next)
-		}
-	}
 }
