@@ -17,8 +17,8 @@ const (
 	sayAgain   = 10 * time.Second       // between log lines about calls that fail for the same reason
 )
 
-// again repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the same reason;
-// io.EOF is none.
+// again repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the
+// same reason; io.EOF is none.
 func (j *Job) again(ctx context.Context, what string, call func() error) {
 	var last string
 	var said time.Time

@@ -45,8 +45,8 @@ func consequence(err error) bool {
 	return false
 }
 
-// orFailure returns why the job has failed, when err, of a call to a coordinator that is gone, may be only the consequence. A coordinator that is not gone after all,
-// or whose job ends well, leaves err as it is.
+// orFailure returns why the job has failed, when err, of a call to a coordinator that is gone, may be only the consequence. A coordinator that is not
+// gone after all, or whose job ends well, leaves err as it is.
 func (j *Job) orFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
 		return err

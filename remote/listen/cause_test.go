@@ -30,7 +30,8 @@ func endsWith(t *testing.T, j *listen.Job) *fault.Fault {
 func TestNotANumber(t *testing.T) {
 	t.Parallel()
 	m := layers.NewModel()
-	v := layers.Read(layers.Batch(layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1))), 5))
+	v := layers.Read(layers.Batch(layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)),
+		layers.Field("y", layers.Dims(1))), 5))
 	bad := layers.Log(layers.Scale(layers.Square(layers.FC(v[0], 1)), -1, -1))
 	loss := layers.Mean(bad, layers.Name("loss"))
 	optimizer.SGD(0.1).Minimize(loss)
@@ -64,10 +65,11 @@ func TestCauseOfFailure(t *testing.T) {
 		kind  fault.Kind
 		says  string
 	}{
-		"one fails":         {map[string]run{"trainer-1": fails(fault.Corrupt, "bad bytes")}, fault.Corrupt, "trainer 1"},
-		"one is lost":       {map[string]run{"pserver-1": fails(fault.LostMember, "killed")}, fault.LostMember, "pserver 1"},
-		"a loss tells more": {map[string]run{"trainer-0": fails(fault.Unavailable, "no answer"), "pserver-1": fails(fault.LostMember, "killed")}, fault.LostMember, "pserver 1"},
-		"one panics":        {map[string]run{"trainer-0": func(context.Context, *job.RoleSpec, io.Writer) error { panic("oh") }}, fault.Internal, "oh"},
+		"one fails":   {map[string]run{"trainer-1": fails(fault.Corrupt, "bad bytes")}, fault.Corrupt, "trainer 1"},
+		"one is lost": {map[string]run{"pserver-1": fails(fault.LostMember, "killed")}, fault.LostMember, "pserver 1"},
+		"a loss tells more": {map[string]run{"trainer-0": fails(fault.Unavailable, "no answer"), "pserver-1": fails(fault.LostMember, "killed")},
+			fault.LostMember, "pserver 1"},
+		"one panics": {map[string]run{"trainer-0": func(context.Context, *job.RoleSpec, io.Writer) error { panic("oh") }}, fault.Internal, "oh"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

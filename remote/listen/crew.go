@@ -35,12 +35,13 @@ type failure struct {
 }
 
 func newCrew(j *Job, registry cluster.Registry, peers *peers, trainers int) *crew {
-	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)), DrainTime: j.spec.RoundDeadline.AsDuration()}
+	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
+		DrainTime: j.spec.RoundDeadline.AsDuration()}
 	if j.spec.Interactive {
 		policy.MaxRestarts = 0 // what was fed is not kept
 	}
-	return &crew{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect), over: make(chan struct{}),
-		lives: map[cluster.Member]*life{}, machine: supervise.New(policy, trainers)}
+	return &crew{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),
+		over: make(chan struct{}), lives: map[cluster.Member]*life{}, machine: supervise.New(policy, trainers)}
 }
 
 // run starts the roles and returns when the job has ended and no role is left: nil when it has ended well.

@@ -32,7 +32,8 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	c := j.crew
 	j.mu.Unlock()
 	if c == nil {
-		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that does not run", Want: "one that does: its queues are not kept"}
+		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that does not run",
+			Want: "one that does: its queues are not kept"}
 	}
 	d := j.Show(ctx)
 	ctx, cancel := context.WithTimeout(ctx, entriesTime)
@@ -42,16 +43,18 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	return d, err
 }
 
-// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator. A job whose roles have not
-// been started yet begins with that number.
+// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator. A job whose roles have
+// not been started yet begins with that number.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.spec.TrainersMax == j.spec.Trainers {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: where,
+			Got:  fmt.Sprintf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
 			Want: "an elastic job", Hint: "start it with --trainers MIN:MAX"}
 	}
 	if trainers < j.spec.Trainers || trainers > j.spec.TrainersMax {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers", trainers), Want: fmt.Sprintf("%d to %d", j.spec.Trainers, j.spec.TrainersMax)}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers", trainers),
+			Want: fmt.Sprintf("%d to %d", j.spec.Trainers, j.spec.TrainersMax)}
 	}
 	j.mu.Lock()
 	c, starting := j.crew, !j.hasBegun()

@@ -52,8 +52,8 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	j := &Job{ID: id, manager: m, spec: s, plan: *p,
 		events: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: history.New[*rpc.LogLine](maxLogLines),
 		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(), wanted: spec.Trainers,
-		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes), Placement: p.loads,
-			Trainers: spec.Trainers}}
+		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes),
+			Placement: p.loads, Trainers: spec.Trainers}}
 	j.plan.user = nil
 	return j
 }
@@ -133,8 +133,9 @@ func (j *Job) end(err error) {
 
 // roleSpec is what a role is given.
 func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
-	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:], Registry: ops.Fingerprint(),
-		Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID), RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
+	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:],
+		Registry: ops.Fingerprint(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
+		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
 	switch m.Role {
 	case job.Role_PSERVER:
 		s.Program = j.plan.pservers[m.Index]

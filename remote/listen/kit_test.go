@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync/atomic"
@@ -9,10 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/edl-go/edl/internal/testkit"
-	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -91,41 +89,6 @@ func (h *house) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) err
 // all makes every role do the same.
 func all(do run) func(string) run { return func(string) run { return do } }
 
-// idle is a role that waits for its end.
-func idle(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// encoded puts a program into a job of two trainers and two pservers.
-func encoded(t testing.TB, m testkit.Model) *job.JobSpec {
-	t.Helper()
-	b, err := m.Program.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &job.JobSpec{Program: b, Trainers: 2, Pservers: 2, MinBlockSize: 4, StartDeadline: durationpb.New(patience), RoundDeadline: durationpb.New(patience)}
-}
-
-// reading is a job that reads 20 records in batches of 5.
-func reading(t testing.TB) *job.JobSpec {
-	t.Helper()
-	spec := encoded(t, testkit.Reading(t, 5, optimizer.SGD(0.05)))
-	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
-		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
-	}
-	spec.Fetch = []string{"loss"}
-	return spec
-}
-
-// fed is a job that is fed.
-func fed(t testing.TB) *job.JobSpec {
-	t.Helper()
-	spec := encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
-	spec.Interactive = true
-	return spec
-}
-
 // started begins a job.
 func (h *house) begin(t testing.TB, spec *job.JobSpec) *listen.Job {
 	t.Helper()
@@ -160,4 +123,21 @@ func serve(t testing.TB, m *listen.Manager) rpc.ListenerClient {
 		}
 	})
 	return rpc.NewListenerClient(conn)
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	ctx := bounded(t)
+	for !ok() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// idle is a role that waits for its end.
+func idle(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

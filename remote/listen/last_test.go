@@ -71,7 +71,8 @@ func (c *brief) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[r
 	return wire.Send(stream, &rpc.QueuesResponse{Generation: 100 + c.start})
 }
 
-// A stream that breaks is taken up where it was, what was missed is counted and said, and what is known in the end is what the last coordinator said, not one before.
+// A stream that breaks is taken up where it was, what was missed is counted and said, and what is known in the end is what the last coordinator said,
+// not one before.
 func TestLastOfTwoCoordinators(t *testing.T) {
 	t.Parallel()
 	var h *house
@@ -115,7 +116,8 @@ func TestLastOfTwoCoordinators(t *testing.T) {
 	if err := j.Wait(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, steps := statesOf(t, serve(t, h.Manager), j); fmt.Sprint(steps) != "[0 1 2 9 10 11 12 19]" || j.Status().Steps != 20 || j.Status().Records != 40 {
+	if _, steps := statesOf(t, serve(t, h.Manager), j); fmt.Sprint(steps) != "[0 1 2 9 10 11 12 19]" || j.Status().Steps != 20 ||
+		j.Status().Records != 40 {
 		t.Errorf("told steps %v, %v", steps, j.Status())
 	}
 	if q := j.Show(bounded(t)).Queues; q.GetGeneration() != 101 {

@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
-// watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that another has
-// followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
+// watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that
+// another has followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
 func (c *crew) watchLeases(ctx context.Context) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {

@@ -105,10 +105,11 @@ func TestRefusedLeases(t *testing.T) {
 	var mu sync.Mutex
 	var refuse atomic.Bool
 	h, log := &house{store: cluster.NewMemory()}, &strings.Builder{}
-	newHouseIn(t, h, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil)), Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
-		registry, err := h.store.Open(spec.Prefix)
-		return refusing{Registry: registry, refuse: &refuse, mute: &atomic.Bool{}}, err
-	}}, all(idle))
+	newHouseIn(t, h, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil)),
+		Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+			registry, err := h.store.Open(spec.Prefix)
+			return refusing{Registry: registry, refuse: &refuse, mute: &atomic.Bool{}}, err
+		}}, all(idle))
 	j := h.begin(t, reading(t))
 	eventually(t, func() bool { return h.started.Load() == 5 })
 	refuse.Store(true)

@@ -53,3 +53,37 @@ func TestStartWhileClosing(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// A combined file of parameters is read before the job starts; what it is unpacked into ends with the job.
+func TestUnpackedParametersEndWithTheJob(t *testing.T) {
+	scratch := t.TempDir()
+	m := testkit.Fed(t, optimizer.SGD(0.1))
+	local := executor.New()
+	defer local.Close()
+	if err := local.Startup(bounded(t), m.Program); err != nil {
+		t.Fatal(err)
+	}
+	spec := encoded(t, m)
+	spec.Interactive = true
+	spec.Params = filepath.Join(t.TempDir(), "model")
+	if err := executor.SaveCombined(local.Scope(), spec.Params, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t, listen.Config{RunDir: scratch}, all(idle))
+	j := h.begin(t, spec)
+	if made, err := os.ReadDir(scratch); err != nil || len(made) != 1 {
+		t.Errorf("%v, %v", made, err)
+	}
+	if err := j.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(spec.Params, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(bounded(t), spec); err == nil {
+		t.Error("a truncated file of parameters is taken")
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

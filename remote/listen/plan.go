@@ -74,11 +74,14 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 	case spec.Interactive:
 		return nil // what the program would read is fed
 	case !reads && len(spec.Data) == 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that neither reads data nor is fed", Want: "a program with a read op, or an interactive job"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that neither reads data nor is fed",
+			Want: "a program with a read op, or an interactive job"}
 	case reads && len(spec.Data) == 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that reads its own data, and no data", Want: "files for its dataset", Hint: "bind them with --data NAME=GLOB"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that reads its own data, and no data", Want: "files for its dataset",
+			Hint: "bind them with --data NAME=GLOB"}
 	case !reads && len(spec.Data) > 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "data for a program that reads none", Want: "a program with a read op, or no data"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "data for a program that reads none",
+			Want: "a program with a read op, or no data"}
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 // session returns the coordinator of an interactive job, waiting until the job has begun.
 func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 	if !j.spec.Interactive {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data", Want: "a job without data"}
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data",
+			Want: "a job without data"}
 	}
 	select {
 	case <-j.manned:

@@ -2,14 +2,12 @@ package listen_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
@@ -109,73 +107,4 @@ func fedAs(t *testing.T, name string) *job.JobSpec {
 	spec := fed(t)
 	spec.Name = name
 	return spec
-}
-
-// Jobs that have ended are forgotten, the oldest first, and those that run never.
-func TestOldJobsAreForgotten(t *testing.T) {
-	h := newHouse(t, listen.Config{MaxJobs: 3}, all(idle))
-	var names []string
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		j := h.begin(t, fedAs(t, name))
-		if name != "b" {
-			if err := j.Stop(bounded(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, j := range h.Jobs() {
-		names = append(names, j.ID)
-	}
-	if got := strings.Join(names, " "); got != "b d e" {
-		t.Errorf("jobs %s, want b, which runs, and the last two", got)
-	}
-}
-
-// A manager that closes ends its jobs and takes no more.
-func TestCloseEndsJobs(t *testing.T) {
-	h := newHouse(t, listen.Config{}, all(idle))
-	j := h.begin(t, fed(t))
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s := j.Status(); s.State == job.State_RUNNING || !j.Ended() || !errors.Is(j.Wait(bounded(t)), fault.Canceled) {
-		t.Errorf("the job is %v: %v", s.State, s.Failure)
-	}
-	if _, err := h.Start(bounded(t), fed(t)); !errors.Is(err, fault.Unavailable) {
-		t.Errorf("a job after the end: %v", err)
-	}
-}
-
-// A combined file of parameters is read before the job starts; what it is unpacked into ends with the job.
-func TestUnpackedParametersEndWithTheJob(t *testing.T) {
-	scratch := t.TempDir()
-	m := testkit.Fed(t, optimizer.SGD(0.1))
-	local := executor.New()
-	defer local.Close()
-	if err := local.Startup(bounded(t), m.Program); err != nil {
-		t.Fatal(err)
-	}
-	spec := encoded(t, m)
-	spec.Interactive = true
-	spec.Params = filepath.Join(t.TempDir(), "model")
-	if err := executor.SaveCombined(local.Scope(), spec.Params, m.Program); err != nil {
-		t.Fatal(err)
-	}
-	h := newHouse(t, listen.Config{RunDir: scratch}, all(idle))
-	j := h.begin(t, spec)
-	if made, err := os.ReadDir(scratch); err != nil || len(made) != 1 {
-		t.Errorf("%v, %v", made, err)
-	}
-	if err := j.Stop(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(spec.Params, 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Start(bounded(t), spec); err == nil {
-		t.Error("a truncated file of parameters is taken")
-	}
-	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
 }

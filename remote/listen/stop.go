@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/remote/launch"
 )
 
-// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it. When
-// it has failed there may be no round to finish.
+// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it.
+// When it has failed there may be no round to finish.
 func (c *crew) stopAll(ctx context.Context) {
 	var group sync.WaitGroup
 	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }

@@ -7,9 +7,9 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// enterStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is not: in
-// sync mode a coordinator that was started again may tell the last ones once more. In async mode it counts from what is durable, and its steps are numbered on.
-// j.mu is held.
+// enterStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is
+// not: in sync mode a coordinator that was started again may tell the last ones once more. In async mode it counts from what is durable, and its
+// steps are numbered on. j.mu is held.
 func (j *Job) enterStep(step *job.Step) (first, told bool) {
 	if j.spec.Mode != job.Mode_SYNC {
 		step.Step = j.next

@@ -97,8 +97,8 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	return err
 }
 
-// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a deposed coordinator says after the one that
-// followed it is void. job.mu is held.
+// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a deposed coordinator says after
+// the one that followed it is void. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
 		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: got, Want: want}

@@ -62,15 +62,18 @@ func TestTake(t *testing.T) {
 		sync, async   string
 		stale, missed bool
 	}{
-		"one coordinator":                {said: []say{{5, 0, []uint64{0, 1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2] of 3"},
-		"one after the other":            {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2, 3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4"},
-		"the last step again":            {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2 3] of 4"},
-		"some were forgotten":            {said: []say{{5, 0, []uint64{0, 1}}, {5, 7, []uint64{7, 8}}}, sync: "[0 1 7 8] of 9", async: "[0 1 7 8] of 9", missed: true},
-		"the first were forgotten":       {said: []say{{5, 4, []uint64{4}}}, sync: "[4] of 5", async: "[4] of 5", missed: true},
-		"again what is known":            {said: []say{{5, 0, []uint64{0, 1}}, {5, 1, []uint64{1}}}, sync: "[0 1] of 2", async: "[0 1] of 2", stale: true},
-		"late, by one that was followed": {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2}}, {5, 2, []uint64{2}}, {6, 1, []uint64{3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4", stale: true},
+		"one coordinator":     {said: []say{{5, 0, []uint64{0, 1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2] of 3"},
+		"one after the other": {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2, 3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4"},
+		"the last step again": {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{1, 2}}}, sync: "[0 1 2] of 3", async: "[0 1 2 3] of 4"},
+		"some were forgotten": {said: []say{{5, 0, []uint64{0, 1}}, {5, 7, []uint64{7, 8}}}, sync: "[0 1 7 8] of 9", async: "[0 1 7 8] of 9",
+			missed: true},
+		"the first were forgotten": {said: []say{{5, 4, []uint64{4}}}, sync: "[4] of 5", async: "[4] of 5", missed: true},
+		"again what is known":      {said: []say{{5, 0, []uint64{0, 1}}, {5, 1, []uint64{1}}}, sync: "[0 1] of 2", async: "[0 1] of 2", stale: true},
+		"late, by one that was followed": {said: []say{{5, 0, []uint64{0, 1}}, {6, 0, []uint64{2}}, {5, 2, []uint64{2}}, {6, 1, []uint64{3}}},
+			sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4", stale: true},
 		// The process of the second one has been started when the first one's last steps are read: they are the first one's.
-		"late, but before the next": {said: []say{{5, 0, []uint64{0}}, {5, 1, []uint64{1, 2}}, {6, 0, []uint64{3}}}, sync: "[0 1 2 3] of 4", async: "[0 1 2 3] of 4"},
+		"late, but before the next": {said: []say{{5, 0, []uint64{0}}, {5, 1, []uint64{1, 2}}, {6, 0, []uint64{3}}}, sync: "[0 1 2 3] of 4",
+			async: "[0 1 2 3] of 4"},
 	} {
 		for mode, want := range map[job.Mode]string{job.Mode_SYNC: c.sync, job.Mode_ASYNC: c.async} {
 			w, log := heard(t, mode)
@@ -150,7 +153,8 @@ func TestWatchTooLate(t *testing.T) {
 	w.job.events.End()
 	w.job.manager.jobs["heard"] = w.job
 	l := &late{ctx: t.Context()}
-	if err := (&Server{Manager: w.job.manager}).Watch(&rpc.JobRequest{Job: "heard"}, l); err != nil || len(l.steps) != maxEvents/2+10 || l.steps[len(l.steps)-1] != steps-1 {
+	if err := (&Server{Manager: w.job.manager}).Watch(&rpc.JobRequest{Job: "heard"}, l); err != nil || len(l.steps) != maxEvents/2+10 ||
+		l.steps[len(l.steps)-1] != steps-1 {
 		t.Errorf("%d steps, %v", len(l.steps), err)
 	}
 }

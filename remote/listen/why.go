@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,8 +16,8 @@ import (
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
-// Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer, then
-// what the servers and the trainers wait for. It takes no longer than the servers have to answer.
+// Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer,
+// then what the servers and the trainers wait for. It takes no longer than the servers have to answer.
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
@@ -77,7 +76,8 @@ func (c *crew) waits() (waits []*job.Wait) {
 	}
 	begin, cause := c.machine.Restarting()
 	if cause != nil {
-		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost", Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
+		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost",
+			Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
 	for _, r := range lostFirst(c.machine.Roles()) {
 		name := r.Member.String()
@@ -90,24 +90,6 @@ func (c *crew) waits() (waits []*job.Wait) {
 			add("the end of "+name+", which is not wanted any more", r, r.Since, r.Due)
 		case r.State == supervise.Running && c.job.roleStatus(r.Member).State == job.State_STARTING:
 			add("the launch of "+name, r, r.Since, 0)
-		}
-	}
-	return waits
-}
-
-// lostFirst puts the roles that have lost their leases before the others, which may have ended because of them.
-func lostFirst(roles []supervise.Role) []supervise.Role {
-	isLost := func(r supervise.Role) bool { return r.Lost }
-	lost := slices.DeleteFunc(slices.Clone(roles), func(r supervise.Role) bool { return !isLost(r) })
-	return append(lost, slices.DeleteFunc(roles, isLost)...)
-}
-
-// silences returns which servers do not answer. j.mu is held.
-func (j *Job) silences() (waits []*job.Wait) {
-	for _, r := range j.crew.machine.Roles() {
-		if s, ok := j.known.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
-			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
-				Since: timestamppb.New(s.since), LastError: s.err.Error()})
 		}
 	}
 	return waits
@@ -128,36 +110,6 @@ func (c *crew) lastErrors(waits []*job.Wait) {
 			}
 		}
 	}
-}
-
-// rootFirst sorts waits: those for someone who waits for nobody come first, then those for them, and so on; among equals the one that lasts longest.
-func rootFirst(waits []*job.Wait) []*job.Wait {
-	waitsOf := map[string][]*job.Wait{}
-	for _, w := range waits {
-		waitsOf[w.Who] = append(waitsOf[w.Who], w)
-	}
-	var depth func(w *job.Wait, path []string) int
-	depth = func(w *job.Wait, path []string) int {
-		deepest := 0
-		for _, name := range w.By {
-			if slices.Contains(path, name) {
-				continue // a circle has no root
-			}
-			for _, next := range waitsOf[name] {
-				deepest = max(deepest, 1+depth(next, append(path, name)))
-			}
-		}
-		return deepest
-	}
-	depths := map[*job.Wait]int{}
-	for _, w := range waits {
-		depths[w] = depth(w, []string{w.Who})
-	}
-	out := slices.Clone(waits)
-	slices.SortStableFunc(out, func(a, b *job.Wait) int {
-		return cmp.Or(cmp.Compare(depths[a], depths[b]), a.Since.AsTime().Compare(b.Since.AsTime()))
-	})
-	return out
 }
 
 // sentence writes a wait as one line.

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
@@ -35,6 +36,17 @@ func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
 			w = proto.Clone(w).(*job.Wait)
 			w.Who = r.Member.String()
 			waits = append(waits, w)
+		}
+	}
+	return waits
+}
+
+// silences returns which servers do not answer. j.mu is held.
+func (j *Job) silences() (waits []*job.Wait) {
+	for _, r := range j.crew.machine.Roles() {
+		if s, ok := j.known.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
+			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
+				Since: timestamppb.New(s.since), LastError: s.err.Error()})
 		}
 	}
 	return waits

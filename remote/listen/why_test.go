@@ -9,70 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
-	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
-
-// The root of the matter comes first: a wait for someone who waits for nobody, before the waits for those who wait.
-func TestRootFirst(t *testing.T) {
-	wait := func(seconds int64, who, by string) *job.Wait {
-		return &job.Wait{Who: who, By: strings.Fields(by), Since: &timestamppb.Timestamp{Seconds: seconds}}
-	}
-	for name, c := range map[string]struct {
-		waits []*job.Wait
-		want  string
-	}{
-		"nothing":     {nil, ""},
-		"a chain":     {[]*job.Wait{wait(1, "trainer-0", "pserver-0"), wait(2, "pserver-0", "trainer-1"), wait(3, "trainer-1", "coordinator")}, "trainer-1 pserver-0 trainer-0"},
-		"the longest": {[]*job.Wait{wait(5, "b", "x"), wait(3, "a", "x"), wait(4, "c", "x")}, "a c b"},
-		"a circle":    {[]*job.Wait{wait(2, "a", "b"), wait(1, "b", "a"), wait(3, "c", "a")}, "b a c"},
-		"itself":      {[]*job.Wait{wait(1, "a", "a")}, "a"},
-		"several":     {[]*job.Wait{wait(1, "coordinator", "trainer-0 trainer-1"), wait(2, "trainer-1", "data")}, "trainer-1 coordinator"},
-	} {
-		var got []string
-		for _, w := range listen.RootFirst(c.waits) {
-			got = append(got, w.Who)
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, want %s", name, got, c.want)
-		}
-	}
-}
-
-// A server that has lost its lease is told of before the coordinator that has ended because of it.
-func TestLostFirst(t *testing.T) {
-	role := func(index int, lost bool) supervise.Role {
-		return supervise.Role{Member: cluster.Member{Role: job.Role_PSERVER, Index: index}, Lost: lost}
-	}
-	var got []int
-	for _, r := range listen.LostFirst([]supervise.Role{role(0, false), role(1, true), role(2, false), role(3, true)}) {
-		got = append(got, r.Index)
-	}
-	if want := []int{1, 3, 0, 2}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// A job that ends with its listener was stopped; it has not failed.
-func TestJobsStopWithTheirManager(t *testing.T) {
-	h := newHouse(t, listen.Config{}, func(string) run { return idle })
-	j := h.begin(t, reading(t))
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s := j.Status(); s.State != job.State_STOPPED || !strings.Contains(wire.FaultOf(s.Failure).Error(), "stopped with its listener") {
-		t.Errorf("%v", s)
-	}
-}
 
 // A role that is down is the first thing that a job waits for, with what ended it and when it comes back.
 func TestWhyNamesTheRoleThatIsDown(t *testing.T) {
@@ -88,7 +30,8 @@ func TestWhyNamesTheRoleThatIsDown(t *testing.T) {
 	}).begin(t, spec)
 	eventually(t, func() bool {
 		w := j.Why(bounded(t)).Waits
-		return len(w) > 0 && w[0].What == "the next start of trainer 1" && w[0].By[0] == "trainer 1" && strings.Contains(w[0].LastError, "killed by a tester") && w[0].Until != nil && w[0].Since != nil
+		return len(w) > 0 && w[0].What == "the next start of trainer 1" && w[0].By[0] == "trainer 1" &&
+			strings.Contains(w[0].LastError, "killed by a tester") && w[0].Until != nil && w[0].Since != nil
 	})
 }
 
@@ -154,61 +97,5 @@ func TestWhyTellsWhatTrainersWaitFor(t *testing.T) {
 	}
 	if !errors.Is(err, io.EOF) {
 		t.Error(err)
-	}
-}
-
-// hanging is a coordinator that never answers.
-type hanging struct {
-	rpc.UnimplementedCoordinatorServer
-	release chan struct{}
-}
-
-func (h hanging) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
-	select {
-	case <-stream.Context().Done():
-	case <-h.release:
-	}
-	return fault.New(fault.Canceled, "released")
-}
-
-func (h hanging) Join(ctx context.Context, _ *rpc.JoinRequest) (*rpc.JoinResponse, error) {
-	select {
-	case <-ctx.Done():
-	case <-h.release:
-	}
-	return nil, fault.New(fault.Canceled, "released")
-}
-
-// serveCoordinator is the life of a coordinator of the test.
-func serveCoordinator(ctx context.Context, store *cluster.Memory, spec *job.RoleSpec, service rpc.CoordinatorServer) error {
-	port, err := wire.Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	registry, err := store.Open(spec.Prefix)
-	if err != nil {
-		return err
-	}
-	defer registry.Close()
-	m, err := registry.LeadCoordinator(ctx, port.Addr().String())
-	if err != nil {
-		return err
-	}
-	s := wire.NewServer()
-	rpc.RegisterCoordinatorServer(s, service)
-	if err := wire.Serve(ctx, s, port, time.Second); err != nil {
-		return err
-	}
-	return m.Leave(context.WithoutCancel(ctx))
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	ctx := bounded(t)
-	for !ok() {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			t.Fatal("it does not happen")
-		}
 	}
 }

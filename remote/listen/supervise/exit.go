@@ -53,8 +53,8 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 	return m.endIfFinished()
 }
 
-// release ends the roles that the coordinator has not waited for: one that was lost and started again when the others had trained everything would look for a
-// coordinator that will not come back. Those that are about to end have the time to.
+// release ends the roles that the coordinator has not waited for: one that was lost and started again when the others had trained everything would
+// look for a coordinator that will not come back. Those that are about to end have the time to.
 func (m *Machine) release(now time.Duration) {
 	for _, r := range m.roles {
 		switch {
@@ -77,8 +77,8 @@ func (m *Machine) endIfFinished() []Effect {
 	return m.end(nil)
 }
 
-// afterDrain is the end of a trainer that was asked to end: by the job, or by someone else although it is wanted. That is no failure, but where nothing may
-// start again it is the end.
+// afterDrain is the end of a trainer that was asked to end: by the job, or by someone else although it is wanted. That is no failure, but where
+// nothing may start again it is the end.
 func (m *Machine) afterDrain(now time.Duration, r *Role, err error) []Effect {
 	switch {
 	case r.Index >= m.wanted || m.dataEnded():
@@ -92,7 +92,8 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error) []Effect {
 	return m.endIfFinished()
 }
 
-// restartHistory ends all roles, so that the job can begin anew, from the initial parameters and the first record: r has ended, and what it held is gone.
+// restartHistory ends all roles, so that the job can begin anew, from the initial parameters and the first record: r has ended, and what it held is
+// gone.
 func (m *Machine) restartHistory(now time.Duration, r *Role, cause error) []Effect {
 	if m.histories >= m.policy.MaxRestarts {
 		return m.end(exhausted("the job from its beginning", m.histories, cause))
@@ -129,8 +130,8 @@ func (m *Machine) end(err error) []Effect {
 	return []Effect{{Do: End, Err: err}}
 }
 
-// complete reports whether nothing is left to train, so that the end of a role does no harm any more: the coordinator ends well when every trainer has taken
-// leave, and a trainer when it has.
+// complete reports whether nothing is left to train, so that the end of a role does no harm any more: the coordinator ends well when every trainer
+// has taken leave, and a trainer when it has.
 func (m *Machine) complete() bool {
 	trainers := slices.ContainsFunc(m.roles, func(r *Role) bool {
 		return r.Role == job.Role_TRAINER && (r.State == Down || r.live())

@@ -16,8 +16,9 @@ import (
 )
 
 // kinds are the ends that scripts know by name.
-var kinds = map[string]fault.Kind{"lost": fault.LostMember, "fenced": fault.Fenced, "crash": fault.Internal, "drained": fault.Drained, "unavailable": fault.Unavailable,
-	"deadline": fault.DeadlineExceeded, "argument": fault.InvalidArgument, "corrupt": fault.Corrupt, "nan": fault.NotFinite, "foreign": fault.Foreign}
+var kinds = map[string]fault.Kind{"lost": fault.LostMember, "fenced": fault.Fenced, "crash": fault.Internal, "drained": fault.Drained,
+	"unavailable": fault.Unavailable, "deadline": fault.DeadlineExceeded, "argument": fault.InvalidArgument, "corrupt": fault.Corrupt,
+	"nan": fault.NotFinite, "foreign": fault.Foreign}
 
 // memberOf reads "coordinator", "pserver-0" or "trainer-1".
 func memberOf(name string) cluster.Member {
@@ -58,7 +59,8 @@ func TestScripts(t *testing.T) {
 			switch c.Name {
 			case "new":
 				now = 0
-				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second}, number("trainers", 2))
+				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second},
+					number("trainers", 2))
 			case "begin":
 				return told(m.Begin(now))
 			case "exit":

@@ -31,8 +31,8 @@ type Policy struct {
 // mendable reports whether another start may do better. The coordinator's deadlines, and those of pservers, are the user's bounds of the job.
 func mendable(m cluster.Member, err error) bool {
 	switch fault.KindOf(err) {
-	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt, fault.TooLarge,
-		fault.NotFinite, fault.VerifyFailed, fault.Foreign:
+	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt,
+		fault.TooLarge, fault.NotFinite, fault.VerifyFailed, fault.Foreign:
 		return false
 	case fault.DeadlineExceeded:
 		return m.Role == job.Role_TRAINER
@@ -45,7 +45,8 @@ func exhausted(what string, restarts int, last error) error {
 	if restarts == 0 {
 		return last
 	}
-	return &fault.Fault{Kind: fault.KindOf(last), Where: what, Err: fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)}
+	return &fault.Fault{Kind: fault.KindOf(last), Where: what,
+		Err: fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)}
 }
 
 // pauseAfter returns the pause that follows a pause.

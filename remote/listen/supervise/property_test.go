@@ -16,7 +16,8 @@ import (
 // and a job whose roles end well from some time on ends well or has been given up.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := supervise.Policy{PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"), DrainTime: 10 * time.Second}
+		policy := supervise.Policy{PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"),
+			DrainTime: 10 * time.Second}
 		m := supervise.New(policy, rapid.IntRange(1, 4).Draw(t, "trainers"))
 		var now time.Duration
 		running, starts := map[cluster.Member]bool{}, map[cluster.Member]int{}

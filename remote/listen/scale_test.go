@@ -1,0 +1,56 @@
+package listen_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// An elastic job is given trainers and loses them while it runs, within its bounds.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, listen.Config{}, all(idle))
+	client := serve(t, h.Manager)
+	spec := reading(t)
+	spec.TrainersMax = 4
+	j := h.begin(t, spec)
+	scale := func(n int32) error {
+		_, err := client.Scale(bounded(t), &rpc.ScaleRequest{Job: j.ID, Trainers: n})
+		return wire.FromStatus("", err)
+	}
+	trainers := func() (running int) {
+		for _, r := range j.Status().Roles {
+			if r.Role == job.Role_TRAINER && r.State == job.State_RUNNING {
+				running++
+			}
+		}
+		return running
+	}
+	for _, n := range []int32{4, 2, 3} {
+		if err := scale(n); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return trainers() == int(n) && j.Status().Trainers == n })
+	}
+	for _, n := range []int32{1, 5} {
+		if err := scale(n); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "2 to 4") {
+			t.Errorf("%d trainers: %v", n, err)
+		}
+	}
+	fixed := h.begin(t, reading(t))
+	if err := fixed.Scale(bounded(t), 2); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("a job that is not elastic: %v", err)
+	}
+	if err := j.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := scale(3); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("a job that has ended: %v", err)
+	}
+}
