@@ -16,8 +16,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// The bound of asynchronous training: averaged over seeds, the loss over all records after training is at most asyncBound times that of training on one
-// machine with the same batches. Training must also have helped: the loss is below a tenth of what it was.
+// The bound of asynchronous training: averaged over seeds, the loss over all records after training is at most asyncBound times that of training on
+// one machine with the same batches. Training must also have helped: the loss is below a tenth of what it was.
 const (
 	asyncBound = 1.25
 	asyncSeeds = 5
@@ -35,7 +35,8 @@ func TestAsyncConvergesOnHousing(t *testing.T) {
 		local += lossOver(t, m, records, run, executor.New())
 		async += lossOver(t, m, records, run, executorOf(t, l, &remote.JobSpec{Trainers: 3, Pservers: 2, Mode: job.Mode_ASYNC, MinBlockSize: 5}))
 	}
-	t.Logf("mean loss over %d seeds: %.3g before, %.4g on one machine, %.4g with 3 asynchronous trainers", asyncSeeds, initial/asyncSeeds, local/asyncSeeds, async/asyncSeeds)
+	t.Logf("mean loss over %d seeds: %.3g before, %.4g on one machine, %.4g with 3 asynchronous trainers",
+		asyncSeeds, initial/asyncSeeds, local/asyncSeeds, async/asyncSeeds)
 	if async > asyncBound*local || async > initial/10 {
 		t.Errorf("loss %g, want at most %g times %g and a tenth of %g", async/asyncSeeds, asyncBound, local/asyncSeeds, initial/asyncSeeds)
 	}

@@ -20,8 +20,8 @@ type Client struct {
 	service rpc.ListenerClient
 }
 
-// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. A listener that refuses the connection is no
-// listener: neither Dial nor the calls of the client wait for one to come. One that falls silent during a call ends it, as package wire says.
+// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. A listener that refuses the connection is
+// no listener: neither Dial nor the calls of the client wait for one to come. One that falls silent during a call ends it, as package wire says.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
@@ -30,7 +30,8 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
 	if err == nil && d.Registry != ops.Fingerprint() {
-		err = &fault.Fault{Kind: fault.Unsupported, Where: c.address, Got: "ops " + d.Registry + " of version " + d.Version, Want: "ops " + ops.Fingerprint(), Hint: "run the same version of edl on both sides"}
+		err = &fault.Fault{Kind: fault.Unsupported, Where: c.address, Got: "ops " + d.Registry + " of version " + d.Version,
+			Want: "ops " + ops.Fingerprint(), Hint: "run the same version of edl on both sides"}
 	}
 	if err != nil {
 		conn.Close()

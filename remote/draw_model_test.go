@@ -22,8 +22,8 @@ type input struct {
 	dims  []int64 // of one row
 }
 
-// drawModel draws a small network: what goes in, layers, a loss, and how it is trained. Where reader is set, the program reads the inputs from the dataset in
-// batches that reader makes.
+// drawModel draws a small network: what goes in, layers, a loss, and how it is trained. Where reader is set, the program reads the inputs from the
+// dataset in batches that reader makes.
 func drawModel(t *rapid.T, reader func(layers.Reader) layers.Reader) subject {
 	m := layers.NewModel().Seed(rapid.Int64Range(1, 1<<20).Draw(t, "seed"))
 	var s subject
@@ -81,8 +81,8 @@ func declare(m *layers.Model, inputs []input, reader func(layers.Reader) layers.
 	return fed
 }
 
-// drawLayers stacks layers with shared and frozen parameters, state that the forward pass updates, chance, and parameters that are called like slices of
-// others.
+// drawLayers stacks layers with shared and frozen parameters, state that the forward pass updates, chance, and parameters that are called like slices
+// of others.
 func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable {
 	names := rapid.SampledFrom([][]string{{""}, {"", ""}, {"w", "w.block0", "w@GRAD.block1"}, {"same", "same"}}).Draw(t, "names")
 	width := rapid.Int64Range(1, 6).Draw(t, "width")
@@ -94,7 +94,8 @@ func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable 
 		if rapid.Bool().Draw(t, "settings") {
 			attr.LearningRate, attr.Regularizer = 0.3, layers.L2(0.2)
 		}
-		attr.Initializer = rapid.SampledFrom([]layers.Initializer{nil, layers.Normal(0, 0.3), layers.Uniform(-0.4, 0.4), layers.TruncatedNormal(0.1, 0.2), layers.MSRA()}).Draw(t, "initializer")
+		attr.Initializer = rapid.SampledFrom([]layers.Initializer{nil, layers.Normal(0, 0.3), layers.Uniform(-0.4, 0.4),
+			layers.TruncatedNormal(0.1, 0.2), layers.MSRA()}).Draw(t, "initializer")
 		act := rapid.SampledFrom([]string{"tanh", "relu", "sigmoid", "softsign"}).Draw(t, "act")
 		h = layers.FC(h, width, layers.Param(attr), layers.Act(act))
 		switch rapid.IntRange(0, 5).Draw(t, "extra") {

@@ -103,10 +103,11 @@ func TestWrongFeedsChangeNothing(t *testing.T) {
 		"other rank":       {executor.Feed{"x": random(tensor.Float32, 8), "y": y}, m.Loss, fault.ShapeMismatch, "x"},
 		"other type":       {executor.Feed{"x": random(tensor.Float64, 8, testkit.Width), "y": y}, m.Loss, fault.TypeMismatch, "x"},
 		"rows that differ": {executor.Feed{"x": x, "y": random(tensor.Float32, 7, 1)}, m.Loss, fault.ShapeMismatch, "y"},
-		"no rows":          {executor.Feed{"x": random(tensor.Float32, 0, testkit.Width), "y": random(tensor.Float32, 0, 1)}, m.Loss, fault.ShapeMismatch, "x"},
-		"nil":              {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "y"},
-		"sequences":        {executor.Feed{"x": sequences, "y": y}, m.Loss, fault.Unsupported, "x"},
-		"unknown fetch":    {executor.Feed{"x": x, "y": y}, "nothing", fault.NotFound, "nothing"},
+		"no rows": {executor.Feed{"x": random(tensor.Float32, 0, testkit.Width), "y": random(tensor.Float32, 0, 1)}, m.Loss, fault.ShapeMismatch,
+			"x"},
+		"nil":           {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "y"},
+		"sequences":     {executor.Feed{"x": sequences, "y": y}, m.Loss, fault.Unsupported, "x"},
+		"unknown fetch": {executor.Feed{"x": x, "y": y}, "nothing", fault.NotFound, "nothing"},
 	}
 	want, err := reference.New(m.Program, 2)
 	if err != nil {

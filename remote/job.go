@@ -26,8 +26,9 @@ const stopTime = 20 * time.Second
 
 // Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it failed. When
 // ctx ends, or each returns an error, the job is stopped. A job that has lost a pserver begins again: each is then called with step 0 once more, and
-// the summary is that of the last history. A step that no trainer lived to report, or without one of the values that the job fetches, or that the listener has forgotten
-// before it was read, because each is slower than the job, is counted in the summary, and each is not called; of the first it is not known how many records it had.
+// the summary is that of the last history. A step that no trainer lived to report, or without one of the values that the job fetches, or that the
+// listener has forgotten before it was read, because each is slower than the job, is counted in the summary, and each is not called; of the first it
+// is not known how many records it had.
 func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
 	var summary executor.Summary
 	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error {

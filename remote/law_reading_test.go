@@ -20,7 +20,8 @@ import (
 func TestLawOfReadingJobs(t *testing.T) {
 	l := listener(t)
 	rapid.Check(t, func(r *rapid.T) {
-		buffer, size, doubled := rapid.SampledFrom([]int{0, 7, 1000}).Draw(r, "shuffle"), rapid.IntRange(1, 20).Draw(r, "batch"), rapid.Bool().Draw(r, "double buffer")
+		buffer, size, doubled := rapid.SampledFrom([]int{0, 7, 1000}).Draw(r, "shuffle"), rapid.IntRange(1, 20).Draw(r, "batch"),
+			rapid.Bool().Draw(r, "double buffer")
 		s := drawModel(r, func(reader layers.Reader) layers.Reader {
 			if buffer > 0 {
 				reader = layers.Shuffle(reader, buffer, 11)

@@ -37,8 +37,8 @@ func WithLauncher(l launch.Launcher) Option {
 // WithEtcd uses a real etcd cluster instead of one inside of this process.
 func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }
 
-// WithEtcdAccess says what the etcd cluster asks for; the default is what the environment says. Launchers of processes give the same to their children, through
-// cluster.Access.Environment: it is never part of a job.
+// WithEtcdAccess says what the etcd cluster asks for; the default is what the environment says. Launchers of processes give the same to their
+// children, through cluster.Access.Environment: it is never part of a job.
 func WithEtcdAccess(a cluster.Access) Option { return func(o *listening) { o.access = a } }
 
 // WithNode joins this listener to the nodes of the etcd cluster under an id, so that other listeners may start roles here.
@@ -65,8 +65,8 @@ func (o *listening) host() (string, error) {
 	}
 	ip := net.ParseIP(host)
 	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", &fault.Fault{Kind: fault.InvalidArgument, Where: "listen on " + o.address, Got: "an address that other machines reach", Want: "a loopback address, such as 127.0.0.1:7164",
-			Hint: "a listener does not ask who connects; in a closed network, say --insecure"}
+		return "", &fault.Fault{Kind: fault.InvalidArgument, Where: "listen on " + o.address, Got: "an address that other machines reach",
+			Want: "a loopback address, such as 127.0.0.1:7164", Hint: "a listener does not ask who connects; in a closed network, say --insecure"}
 	}
 	return host, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// The op test_pause copies. In a child of a rig its gradient stops until the rig lets it go on: what was computed behind it has been sent by then, and what
-// lies before it has not.
+// The op test_pause copies. In a child of a rig its gradient stops until the rig lets it go on: what was computed behind it has been sent by then,
+// and what lies before it has not.
 func init() {
 	ops.Register(ops.Def{
 		Type:    "test_pause",

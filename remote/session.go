@@ -21,9 +21,9 @@ type session struct {
 	steps   uint64
 }
 
-// Run implements executor.Executor. The fed batch is split over the trainers by rows, and what they fetch is joined. The first program that trains opens
-// an interactive job, which lives until Close. A program that trains nothing, such as a clone for testing, runs in this process, on the
-// values that the job's variables have now. Close ends it.
+// Run implements executor.Executor. The fed batch is split over the trainers by rows, and what they fetch is joined. The first program that trains
+// opens an interactive job, which lives until Close. A program that trains nothing, such as a clone for testing, runs in this process, on the values
+// that the job's variables have now. Close ends it.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,8 @@ func (e *Executor) run(ctx context.Context, p *program.Program, feed executor.Fe
 		return nil, err
 	}
 	if len(feed) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "a step without a feed", Want: "a batch", Hint: "a program that reads its own data is run by Train"}
+		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "a step without a feed", Want: "a batch",
+			Hint: "a program that reads its own data is run by Train"}
 	}
 	return e.step(ctx, feed, fetch)
 }
@@ -78,7 +79,8 @@ func (e *Executor) begin(ctx context.Context, p *program.Program) error {
 			e.session.program = p
 			return nil
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "remote executor", Got: "a second program that trains", Want: "program " + e.session.hash.Short(), Hint: "use one executor per model"}
+		return &fault.Fault{Kind: fault.InvalidArgument, Where: "remote executor", Got: "a second program that trains",
+			Want: "program " + e.session.hash.Short(), Hint: "use one executor per model"}
 	}
 	spec := proto.Clone(e.spec).(*JobSpec)
 	spec.Data, spec.Interactive = nil, true

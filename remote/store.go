@@ -51,7 +51,8 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		return err
 	}
 	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
-		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access, Log: o.log})
+		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
+			Log: o.log})
 	}
 	if config.Launcher == nil {
 		config.Launcher = goroutines(config.Registry)

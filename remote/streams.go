@@ -26,8 +26,8 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 	return r.GetJob(), c.at(err)
 }
 
-// Watch calls each with every event of a job from the first that the listener has kept on, until the job has ended, and returns its last status. An error
-// of each ends the watching, not the job.
+// Watch calls each with every event of a job from the first that the listener has kept on, until the job has ended, and returns its last status. An
+// error of each ends the watching, not the job.
 func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

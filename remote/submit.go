@@ -15,7 +15,8 @@ import (
 )
 
 // Train implements executor.Executor: it submits p as a job that reads its own data and follows it to its end. When ctx ends, the job is stopped.
-func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions, each func(executor.StepResult) error) (executor.Summary, error) {
+func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
 	j, err := e.Submit(ctx, p, run)
 	if err != nil {
 		return executor.Summary{}, err

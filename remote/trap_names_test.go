@@ -91,7 +91,8 @@ func TestInitialValues(t *testing.T) {
 	m := layers.NewModel().Seed(9)
 	x := layers.Data(m, "x", layers.Dims(5))
 	h := x
-	for _, init := range []layers.Initializer{layers.Uniform(-1, 1), layers.Normal(0, 1), layers.TruncatedNormal(0, 1), layers.Xavier(), layers.XavierNormal(), layers.MSRA(), layers.MSRANormal(), layers.Constant(0.5)} {
+	for _, init := range []layers.Initializer{layers.Uniform(-1, 1), layers.Normal(0, 1), layers.TruncatedNormal(0, 1), layers.Xavier(),
+		layers.XavierNormal(), layers.MSRA(), layers.MSRANormal(), layers.Constant(0.5)} {
 		h = layers.FC(h, 5, layers.Param(layers.ParamAttr{Initializer: init}), layers.Bias(layers.ParamAttr{Initializer: init}))
 	}
 	loss := layers.Mean(h)

@@ -17,14 +17,16 @@ import (
 	"github.com/edl-go/edl/remote/launch"
 )
 
-// trainForever is a process that trains on an embedded cluster of processes until it is interrupted, with what TestEndOfParent has put into its directory.
+// trainForever is a process that trains on an embedded cluster of processes until it is interrupted, with what TestEndOfParent has put into its
+// directory.
 func trainForever(ctx context.Context) error {
 	dir := os.Getenv(workEnv)
 	p, err := program.Load(filepath.Join(dir, "program.pb"), program.DefaultLimits())
 	if err != nil {
 		return err
 	}
-	e, err := remote.NewExecutor("", &remote.JobSpec{Trainers: 2, Pservers: 2}, remote.WithLauncher(launch.Processes{Binary: os.Args[0], Env: []string{behaviourEnv + "=role"}}))
+	e, err := remote.NewExecutor("", &remote.JobSpec{Trainers: 2, Pservers: 2},
+		remote.WithLauncher(launch.Processes{Binary: os.Args[0], Env: []string{behaviourEnv + "=role"}}))
 	if err != nil {
 		return err
 	}

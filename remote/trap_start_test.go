@@ -1,67 +1,17 @@
 package remote_test
 
 import (
-	"errors"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
-	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
-	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
-	"github.com/edl-go/edl/remote/cluster"
-	"github.com/edl-go/edl/remote/wire"
 )
 
-// trainOn trains m on a job of processes and returns the values that it saves. Every role must have ended with status 0.
-func trainOn(t *testing.T, e *remote.Executor, m testkit.Model, run executor.TrainOptions, started func(id string)) (executor.Summary, *job.JobStatus) {
-	t.Helper()
-	j, err := e.Submit(bounded(t), m.Program, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if started != nil {
-		started(j.ID)
-	}
-	summary, err := j.Follow(bounded(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := e.Client().Status(bounded(t), j.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range status.Roles {
-		if r.State != job.State_SUCCEEDED || r.ExitCode != 0 {
-			t.Errorf("%v %d: %v, exit code %d", r.Role, r.Index, r.State, r.ExitCode)
-		}
-	}
-	return summary, status
-}
-
-// mustEqualReference compares what a job of some trainers has saved with what the reference computes.
-func mustEqualReference(t *testing.T, m testkit.Model, trainers int32, run executor.TrainOptions) {
-	t.Helper()
-	want, err := reference.New(m.Program, int(trainers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer want.Close()
-	saved := run.Save
-	run.Save = ""
-	if _, err := want.Train(bounded(t), m.Program, run, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
-		t.Error(err)
-	}
-}
-
-// Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang and without losing a gradient, and servers end by themselves.
+// Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang and without losing a gradient, and servers end by
+// themselves.
 func TestUnequalData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -121,53 +71,5 @@ func TestLateStarters(t *testing.T) {
 			})
 			mustEqualReference(t, m, 2, run)
 		})
-	}
-}
-
-var errFound = errors.New("found")
-
-// logged waits until a role has written a line that contains text.
-func logged(t *testing.T, e *remote.Executor, id, role, text string) {
-	t.Helper()
-	found := false
-	err := e.Client().Logs(bounded(t), id, role, true, func(_, line string) error {
-		if found = strings.Contains(line, text); found {
-			return errFound
-		}
-		return nil
-	})
-	if !found {
-		t.Fatalf("%s does not log %q: %v", role, text, err)
-	}
-}
-
-// waitsForTrainers asks the coordinator until it says that it waits for trainer 1.
-func waitsForTrainers(t *testing.T, r *rig, id string) {
-	t.Helper()
-	registry, err := cluster.Open(bounded(t), cluster.Config{Endpoints: r.etcd, Prefix: cluster.Prefix(id)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer registry.Close()
-	address, err := registry.Coordinator(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := wire.Dial(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ctx := bounded(t)
-	for {
-		q, err := wire.Queues(ctx, rpc.NewCoordinatorClient(conn), &rpc.QueuesRequest{Job: id})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range q.Waits {
-			if slices.Contains(w.By, "trainer 1") {
-				return
-			}
-		}
 	}
 }
