@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"testing"
 
@@ -103,4 +104,13 @@ func countUp(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 		b[i] = byte(i % 251)
 	}
 	return x
+}
+
+func (p *pipe) RecvMsg(m any) error {
+	if len(p.messages) == 0 {
+		return io.EOF
+	}
+	next := p.messages[0]
+	p.messages = p.messages[1:]
+	return p.codec.Unmarshal(next, m)
 }
