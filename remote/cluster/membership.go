@@ -55,8 +55,8 @@ func (m *membership) Leave(ctx context.Context) error {
 	return nil
 }
 
-// markedLeft reports whether the mark says that this holder has left: that of a lost one, or of who took the key after it was lost, counts
-// differently.
+// markedLeft reports whether the mark says that this holder has left: that of a lost one,
+// or of who took the key after it was lost, counts differently.
 func (m *membership) markedLeft(ctx context.Context) bool {
 	if m.mark == "" {
 		return false

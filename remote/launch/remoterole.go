@@ -42,8 +42,8 @@ func (h *remoteRole) run(ctx context.Context, conn *grpc.ClientConn, spec *job.R
 	close(h.done)
 }
 
-// await returns nil when the node has said that it has started the role, which may have ended since, and else why it has not; then nothing is left of
-// the stream.
+// await returns nil when the node has said that it has started the role, which may have
+// ended since, and else why it has not; then nothing is left of the stream.
 func (h *remoteRole) await(ctx context.Context) error {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
@@ -67,8 +67,8 @@ func (h *remoteRole) await(ctx context.Context) error {
 	return &fault.Fault{Kind: kind, Where: h.where, Got: "no word that it was started", Err: context.Cause(ctx)}
 }
 
-// follow sends the spec and passes on what the node tells. It returns the last status, and why the stream has ended: io.EOF when the node has ended
-// it.
+// follow sends the spec and passes on what the node tells. It returns the last status,
+// and why the stream has ended: io.EOF when the node has ended it.
 func (h *remoteRole) follow(ctx context.Context, client rpc.ListenerClient, spec *job.RoleSpec) (*job.RoleStatus, error) {
 	stream, err := client.StartRole(ctx, grpc.WaitForReady(false)) // another node may be there
 	if err != nil {
@@ -129,36 +129,6 @@ func (h *remoteRole) outcome(last *job.RoleStatus, err error) error {
 func (h *remoteRole) Wait() error {
 	<-h.done
 	return h.err
-}
-
-// Kill tells the node to kill the role. A node that does not say soon that it has is left to itself: the broken stream makes it end the role.
-func (h *remoteRole) Kill() {
-	h.endWithin(killTime, func() {
-		if h.stream != nil && !h.asked {
-			_ = h.stream.Send(&rpc.StartRoleChunk{}) // fails only when the stream has ended
-		}
-	})
-}
-
-// Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
-func (h *remoteRole) Stop(grace time.Duration) {
-	h.endWithin(grace, func() {
-		if !h.asked && h.stream != nil {
-			_ = h.stream.CloseSend() // fails only when the stream has ended
-		}
-		h.asked = true
-	})
-}
-
-// endWithin calls ask with h.mu held, and waits for the end of the role. When grace has passed, also while ask cannot reach the node, the stream is
-// broken.
-func (h *remoteRole) endWithin(grace time.Duration, ask func()) {
-	giveUp := time.AfterFunc(grace, h.cancel)
-	defer giveUp.Stop()
-	h.mu.Lock()
-	ask()
-	h.mu.Unlock()
-	<-h.done
 }
 
 func (h *remoteRole) Node() string { return h.node }
