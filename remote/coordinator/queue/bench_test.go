@@ -2,8 +2,6 @@ package queue_test
 
 import (
 	"fmt"
-	"maps"
-	"runtime"
 	"testing"
 	"time"
 
@@ -83,50 +81,6 @@ func BenchmarkRequest(b *testing.B) {
 				b.ReportMetric(float64(d.largest), "largest-B")
 				b.ReportMetric(float64(len(d.store)), "entries")
 			})
-		}
-	}
-}
-
-// The memory of a queue, its entries, and what is changed by an event do not grow with the number of tasks.
-func TestSizeDoesNotGrowWithTasks(t *testing.T) {
-	type size struct{ entries, changes, largest, memory int }
-	measure := func(tasks int64, trainers int) size {
-		d := newDispatcher(t, tasks, trainers)
-		var before, after runtime.MemStats
-		for i := range 2 * trainers {
-			d.turn(t, i%trainers)
-		}
-		d.changes, d.largest = 0, 0
-		for i := range 3 * trainers {
-			d.turn(t, i%trainers)
-		}
-		effects := size{entries: len(d.store), changes: d.changes, largest: d.largest}
-		entries := maps.Clone(d.store)
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		var queues []*queue.Queue
-		for range 10 {
-			q, _, err := queue.Restore(benchPolicy, "d", entries, d.now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			queues = append(queues, q)
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		effects.memory = int(after.HeapAlloc-before.HeapAlloc) / len(queues)
-		runtime.KeepAlive(queues)
-		return effects
-	}
-	for _, trainers := range []int{1, 100} {
-		few, many := measure(1e4, trainers), measure(1e6, trainers)
-		t.Logf("%d trainers: %+v at 1e4 tasks, %+v at 1e6", trainers, few, many)
-		if few.entries != many.entries || few.changes != many.changes || many.largest > few.largest+100 || many.largest > 600 ||
-			many.memory > 2*few.memory+1<<14 {
-			t.Errorf("with %d trainers: %+v at 1e4 tasks, %+v at 1e6", trainers, few, many)
-		}
-		if perTrainer := many.memory / trainers; perTrainer > 8<<10 {
-			t.Errorf("%d bytes for each of %d trainers", perTrainer, trainers)
 		}
 	}
 }
