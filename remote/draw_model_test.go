@@ -81,8 +81,8 @@ func declare(m *layers.Model, inputs []input, reader func(layers.Reader) layers.
 	return fed
 }
 
-// drawLayers stacks layers with shared and frozen parameters, state that the forward pass updates, chance, and parameters that are called like slices
-// of others.
+// drawLayers stacks layers with shared and frozen parameters, state that the forward pass
+// updates, chance, and parameters that are called like slices of others.
 func drawLayers(t *rapid.T, m *layers.Model, h layers.Variable) layers.Variable {
 	names := rapid.SampledFrom([][]string{{""}, {"", ""}, {"w", "w.block0", "w@GRAD.block1"}, {"same", "same"}}).Draw(t, "names")
 	width := rapid.Int64Range(1, 6).Draw(t, "width")

@@ -94,8 +94,8 @@ func (e *Executor) Client() *Client { return e.client }
 // finishTime bounds the orderly end of an interactive job in Close.
 const finishTime = time.Minute
 
-// Close gives up the step that is under way, ends the interactive job, saving its model if the JobSpec says so, and the embedded cluster. A second
-// call does nothing.
+// Close gives up the step that is under way, ends the interactive job, saving its model
+// if the JobSpec says so, and the embedded cluster. A second call does nothing.
 func (e *Executor) Close() error {
 	e.shut()
 	e.mu.Lock()

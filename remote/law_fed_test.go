@@ -81,8 +81,8 @@ func scratch(t *rapid.T) string {
 	return dir
 }
 
-// checkFedLaw trains batches of the given numbers of rows on a cluster and by the oracle, and returns the first difference in what is fetched or
-// saved.
+// checkFedLaw trains batches of the given numbers of rows on a cluster and by the oracle,
+// and returns the first difference in what is fetched or saved.
 func checkFedLaw(l *remote.Listener, s subject, spec *remote.JobSpec, batches []int64, oracle oracle) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -34,8 +34,8 @@ func TestDeathsAreMended(t *testing.T) {
 	}
 }
 
-// The end of a process is known before its lease ends: a member that is killed in the middle of a round is out of the membership, and back, within
-// it.
+// The end of a process is known before its lease ends: a member that is killed in the
+// middle of a round is out of the membership, and back, within it.
 func TestDeathsAreKnownBeforeTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"trainer while sending", "coordinator"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/edl-go/edl/remote/launch"
 )
 
-// trainForever is a process that trains on an embedded cluster of processes until it is interrupted, with what TestEndOfParent has put into its
-// directory.
+// trainForever is a process that trains on an embedded cluster of processes until it is
+// interrupted, with what TestEndOfParent has put into its directory.
 func trainForever(ctx context.Context) error {
 	dir := os.Getenv(workEnv)
 	p, err := program.Load(filepath.Join(dir, "program.pb"), program.DefaultLimits())

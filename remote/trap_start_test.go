@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/remote"
 )
 
-// Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang and without losing a gradient, and servers end by
-// themselves.
+// Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang
+// and without losing a gradient, and servers end by themselves.
 func TestUnequalData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

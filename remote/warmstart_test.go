@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/remote"
 )
 
-// A model that one cluster has saved goes on in a cluster of another shape as if nothing had happened: with its accumulators, its powers and its
-// count of steps.
+// A model that one cluster has saved goes on in a cluster of another shape as if nothing
+// had happened: with its accumulators, its powers and its count of steps.
 func TestWarmStartInAnotherShape(t *testing.T) {
 	m := testkit.Reading(t, 16, optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5))))
 	data := testkit.Samples(t, t.TempDir(), 70)

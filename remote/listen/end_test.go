@@ -94,35 +94,6 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 	}
 }
 
-// A number of trainers that is wanted before the roles are started is the one that the job begins with.
-func TestScaleBeforeTheStart(t *testing.T) {
-	reached, open := make(chan struct{}, 10), make(chan struct{})
-	h := &house{store: cluster.NewMemory()}
-	h = newHouseIn(t, h, gated(h, func() { reached <- struct{}{}; <-open }, func() {}), all(idle))
-	spec := reading(t)
-	spec.TrainersMax = 4
-	j := h.begin(t, spec)
-	<-reached
-	for _, n := range []int32{4, 3} {
-		if err := j.Scale(bounded(t), n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(open)
-	eventually(t, func() bool { return h.started.Load() == 1+2+3 })
-	if n := j.Status().Trainers; n != 3 {
-		t.Errorf("%d trainers are wanted", n)
-	}
-	registry, err := h.store.Open(cluster.Prefix(j.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer registry.Close()
-	if n, err := registry.Trainers(bounded(t)); n != 3 || err != nil {
-		t.Errorf("the registry knows of %d trainers, %v", n, err)
-	}
-}
-
 // fenced is a coordinator that tells its failure and ends.
 type fenced struct {
 	rpc.UnimplementedCoordinatorServer

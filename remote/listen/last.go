@@ -10,9 +10,9 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// lasts asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0 tell before they end. Each process of
-// theirs is asked, because what an earlier one said is not the end: it was lost or given up, or its history has ended. The methods belong to the
-// goroutine of the crew.
+// lasts asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0
+// tell before they end. Each process of theirs is asked, because what an earlier one said is not the end:
+// it was lost or given up, or its history has ended. The methods belong to the goroutine of the crew.
 type lasts struct {
 	ctx   context.Context // until it ends they are asked
 	job   *Job

@@ -71,8 +71,8 @@ func (c *brief) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[r
 	return wire.Send(stream, &rpc.QueuesResponse{Generation: 100 + c.start})
 }
 
-// A stream that breaks is taken up where it was, what was missed is counted and said, and what is known in the end is what the last coordinator said,
-// not one before.
+// A stream that breaks is taken up where it was, what was missed is counted and said, and
+// what is known in the end is what the last coordinator said, not one before.
 func TestLastOfTwoCoordinators(t *testing.T) {
 	t.Parallel()
 	var h *house

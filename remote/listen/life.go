@@ -62,8 +62,8 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 	})
 }
 
-// ended tells the policy of the end of a role, when others can know of it: its keys are removed at once, or they would believe in it as long as its
-// lease.
+// ended tells the policy of the end of a role, when others can know of it: its keys are
+// removed at once, or they would believe in it as long as its lease.
 func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	ctx, cancel := context.WithTimeout(ctx, registryTime)
 	defer cancel()

@@ -21,8 +21,8 @@ func queuesRequest(id string, final bool) *rpc.QueuesRequest {
 	return &rpc.QueuesRequest{Job: id, Final: final}
 }
 
-// probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins, and what was known last can be told when the servers are
-// gone.
+// probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins,
+// and what was known last can be told when the servers are gone.
 func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
 	every := time.NewTicker(probeEvery)
 	defer every.Stop()

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -52,5 +53,34 @@ func TestScale(t *testing.T) {
 	}
 	if err := scale(3); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("a job that has ended: %v", err)
+	}
+}
+
+// A number of trainers that is wanted before the roles are started is the one that the job begins with.
+func TestScaleBeforeTheStart(t *testing.T) {
+	reached, open := make(chan struct{}, 10), make(chan struct{})
+	h := &house{store: cluster.NewMemory()}
+	h = newHouseIn(t, h, gated(h, func() { reached <- struct{}{}; <-open }, func() {}), all(idle))
+	spec := reading(t)
+	spec.TrainersMax = 4
+	j := h.begin(t, spec)
+	<-reached
+	for _, n := range []int32{4, 3} {
+		if err := j.Scale(bounded(t), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(open)
+	eventually(t, func() bool { return h.started.Load() == 1+2+3 })
+	if n := j.Status().Trainers; n != 3 {
+		t.Errorf("%d trainers are wanted", n)
+	}
+	registry, err := h.store.Open(cluster.Prefix(j.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	if n, err := registry.Trainers(bounded(t)); n != 3 || err != nil {
+		t.Errorf("the registry knows of %d trainers, %v", n, err)
 	}
 }

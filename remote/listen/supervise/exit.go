@@ -92,8 +92,8 @@ func (m *Machine) afterDrain(now time.Duration, r *Role, err error) []Effect {
 	return m.endIfFinished()
 }
 
-// restartHistory ends all roles, so that the job can begin anew, from the initial parameters and the first record: r has ended, and what it held is
-// gone.
+// restartHistory ends all roles, so that the job can begin anew, from the initial
+// parameters and the first record: r has ended, and what it held is gone.
 func (m *Machine) restartHistory(now time.Duration, r *Role, cause error) []Effect {
 	if m.histories >= m.policy.MaxRestarts {
 		return m.end(exhausted("the job from its beginning", m.histories, cause))
