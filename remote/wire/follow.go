@@ -35,6 +35,7 @@ type follower struct {
 	addresses <-chan string
 
 	mu      sync.Mutex
+	told    bool // gRPC knows address
 	address string
 	open    map[*followedConn]bool
 }
@@ -73,11 +74,11 @@ func (f *follower) Build(_ resolver.Target, conn resolver.ClientConn, _ resolver
 // moveTo tells gRPC the address first, so that no retry goes to the old one.
 func (f *follower) moveTo(conn resolver.ClientConn, address string) {
 	f.mu.Lock()
-	if f.address == address {
+	if f.told && f.address == address {
 		f.mu.Unlock()
 		return
 	}
-	f.address = address
+	f.told, f.address = true, address
 	old := f.open
 	f.open = map[*followedConn]bool{}
 	f.mu.Unlock()
