@@ -19,6 +19,7 @@ import (
 const (
 	childEndpoints = "EDL_CLUSTER_TEST_ETCD"
 	childPrefix    = "EDL_CLUSTER_TEST_PREFIX"
+	childDuration  = "EDL_CLUSTER_TEST_LEASE"
 )
 
 const childLease = 2 * time.Second
@@ -32,7 +33,12 @@ func coordinate() int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(2)
 	}()
-	r, err := Open(ctx, Config{Endpoints: strings.Split(os.Getenv(childEndpoints), ","), Prefix: os.Getenv(childPrefix), Lease: childLease})
+	lease, err := time.ParseDuration(os.Getenv(childDuration))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r, err := Open(ctx, Config{Endpoints: strings.Split(os.Getenv(childEndpoints), ","), Prefix: os.Getenv(childPrefix), Lease: lease})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -66,14 +72,15 @@ type child struct {
 	lines   *bufio.Scanner
 }
 
-func startChild(t *testing.T, prefix string, endpoints []string) *child {
+func startChild(t *testing.T, prefix string, endpoints []string, lease time.Duration) *child {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{T: t, process: exec.Command(self)}
-	c.process.Env = append(os.Environ(), childEndpoints+"="+strings.Join(endpoints, ","), childPrefix+"="+prefix)
+	c.process.Env = append(os.Environ(), childEndpoints+"="+strings.Join(endpoints, ","), childPrefix+"="+prefix,
+		childDuration+"="+lease.String())
 	c.process.Stderr = os.Stderr
 	in, err := c.process.StdinPipe()
 	if err != nil {

@@ -14,34 +14,55 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect.
+// A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect, whether
+// its lease has ended by its own clock, or only etcd knows of that, and whether or not the other one has committed anything yet.
 func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 	t.Parallel()
 	server := embedded(t)
-	for _, after := range []int{1, 17} {
-		h := &home{T: t, prefix: Prefix(fmt.Sprint("replaced-", after)), handle: func(prefix string, lease time.Duration) (Registry, error) {
+	for i, c := range []struct {
+		after   int // commits
+		unaware bool
+		idle    bool // the other one commits later
+	}{{1, false, false}, {17, false, false}, {5, true, false}, {5, true, true}} {
+		h := &home{T: t, prefix: Prefix(fmt.Sprint("replaced-", i)), handle: func(prefix string, lease time.Duration) (Registry, error) {
 			return Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: lease})
 		}}
-		c := startChild(t, h.prefix, server.Endpoints())
-		c.commits(after)
-		c.signal(syscall.SIGSTOP)
+		lease, end := childLease, " done"
+		if c.unaware {
+			lease, end = longLease, ""
+		}
+		old := startChild(t, h.prefix, server.Endpoints(), lease)
+		old.commits(c.after)
+		old.signal(syscall.SIGSTOP)
 		r := h.open()
+		if c.unaware {
+			h.ok(r.Bury(bounded(t), coordinator, 0))
+		}
 		s := r.State(h.member(r.LeadCoordinator(bounded(t), "parent:1")))
 		before, err := s.Load(t.Context())
 		h.ok(err)
-		h.ok(s.Commit(t.Context(), []Change{{"young", []byte("1")}}))
-		c.signal(syscall.SIGCONT)
-		last, why := c.end()
+		young := []Change{{"young", []byte("1")}}
+		if !c.idle {
+			h.ok(s.Commit(t.Context(), young))
+		}
+		old.signal(syscall.SIGCONT)
+		last, why := old.end()
 		// Paused within a commit: nobody told it what became of it.
-		if want := fault.Fenced.String() + " done"; why != want && why != fault.Unavailable.String()+" done" {
-			t.Errorf("the old coordinator ended with %q, want %q", why, want)
+		if want := fault.Fenced.String() + end; why != want && why != fault.Unavailable.String()+end {
+			t.Errorf("%+v: the old coordinator ended with %q, want %q", c, why, want)
+		}
+		if c.idle {
+			h.ok(s.Commit(t.Context(), young))
 		}
 		h.entries(s, map[string]string{"number": string(before["number"]), "young": "1"})
 		var told, kept int
 		fmt.Sscan(last, &told)
 		fmt.Sscan(string(before["number"]), &kept)
-		if kept < after || told > kept {
-			t.Errorf("number %d is kept, %d was committed by all accounts", kept, told)
+		if kept < c.after || told > kept {
+			t.Errorf("%+v: number %d is kept, %d was committed by all accounts", c, kept, told)
+		}
+		if t.Failed() {
+			return
 		}
 	}
 }
@@ -57,7 +78,7 @@ func TestCoordinatorIsPausedForItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := startChild(t, prefix, server.Endpoints())
+	c := startChild(t, prefix, server.Endpoints(), childLease)
 	c.commits(3)
 	c.signal(syscall.SIGSTOP)
 	lock := func() (revision int64, lease clientv3.LeaseID) {
