@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,6 +46,8 @@ func (h *home) entries(s State, want map[string]string) {
 
 // More entries than a page, more changes than a transaction, more bytes than a transaction.
 func testLargeState(h *home) {
+	ctx, cancel := context.WithTimeout(h.Context(), patience/3) // what is too large may be tried for ever
+	defer cancel()
 	r := h.open()
 	s := r.State(h.member(r.LeadCoordinator(h.Context(), "host:1")))
 	want := map[string]string{}
@@ -54,7 +57,7 @@ func testLargeState(h *home) {
 		changes = append(changes, Change{key, []byte(key)})
 		want[key] = key
 	}
-	h.ok(s.Commit(h.Context(), changes))
+	h.ok(s.Commit(ctx, changes))
 	h.entries(s, want)
 	big := bytes.Repeat([]byte("x"), MaxBytes/2)
 	changes = nil
@@ -63,7 +66,7 @@ func testLargeState(h *home) {
 		changes = append(changes, Change{key, big})
 		want[key] = string(big)
 	}
-	h.ok(s.Commit(h.Context(), changes))
+	h.ok(s.Commit(ctx, changes))
 	h.entries(s, want)
 }
 

@@ -148,7 +148,7 @@ func TestLostLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := cluster.NewMemory()
 			specs := crew(t, 1<<20)
-			ctx, cancel := context.WithCancel(bounded(t))
+			ctx, cancel := context.WithTimeout(bounded(t), patience/3) // a job that goes on without the lease does not end by itself
 			defer cancel()
 			ends := runAll(ctx, t, store, specs)
 			registry := open(t, store)
@@ -173,7 +173,7 @@ func TestLostLease(t *testing.T) {
 					e = <-ends
 				}
 				if (e.name == name) != errors.Is(e.err, fault.Fenced) {
-					t.Errorf("%s ends with %v", e.name, e.err)
+					t.Errorf("%s ends with %v, when %s has lost its lease", e.name, e.err, name)
 				}
 				if e.name == name {
 					cancel() // as a launcher does when one has failed
