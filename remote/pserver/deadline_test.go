@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A server ends when no coordinator begins a generation, at first,
@@ -57,6 +58,19 @@ func TestRoundDeadline(t *testing.T) {
 			t.Errorf("waits %q, want %q", got, want)
 		}
 		s.fails(t, 3*59*time.Second+time.Minute, "round 3", "trainer 0 (last heard of", "round_deadline")
+	})
+}
+
+// A contribution alone begins a round, too: its trainer may be lost before it declares it, and the others before they send anything.
+func TestRoundDeadlineOfAContribution(t *testing.T) {
+	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
+		time.Sleep(time.Hour)
+		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, 0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{1}, Bytes: 4}
+		if err := s.SendVariable(&upload{ctx: t.Context(), header: header, between: func() {}}); err != nil {
+			t.Fatal(err)
+		}
+		s.fails(t, time.Hour+time.Minute, "round 0", "trainer 0", "trainer 1")
 	})
 }
 

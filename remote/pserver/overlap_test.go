@@ -38,9 +38,13 @@ func TestUpdatesOverlap(t *testing.T) {
 			if err := a.Barrier(t.Context(), 0, 1, 2); err != nil {
 				t.Fatal(err)
 			}
+			version := uint64(1) // of the rounds
+			if !sync {
+				version = 2 // of the updates
+			}
 			for i := range begun {
-				if w, _, err := a.Get(t.Context(), 1, fmt.Sprintf("w%d", i), 2); err != nil || w.Float32s()[0] != -1 {
-					t.Errorf("w%d is %v, %v", i, w, err)
+				if w, got, err := a.Get(t.Context(), 1, fmt.Sprintf("w%d", i), 2); err != nil || w.Float32s()[0] != -1 || got != version {
+					t.Errorf("w%d is %v in version %d, %v; want -1 in version %d", i, w, got, err, version)
 				}
 			}
 		})

@@ -42,6 +42,8 @@ type conductor struct {
 	saver    *uint32
 	left     map[uint32]*rpc.LeaveRequest
 	deaf     bool                    // it hears nobody leave
+	hold     chan struct{}           // until it is closed no report is taken; nil: reports are taken at once
+	known    int                     // reports that had been taken when somebody left last
 	over     bool                    // all members have left: nobody else is wanted
 	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
 }
@@ -353,6 +355,9 @@ func (c *conductor) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.
 	if err := wire.Receive("trainer", stream, m, 1<<20); err != nil {
 		return wire.FromStatus("trainer", err)
 	}
+	if c.hold != nil {
+		<-c.hold
+	}
 	c.change(func() {
 		if c.reports = append(c.reports, m); m.Id.Generation <= c.asked[m.Id.Rank] {
 			c.late = append(c.late, m)
@@ -366,7 +371,7 @@ func (c *conductor) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveRes
 		return nil, fault.New(fault.Unavailable, "gone")
 	}
 	c.change(func() {
-		c.left[m.Id.Rank] = m
+		c.left[m.Id.Rank], c.known = m, len(c.reports)
 		c.over = c.over || len(c.left) == len(c.current.Members)
 	})
 	return &rpc.LeaveResponse{}, nil

@@ -155,7 +155,7 @@ func (c *crew) train(ctx context.Context, n int) error {
 
 // bounded returns a context that ends with the test, or when the test hangs.
 func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*rig.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

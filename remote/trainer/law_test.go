@@ -79,7 +79,7 @@ type lawCase struct {
 func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, vary bool) (calls int) {
 	t.Helper()
 	ctx := bounded(t)
-	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
+	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
 	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{crew: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	x.ranks = func() []uint32 {
@@ -131,40 +131,6 @@ func overlooked(err error) error {
 		return nil
 	}
 	return err
-}
-
-// checkReports checks that no record was reported twice, and, where whole is set, that all were.
-func (l lawCase) checkReports(t *testing.T, c *crew, whole bool) {
-	t.Helper()
-	type step struct {
-		rank  uint32
-		round uint64
-	}
-	if late := c.conductor.late; len(late) > 0 {
-		t.Errorf("%d reports came too late, such as %v", len(late), late[0].Id)
-	}
-	seen := map[step]bool{}
-	trained := make([][]int, l.passes)
-	for pass := range trained {
-		trained[pass] = make([]int, l.records)
-	}
-	for _, m := range c.conductor.committed() {
-		s := step{m.Id.Rank, m.Id.Round}
-		if seen[s] {
-			t.Errorf("%+v was reported twice", s)
-		}
-		seen[s] = true
-		for _, r := range m.Records {
-			for i := r.From; i < r.To; i++ {
-				trained[m.Pass][i]++
-			}
-		}
-	}
-	for pass, counts := range trained {
-		if slices.Max(counts) > 1 || whole && slices.Min(counts) == 0 {
-			t.Errorf("records were reported in pass %d: %v", pass, counts)
-		}
-	}
 }
 
 // checkLedger checks that every record was committed in every pass, and at most so many again.

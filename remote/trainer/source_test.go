@@ -207,19 +207,31 @@ func TestTasksAreFinishedWhenTrained(t *testing.T) {
 	}
 }
 
-// The same for a trainer that is drained: what has been trained of a shuffle buffer tells nothing of the task before.
+// The same for a trainer that is drained, also while it asks for another batch: what has been trained of a shuffle buffer tells nothing of the task
+// before.
 func TestTasksAreHandedInWhenTrained(t *testing.T) {
 	const records = 60
-	m, data := shuffling(t, 4, 25), testkit.Samples(t, t.TempDir(), records)
-	for _, sync := range []bool{true, false} {
+	data := testkit.Samples(t, t.TempDir(), records)
+	ordered, shuffled := testkit.Reading(t, 4, optimizer.SGD(0.1)), shuffling(t, 4, 25)
+	for i, m := range []testkit.Model{ordered, ordered, shuffled, shuffled} {
+		sync := i%2 == 0
 		for batches := 1; batches < records/4; batches++ {
 			j := newReadingJob(t, m, data, queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
 			s := j.alone(t)
 			var trained []dataset.Range
+			reading, drain := context.WithCancel(bounded(t))
 			for range batches {
-				batch, err := s.Next(bounded(t))
+				batch, err := s.Next(reading)
 				if err != nil {
 					t.Fatal(err)
+				}
+				trained = append(trained, batch.Records...)
+			}
+			drain()
+			for batches%2 == 0 { // it asks for more; what has been read ahead may still come
+				batch, err := s.Next(reading)
+				if err != nil {
+					break
 				}
 				trained = append(trained, batch.Records...)
 			}
@@ -227,7 +239,7 @@ func TestTasksAreHandedInWhenTrained(t *testing.T) {
 				t.Fatal(err)
 			}
 			if done := j.status().Done; slices.Contains(counts(records, trained)[:10*done], 0) {
-				t.Errorf("sync %v: %d tasks of 10 records are finished after %d batches, with %v", sync, done, batches, trained)
+				t.Errorf("case %d, sync %v: %d tasks of 10 records are finished after %d batches, with %v", i, sync, done, batches, trained)
 			}
 		}
 	}
