@@ -15,7 +15,7 @@ func TestSegmentOfManyRuns(t *testing.T) {
 	for runs, kind := range map[int64]error{most: nil, most + 1: fault.TooLarge} {
 		q, _, err := queue.New(queue.Policy{Sync: true, Passes: 1, RecordsPerTask: 10, MaxFailures: 5},
 			queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f",
-			Records: 4 * most}}})
+				Records: 4 * most}}})
 		if err != nil {
 			t.Fatal(err)
 		}
