@@ -63,3 +63,32 @@ func TestLossOfOneWhoJoins(t *testing.T) {
 		t.Errorf("it is told %v after %d questions", err, asked)
 	}
 }
+
+// A trainer that waits no more, because it is told to end, does not become a member when it is found out that it lives still.
+func TestDrainOfOneWhoJoins(t *testing.T) {
+	cfg := async(1)
+	cfg.TrainersMax = 2
+	h := newHome(t, cfg)
+	h.live.set(0, 100)
+	joining, giveUp := context.WithCancel(t.Context())
+	var s running
+	asked := 0
+	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]uint64, error) {
+		live, err := h.live.list(ctx)
+		if asked++; asked == 1 {
+			giveUp()
+			if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: idOf(0, 0, 0), Drained: true}); err != nil {
+				t.Error(err)
+			}
+		}
+		return live, err
+	}
+	s = h.start()
+	if _, err := s.Join(joining, &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 100}); !errors.Is(err, fault.Canceled) {
+		t.Errorf("it is told %v", err)
+	}
+	h.live.remove(0)
+	if r, err := s.join(1, 101, 0); err != nil || r.Trainers != 1 || asked != 2 {
+		t.Errorf("another is told %v, %v after %d questions", r, err, asked)
+	}
+}

@@ -91,6 +91,9 @@ func (s *Server) joined(ctx context.Context, e generation.Joined) error {
 		s.mu.Lock()
 		if s.cfg.Live == nil || losses == s.members.losses[e.Rank] || slices.Contains(s.machine.Incarnations(e.Rank), e.Incarnation) {
 			defer s.mu.Unlock()
+			if ctx.Err() != nil { // it does not wait any more, and may have taken leave since
+				return gaveUp(ctx, "the other trainers")
+			}
 			return s.step(e)
 		}
 		losses = s.members.losses[e.Rank]
