@@ -23,6 +23,7 @@ type Config struct {
 	Sync           bool
 	Interactive    bool // fed by a user instead of reading its own data; a member that is lost ends the job
 	Passes         int
+	Fetch          []string // of every step, but for those of interactive jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task
 	TaskTimeout    [2]time.Duration // least and most

@@ -141,6 +141,7 @@ func (s *Server) settle(ctx context.Context, n *generation.Next) {
 		}
 		err := settle(ctx, n.Generation)
 		if err == nil {
+			s.fetchHeld(ctx, n.Generation)
 			err = s.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: n.Generation.Number}) })
 		}
 		return generation.Settled{Change: n.Change}, err

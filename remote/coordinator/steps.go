@@ -90,6 +90,28 @@ func (c *collector) addOne(m *rpc.TrainerStep) []joined {
 	return []joined{out}
 }
 
+// lacks returns a report of a round that only those have reported who did not know whether it would commit, and which of the names none of them has
+// fetched.
+func (c *collector) lacks(round uint64, names []string) (of *rpc.TrainerStep, lacking []string) {
+	lacking = slices.Clone(names)
+	for _, rank := range slices.Sorted(maps.Keys(c.rounds[round])) {
+		r := c.rounds[round][rank]
+		if !r.Pending {
+			return nil, nil
+		}
+		if r.Rows > 0 && of == nil {
+			of = r
+		}
+		for _, v := range r.Fetched {
+			lacking = slices.DeleteFunc(lacking, func(name string) bool { return name == v.Name })
+		}
+	}
+	if of == nil {
+		return nil, nil
+	}
+	return of, lacking
+}
+
 // complete reports whether everyone who contributed to a step has reported it, and it has committed.
 func (c *collector) complete(number uint64) bool {
 	reports := c.rounds[number]

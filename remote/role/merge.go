@@ -24,15 +24,30 @@ func lossMerge(p *program.Program) (ops.Merge, error) {
 	return ops.MergeMean, nil
 }
 
-// mergeReports makes one list of values of what the trainers fetched in one step. A pending report may lack what servers hold, which the others then
-// have, or nobody.
-func mergeReports(p *program.Program, loss ops.Merge, reports []*rpc.TrainerStep) ([]*job.Value, error) {
+// received lists what a trainer program receives from servers: all trainers have the same of it.
+func received(p *program.Program) map[string]bool {
+	names := map[string]bool{}
+	for _, op := range p.Global().Ops {
+		for _, name := range op.Outputs["Out"] {
+			names[name] = names[name] || op.Type == "recv"
+		}
+	}
+	return names
+}
+
+// mergeReports makes one list of values of what the trainers fetched in one step. same is what all have alike. A pending report may lack what servers
+// hold, which the others then have, or nobody.
+func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
 	if len(reports) == 1 {
 		return reports[0].Fetched, nil
 	}
 	most := slices.MaxFunc(reports, func(a, b *rpc.TrainerStep) int { return cmp.Compare(len(a.Fetched), len(b.Fetched)) })
 	out := make([]*job.Value, len(most.Fetched))
 	for i, value := range most.Fetched {
+		if same[value.Name] {
+			out[i] = value
+			continue
+		}
 		declared, ok := p.Global().Find(value.Name)
 		if !ok {
 			return nil, &fault.Fault{Kind: fault.NotFound, Variable: value.Name, Got: "a fetched variable that the program does not declare"}

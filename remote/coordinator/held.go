@@ -1,0 +1,92 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// fetchHeld adds to the reports of the round before a generation what servers hold, such as the learning rate, where all who have reported it had to
+// do so before they could receive that. The servers have resumed, and go on when the generation has begun: what they hold is of that round. A value
+// that cannot be had is left out.
+func (s *Server) fetchHeld(ctx context.Context, g generation.Generation) {
+	if !s.cfg.Sync || s.cfg.Interactive || g.Round == 0 {
+		return
+	}
+	s.mu.Lock()
+	report, names := s.steps.lacks(g.Round-1, s.cfg.Fetch)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
+	defer cancel()
+	for _, name := range names {
+		value, err := s.held(ctx, g, report.Id.Rank, name)
+		if err != nil {
+			s.cfg.Log.Warn("a value of a step is not known", "variable", name, "step", g.Round-1, "reason", err.Error())
+			continue
+		}
+		s.locked(func() {
+			report.Fetched = append(report.Fetched, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
+		})
+	}
+}
+
+// held asks the server that a trainer receives a variable from for its value, as that trainer.
+func (s *Server) held(ctx context.Context, g generation.Generation, rank uint32, name string) (*tensor.Tensor, error) {
+	server, there, err := heldBy(s.cfg.Program, name)
+	if err != nil {
+		return nil, err
+	}
+	declared, _ := s.cfg.Program.Global().Find(name)
+	if server >= len(s.cfg.Servers) || declared == nil {
+		return nil, fault.New(fault.NotFound, "a variable that no server holds")
+	}
+	value, err := tensor.New(declared.DType, declared.Dims...)
+	if err != nil {
+		return nil, err
+	}
+	id := s.cfg.Identity
+	id.Generation, id.Fence = g.Number, s.lead.Fence
+	err = wire.Retry(ctx, func(attempt uint32) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		m := &rpc.GetRequest{Id: id.Of(rank, g.Round, attempt), Name: there, AnyVersion: true}
+		stream, err := s.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
+		var header *rpc.VariableChunk
+		if err == nil {
+			header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return value, nil })
+		}
+		if err == nil && header.Version != g.Round {
+			err = &fault.Fault{Kind: fault.Unavailable, Got: fmt.Sprintf("the value after %d rounds", header.Version), Want: fmt.Sprint(g.Round)}
+		}
+		return wire.FromStatus(serverName(server), err)
+	})
+	return value, err
+}
+
+// heldBy tells which server a trainer receives a whole variable from, and what it is called there.
+func heldBy(p *program.Program, name string) (server int, there string, err error) {
+	for _, op := range p.Global().Ops {
+		i := slices.Index(op.Outputs["Out"], name)
+		servers, _ := op.Strs("epmap")
+		if op.Type != "recv" || i < 0 || i >= len(servers) {
+			continue
+		}
+		if names, _ := op.Strs("recv_varnames"); i < len(names) {
+			name = names[i]
+		}
+		server, err = comm.ParseAddress(servers[i])
+		return server, name, err
+	}
+	return 0, "", fault.New(fault.NotFound, "a variable that no server holds as a whole")
+}
