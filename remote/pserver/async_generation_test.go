@@ -22,8 +22,12 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 	p.Service.Optimize = p.Service.Optimize[:1] // w0 and w1 are updated by one block, which reads both gradients
 	p.Service.Grads[1].Block = 1
 	release, applied := make(chan struct{}), []float32{}
-	p.Blocks[1] = func(context.Context, ops.Step) error {
-		<-release
+	p.Blocks[1] = func(ctx context.Context, _ ops.Step) error {
+		select {
+		case <-release:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		applied = append(applied, p.Variables["w0@GRAD"].Float32s()[0])
 		return nil
 	}

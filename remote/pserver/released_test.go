@@ -26,6 +26,11 @@ func TestFinishedServerAnswers(t *testing.T) {
 		if err := s.Wait(); err != nil {
 			t.Fatal(err)
 		}
+		deposed := rig.Identity
+		deposed.Generation, deposed.Fence = g+1, deposed.Fence-1
+		if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: deposed.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
+			t.Errorf("the end of the job by a coordinator that was deposed: %v", err)
+		}
 		select {
 		case <-s.Released():
 			t.Error("nobody knows yet")
