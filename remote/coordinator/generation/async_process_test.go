@@ -15,6 +15,7 @@ type process struct {
 	since       uint64 // 0: it is no member
 	lost        bool   // the coordinator is told so, whether it lives or not
 	over        bool   // it does nothing any more
+	drained     bool   // it has given up its calls, and taken leave
 	step        uint64 // from 1
 	turns       int    // how often it has gone on to something else
 	batch       int    // record, -1 for none
@@ -45,14 +46,14 @@ func (w *asyncWorld) lose(rank uint32) {
 	w.seat(rank)
 }
 
-// drain lets a process end in order between two batches.
+// drain lets a process end in order between two batches, or while it waits to become a member.
 func (w *asyncWorld) drain(rank uint32) {
 	p := w.seats[rank]
 	member, ok := w.machine.Generation().Member(rank)
-	if p.batch >= 0 || p.completing || p.since == 0 || !ok || member.Since != p.since {
+	if p.batch >= 0 || p.completing || p.over || !p.claimed || p.since > 0 && (!ok || member.Since != p.since) {
 		return
 	}
-	p.over = true
+	p.over, p.drained = true, true
 	w.step(generation.Drained{Rank: rank})
 	w.leases.release(rank, p.incarnation)
 	w.seat(rank)
@@ -97,7 +98,7 @@ func (w *asyncWorld) join(p *process) {
 		p.waits = true
 		for range 1 + w.chance.IntN(2) {
 			w.pending = append(w.pending, func() {
-				w.shell().join(generation.Joined{Rank: p.rank, Incarnation: p.incarnation}, func(taken bool) {
+				w.shell().join(generation.Joined{Rank: p.rank, Incarnation: p.incarnation}, func() bool { return !p.drained }, func(taken bool) {
 					if !taken {
 						w.deposed(p, "the coordinator")
 					}

@@ -74,11 +74,17 @@ func (s shell) lost(rank uint32) {
 	})
 }
 
-// join takes the word of a process that waits for a generation; done is told whether it was not refused. Of a process that is known already its loss
-// will be told. Of another the registry is asked, and again when a loss was told meanwhile, which may have been its own.
-func (s shell) join(e generation.Joined, done func(bool)) {
+// join takes the word of a process that waits for a generation, unless waits says that it does so no more; done is told whether it was not refused. Of
+// a process that is known already its loss will be told. Of another the registry is asked, and again when a loss was told meanwhile, which may have
+// been its own.
+func (s shell) join(e generation.Joined, waits func() bool, done func(bool)) {
+	take := func() {
+		if waits() {
+			done(s.step(e))
+		}
+	}
 	if slices.Contains(s.machine.Incarnations(e.Rank), e.Incarnation) {
-		done(s.step(e))
+		take()
 		return
 	}
 	heard := s.heard[e.Rank]
@@ -89,9 +95,9 @@ func (s shell) join(e generation.Joined, done func(bool)) {
 			case !lives:
 				done(false)
 			case heard != s.heard[e.Rank]:
-				s.join(e, done)
+				s.join(e, waits, done)
 			default:
-				done(s.step(e))
+				take()
 			}
 		})
 	})

@@ -242,7 +242,7 @@ func (w *world) join(rank uint32) {
 // ask sends the word of a trainer that waits for a generation. It may arrive when the trainer is gone.
 func (w *world) ask(e generation.Joined) {
 	w.pending = append(w.pending, func() {
-		w.shell().join(e, func(taken bool) {
+		w.shell().join(e, func() bool { return true }, func(taken bool) {
 			if !taken && w.leases.lives(e.Rank, e.Incarnation) {
 				w.t.Fatalf("%+v is refused, and lives", e)
 			}
