@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,10 +26,11 @@ type remoteRole struct {
 	out         *lines
 	started     chan struct{} // closed when the node has said anything about the role
 	done        chan struct{}
-	err         error // valid when done is closed
+	err         error       // valid when done is closed
+	stopped     atomic.Bool // it was told to end: set before the stream is touched, so that whoever sees its end knows
 
 	mu     sync.Mutex
-	asked  bool                                                        // to end
+	asked  bool                                                        // to end, by the stream
 	stream grpc.BidiStreamingClient[rpc.StartRoleChunk, rpc.RoleEvent] // set once the spec is sent
 }
 
@@ -113,14 +115,12 @@ func (h *remoteRole) outcome(last *job.RoleStatus, err error) error {
 		f.Where = f.Where + " on node " + h.node
 		return f
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	select {
 	case <-h.started:
 	default:
 		return wire.FromStatus(h.where, err) // it never ran
 	}
-	if h.asked {
+	if h.stopped.Load() {
 		return &fault.Fault{Kind: fault.Canceled, Where: h.where, Got: "no orderly end after being stopped", Err: err}
 	}
 	return &fault.Fault{Kind: fault.LostMember, Where: h.where, Got: "the end of the connection to the node", Err: err}

@@ -17,6 +17,7 @@ func (h *remoteRole) Kill() {
 
 // Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
 func (h *remoteRole) Stop(grace time.Duration) {
+	h.stopped.Store(true)
 	h.endWithin(grace, func() {
 		if !h.asked && h.stream != nil {
 			_ = h.stream.CloseSend() // fails only when the stream has ended
