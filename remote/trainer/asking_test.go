@@ -2,12 +2,14 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/internal/rig"
 )
 
 // A call to somebody who is away says why it has ended: for how long nobody answered, or that its caller gave it up before.
@@ -34,4 +36,19 @@ func TestCallsThatNobodyAnswers(t *testing.T) {
 			stop(nil)
 		}
 	})
+}
+
+// One that is to end does not wait for those who are gone.
+func TestDrainedTrainerAsksOnce(t *testing.T) {
+	drain, attempts := make(chan struct{}), 0
+	close(drain)
+	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+	defer cancel()
+	err := asking{patience: time.Hour, drain: drain}.call(ctx, question{"coordinator", "a task"}, func(context.Context, uint32) error {
+		attempts++
+		return fault.New(fault.Unavailable, "gone")
+	})
+	if !errors.Is(err, fault.Drained) || attempts != 1 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
 }
