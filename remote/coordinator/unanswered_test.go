@@ -25,7 +25,7 @@ func TestLostAnswerOfTheStore(t *testing.T) {
 	h.store.failing(nil)
 	other, repeated := s.mustAsk(1, 1, 0), s.mustAsk(1, 0, 1, first)
 	if repeated.Id != first.Id+1 || repeated.Epoch != 1 || other.Id != first.Id+2 {
-		t.Errorf("the request whose answer was lost is given task %d, dispatch %d, and another trainer task %d; want %d, 1 and %d", repeated.Id, repeated.Epoch,
-			other.Id, first.Id+1, first.Id+2)
+		t.Errorf("the request whose answer was lost is given task %d, dispatch %d, and another trainer task %d; want %d, 1 and %d", repeated.Id,
+			repeated.Epoch, other.Id, first.Id+1, first.Id+2)
 	}
 }

@@ -27,12 +27,14 @@ func TestNamedFileOfAnotherFingerprint(t *testing.T) {
 	if _, err := f.open(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.open(t.Context(), &rpc.DataFile{Path: was.Path, Records: was.Records, Bytes: was.Bytes, Fingerprint: was.Fingerprint + 1}); err == nil {
+	other := &rpc.DataFile{Path: was.Path, Records: was.Records, Bytes: was.Bytes, Fingerprint: was.Fingerprint + 1}
+	if _, err := f.open(t.Context(), other); err == nil {
 		t.Error("a file of another fingerprint is taken for the one that is open")
 	}
 }
 
-// A record that is sound but no sample of tensors is damaged for whoever reads it, whether or not it decodes it: all trainers leave out the same ones.
+// A record that is sound but no sample of tensors is damaged for whoever reads it, whether or not it decodes it: all trainers leave out the same
+// ones.
 func TestRecordThatIsNoSample(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d-00000-of-00001")
 	out, err := os.Create(path)

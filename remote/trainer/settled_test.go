@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-// In async mode a task is reported finished when its last step is in the ledger. Else the records of that step would be in neither when the trainer is
-// lost in between.
+// In async mode a task is reported finished when its last step is in the ledger. Else the records of that step would be in neither when the trainer
+// is lost in between.
 func TestTasksAreFinishedWhenInTheLedger(t *testing.T) {
 	const records = 40
 	for name, end := range map[string]func(source) error{

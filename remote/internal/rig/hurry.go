@@ -12,8 +12,8 @@ import (
 // Patience is how long a test may take. What it waits for then does not come.
 const Patience = 20 * time.Second
 
-// Hurry calls giveUp when a test has taken longer than Patience. It is to fail the server that the test waits for, with TooLong. Benchmarks take their
-// time.
+// Hurry calls giveUp when a test has taken longer than Patience. It is to fail the server that the test waits for, with TooLong. Benchmarks take
+// their time.
 func Hurry(t testing.TB, giveUp func()) {
 	if _, ok := t.(*testing.T); ok {
 		timer := time.AfterFunc(Patience, giveUp)
@@ -32,6 +32,6 @@ func TooLong(server string, waits []*job.Wait, err error) error {
 		}
 		text += fmt.Sprintf("%s by %v", w.What, w.By)
 	}
-	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server, Got: fmt.Sprintf("no end within %v; it waits for %s", Patience, text),
-		Err: err}
+	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server,
+		Got: fmt.Sprintf("no end within %v; it waits for %s", Patience, text), Err: err}
 }
