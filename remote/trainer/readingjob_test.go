@@ -1,0 +1,169 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// readingJob is a conductor and the data of a job whose tasks are 10 records, in batches of 5.
+type readingJob struct {
+	*conductor
+	client rpc.CoordinatorClient
+	model  testkit.Model
+	data   map[string][]string
+}
+
+func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p queue.Policy) *readingJob {
+	p.RecordsPerTask, p.MaxFailures, p.MinTimeout, p.MaxTimeout = 10, 1, time.Hour, time.Hour
+	j := &readingJob{conductor: newConductor(p), model: m, data: data}
+	service := wire.NewServer()
+	rpc.RegisterCoordinatorServer(service, j.conductor)
+	j.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
+	return j
+}
+
+// join makes a trainer of the first generation.
+func (j *readingJob) join(ctx context.Context, rank uint32) (*life, error) {
+	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client,
+		Patience: time.Hour, Program: j.model.Program}
+	ask := asking{patience: time.Hour}
+	trainer := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask), comm: &Comm{}}
+	g, err := trainer.members.next(ctx)
+	return &life{Trainer: trainer, of: g}, err
+}
+
+// source opens the batches of a trainer.
+func (j *readingJob) source(ctx context.Context, l *life) (source, error) {
+	reader, err := executor.OpenReader(ctx, j.model.Program, j.data)
+	if err != nil {
+		return nil, err
+	}
+	name, opened := reader.Dataset()
+	calls := &tasks{coordinator: j.client, ask: l.ask, of: l.of, rank: l.cfg.Rank, dataset: name}
+	if err := calls.report(ctx, opened); err != nil {
+		return nil, err
+	}
+	if !j.policy.Sync {
+		return &dispatched{tasks: calls, reader: reader, files: &files{data: opened}, settle: func() error { return nil }}, nil
+	}
+	return newOrdered(calls, reader, &files{data: opened})
+}
+
+// readAs joins as a rank and reads to the end. begin may change where.
+func (j *readingJob) readAs(ctx context.Context, rank uint32, begin func(*life), each func()) ([][]dataset.Range, error) {
+	l, err := j.join(ctx, rank)
+	if err != nil {
+		return nil, err
+	}
+	begin(l)
+	s, err := j.source(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, each)
+}
+
+func atTheBeginning(*life) {}
+
+// read trains nothing on every batch of a source, and returns the records of each pass.
+func read(ctx context.Context, s source, each func()) (passes [][]dataset.Range, err error) {
+	defer s.Close()
+	for {
+		batch, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return passes, nil
+		}
+		if err != nil {
+			return passes, err
+		}
+		for len(passes) <= batch.Pass {
+			passes = append(passes, nil)
+		}
+		passes[batch.Pass] = append(passes[batch.Pass], batch.Records...)
+		each()
+	}
+}
+
+// readAll lets ranks 0 to n-1 read at the same time, and returns what they read of each pass together.
+func (j *readingJob) readAll(t *testing.T, n, passes int) [][]dataset.Range {
+	t.Helper()
+	all := make([][]dataset.Range, passes)
+	var mu sync.Mutex
+	var ranks []uint32
+	for rank := range n {
+		ranks = append(ranks, uint32(rank))
+	}
+	ctx := bounded(t)
+	began := make(chan error, 1)
+	go func() { began <- j.regroup(ctx, ranks...) }()
+	err := rig.Each(n, func(rank int) error {
+		own, err := j.readAs(ctx, uint32(rank), atTheBeginning, func() {})
+		mu.Lock()
+		defer mu.Unlock()
+		for pass, ranges := range own {
+			all[pass] = append(all[pass], ranges...)
+		}
+		return err
+	})
+	if err := errors.Join(err, <-began); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (j *readingJob) status() *rpc.QueueStatus {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.queue.Status()
+}
+
+// counts says how often each record was read.
+func counts(records int, ranges []dataset.Range) []int {
+	out := make([]int, records)
+	for _, r := range ranges {
+		for i := r.From; i < r.To; i++ {
+			out[i]++
+		}
+	}
+	return out
+}
+
+// shuffling is testkit.Reading with a shuffled reader.
+func shuffling(t testing.TB, batch, buffer int) testkit.Model {
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, buffer, 11), batch)))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(v[0], 10, layers.Act("tanh")), 1), v[1]), layers.Name("loss"))
+	optimizer.Momentum(0.05, 0.9).Minimize(loss)
+	return testkit.Built(t, m, loss)
+}
+
+// alone opens the batches of the only trainer.
+func (j *readingJob) alone(t *testing.T) source {
+	t.Helper()
+	began := make(chan error, 1)
+	go func() { began <- j.regroup(bounded(t), 0) }()
+	l, err := j.join(bounded(t), 0)
+	if err := errors.Join(err, <-began); err != nil {
+		t.Fatal(err)
+	}
+	s, err := j.source(bounded(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
