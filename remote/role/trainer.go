@@ -42,8 +42,11 @@ func (r *runner) train(ctx context.Context) error {
 		})
 	}
 	err = whyEnded(run, err)
-	if errors.Is(err, trainer.ErrUnheard) {
+	switch {
+	case err == trainer.ErrUnheard: // the coordinator that misses it asks the servers
 		return nil
+	case errors.Is(err, trainer.ErrUnheard):
+		return err
 	}
 	return errors.Join(err, r.leave(work, member))
 }

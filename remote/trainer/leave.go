@@ -20,8 +20,8 @@ const leaveTime = time.Second
 // seekTime is for how long a trainer that has done all its work looks for a coordinator that is gone.
 const seekTime = 5 * time.Second
 
-// ErrUnheard is how a trainer ends that has done all its work, of which the servers know, and has not found a coordinator to tell it to. Its
-// membership must not end in order: the coordinator that misses it asks the servers.
+// ErrUnheard is how a trainer ends that has not found a coordinator to tell its end to: alone when it has done all its work, of which the servers
+// know, and beside fault.Drained. Its membership must not end in order: a coordinator hears of what members say themselves, and of their loss.
 var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
 
 // leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess;
@@ -49,7 +49,9 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 		return err
 	}
 	if err != nil {
-		_ = say(ctx, 0)
+		if say(ctx, 0) != nil && drained { // a failure is followed by another start, of which the coordinator hears
+			return errors.Join(err, ErrUnheard)
+		}
 		return err
 	}
 	ask := t.ask

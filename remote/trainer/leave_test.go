@@ -51,6 +51,9 @@ func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 			if took := time.Since(ended); !errors.Is(err, fault.KindOf(c.cause)) || took != c.takes {
 				t.Errorf("%s: ends with %v after %v, want %v", name, err, took, c.takes)
 			}
+			if want := c.heard && errors.Is(c.cause, fault.Drained); errors.Is(err, ErrUnheard) != want {
+				t.Errorf("%s: ends with %v, without an answer: %v", name, err, want)
+			}
 			if nobody.left != c.heard {
 				t.Errorf("%s: takes its leave: %v", name, nobody.left)
 			}

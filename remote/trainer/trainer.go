@@ -44,9 +44,9 @@ type Trainer struct {
 	data     data
 }
 
-// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained. It tells the
-// coordinator when it leaves, with the reason when something went wrong. When ctx ends because the trainer's lease is lost (fault.Fenced), it says
-// nothing any more.
+// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained, with
+// ErrUnheard beside it where that holds. It tells the coordinator when it leaves, with the reason when something went wrong. When ctx ends because
+// the trainer's lease is lost (fault.Fenced), it says nothing any more.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
