@@ -24,7 +24,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A rig is a cluster on this machine whose roles, and whose etcd server, are processes, and whose connections go over links. It implements launch.Launcher.
+// A rig is a cluster on this machine whose roles, and whose etcd server, are processes, and whose connections go over links. It implements
+// launch.Launcher.
 type rig struct {
 	*links
 	listener *remote.Listener

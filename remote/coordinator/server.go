@@ -80,7 +80,8 @@ func New(cfg Config) *Server {
 	}
 }
 
-// Run coordinates until every trainer has left, and returns why the job failed, if it did. Watchers are told the end before Run returns. It is called once.
+// Run coordinates until every trainer has left, and returns why the job failed, if it did. Watchers are told the end before Run returns. It is called
+// once.
 func (s *Server) Run(ctx context.Context, lead Lead) error {
 	s.locked(func() { s.lead = lead })
 	close(s.led)

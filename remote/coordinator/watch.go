@@ -7,8 +7,8 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// Watch streams the steps from the watcher's position on: from the first one, unless it has watched this coordinator before. What is not kept any more is left
-// out, and the numbers of the events tell how much that is.
+// Watch streams the steps from the watcher's position on: from the first one, unless it has watched this coordinator before. What is not kept any
+// more is left out, and the numbers of the events tell how much that is.
 func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
 	if err := s.checkJob(m.Job); err != nil {
 		return err
@@ -34,6 +34,6 @@ func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rp
 	return err
 }
 
-// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while until
-// then: a job may be over before its listener has found it.
+// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
+// until then: a job may be over before its listener has found it.
 func (s *Server) Heard() <-chan struct{} { return s.heard }

@@ -44,7 +44,8 @@ max_task_timeout: 3m
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Trainers != 2 || s.TrainersMax != 8 || s.MaxRestarts != -1 || s.MaxTaskFailures != 5 || s.MinTaskTimeout.AsDuration() != 2*time.Second || s.MaxTaskTimeout.AsDuration() != 3*time.Minute {
+	if s.Trainers != 2 || s.TrainersMax != 8 || s.MaxRestarts != -1 || s.MaxTaskFailures != 5 ||
+		s.MinTaskTimeout.AsDuration() != 2*time.Second || s.MaxTaskTimeout.AsDuration() != 3*time.Minute {
 		t.Errorf("%v", s)
 	}
 	var data []string
@@ -68,7 +69,8 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.TrainersMax != 3 || s.MaxRestarts != 10 || s.MaxTaskFailures != 3 || s.MinTaskTimeout.AsDuration() != 10*time.Second || s.MaxTaskTimeout.AsDuration() != 200*time.Second {
+	if s.TrainersMax != 3 || s.MaxRestarts != 10 || s.MaxTaskFailures != 3 ||
+		s.MinTaskTimeout.AsDuration() != 10*time.Second || s.MaxTaskTimeout.AsDuration() != 200*time.Second {
 		t.Errorf("%v", s)
 	}
 	if s, err = load(t, "min_task_timeout: 1h"); err != nil || s.MaxTaskTimeout.AsDuration() != time.Hour {

@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A trainer drains while the coordinator that has heard of it does not answer any more: it counts as lost, or the next coordinator would believe in it
-// for ever.
+// A trainer drains while the coordinator that has heard of it does not answer any more: it counts as lost, or the next coordinator would believe in
+// it for ever.
 func TestDrainedUnheard(t *testing.T) {
 	store := cluster.NewMemory()
 	spec := crew(t, 1)[3]

@@ -74,9 +74,9 @@ func (s shell) lost(rank uint32) {
 	})
 }
 
-// join takes the word of a process that waits for a generation, unless waits says that it does so no more; done is told whether it was not refused. Of
-// a process that is known already its loss will be told. Of another the registry is asked, and again when a loss was told meanwhile, which may have
-// been its own.
+// join takes the word of a process that waits for a generation, unless waits says that it does so no more; done is told whether it was not refused.
+// Of a process that is known already its loss will be told. Of another the registry is asked, and again when a loss was told meanwhile, which may
+// have been its own.
 func (s shell) join(e generation.Joined, waits func() bool, done func(bool)) {
 	take := func() {
 		if waits() {

@@ -55,10 +55,6 @@ func (m *Machine) lost(now time.Time, e Lost, out *Effects) {
 	if was {
 		m.gone[e.Rank] = true
 	}
-	if was && m.ended() {
-		m.end(out)
-		return
-	}
 	m.changed(now, was || will || m.phase == Gathering, out)
 }
 
