@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,12 +21,14 @@ const (
 	childEndpoints = "EDL_CLUSTER_TEST_ETCD"
 	childPrefix    = "EDL_CLUSTER_TEST_PREFIX"
 	childDuration  = "EDL_CLUSTER_TEST_LEASE"
+	childPause     = "EDL_CLUSTER_TEST_PAUSE"
 )
 
 const childLease = 2 * time.Second
 
 // coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind
-// of the failure and whether Done was closed by then.
+// of the failure and whether Done was closed by then. After the number childPause it pauses by itself, until somebody lets it go on: then no commit is
+// under way.
 func coordinate() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
@@ -62,7 +65,18 @@ func coordinate() int {
 			return 0
 		}
 		fmt.Println("committed", i)
+		if os.Getenv(childPause) == fmt.Sprint(i) {
+			pause()
+		}
 	}
+}
+
+// pause stops this process until it is sent SIGCONT.
+func pause() {
+	on := make(chan os.Signal, 1)
+	signal.Notify(on, syscall.SIGCONT)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // the caller may run on for a moment
+	<-on
 }
 
 // child is a coordinator in a process of its own.
@@ -72,15 +86,15 @@ type child struct {
 	lines   *bufio.Scanner
 }
 
-func startChild(t *testing.T, prefix string, endpoints []string, lease time.Duration) *child {
+func startChild(t *testing.T, prefix string, endpoints []string, lease time.Duration, environment ...string) *child {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{T: t, process: exec.Command(self)}
-	c.process.Env = append(os.Environ(), childEndpoints+"="+strings.Join(endpoints, ","), childPrefix+"="+prefix,
-		childDuration+"="+lease.String())
+	c.process.Env = append(append(os.Environ(), childEndpoints+"="+strings.Join(endpoints, ","), childPrefix+"="+prefix,
+		childDuration+"="+lease.String()), environment...)
 	c.process.Stderr = os.Stderr
 	in, err := c.process.StdinPipe()
 	if err != nil {

@@ -78,9 +78,8 @@ func TestCoordinatorIsPausedForItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := startChild(t, prefix, server.Endpoints(), childLease)
+	c := startChild(t, prefix, server.Endpoints(), childLease, childPause+"=3")
 	c.commits(3)
-	c.signal(syscall.SIGSTOP)
 	lock := func() (revision int64, lease clientv3.LeaseID) {
 		r, err := client.Get(bounded(t), prefix+lockKey)
 		if err != nil || len(r.Kvs) != 1 {
