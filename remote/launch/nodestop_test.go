@@ -43,23 +43,6 @@ func TestKillOnNode(t *testing.T) {
 	expectFault(t, h.Wait(), fault.LostMember, "trainer 1 of job digits on node a", "signal: killed")
 }
 
-func TestContextStopsRoleOnNode(t *testing.T) {
-	var all nodes
-	all.add(t, "a", launch.Goroutines(obedient))
-	ctx, cancel := context.WithCancel(t.Context())
-	log := newTranscript()
-	h, err := (&launch.Nodes{Directory: &all}).Start(ctx, trainer(0), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "ready")
-	cancel()
-	if err := h.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "drained")
-}
-
 // A client without patience breaks the stream, and the node ends the role.
 func TestStopOnNodeByForce(t *testing.T) {
 	var all nodes

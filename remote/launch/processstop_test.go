@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 func TestProcessIsKilledByAnother(t *testing.T) {
@@ -40,19 +41,26 @@ func TestStopByForce(t *testing.T) {
 	expectFault(t, h.Wait(), fault.Canceled, "signal: killed")
 }
 
-func TestContextStopsProcess(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	log := newTranscript()
-	h, err := launched("orderly").Start(ctx, trainer(1), log)
-	if err != nil {
-		t.Fatal(err)
+// The end of the context that a role was started with ends the role, in order.
+func TestContextStopsRoles(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launch.Goroutines(obedient))
+	for name, l := range map[string]launch.Launcher{"process": launched("orderly"), "node": &launch.Nodes{Directory: &all}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			log := newTranscript()
+			h, err := l.Start(ctx, trainer(1), log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.until(t, "ready")
+			cancel()
+			if err := h.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			log.until(t, "drained")
+		})
 	}
-	log.until(t, "ready")
-	cancel()
-	if err := h.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	log.until(t, "drained")
 }
 
 // Kill does not ask, and a role that was killed counts as lost: that it was wanted is for whoever killed it to know.

@@ -38,31 +38,11 @@ func (l *regent) die() {
 }
 
 func (l *regent) commit(changes []queue.Change, durable func()) bool {
-	switch {
-	case len(changes) == 0:
-		return true
-	case l.s.chance(30, "crash before commit"):
+	answers, ends := l.s.commit(l.s.store, odds{crash: 30, fail: 20}, l.fence != l.s.fence, changes, func([]queue.Change) { durable() })
+	if ends {
 		l.die()
-		return false
-	case l.fence != l.s.fence:
-		l.s.note("deposed commit refused")
-		l.die()
-		return false
-	case l.s.chance(20, "commit failed"):
-		return false
 	}
-	part := l.s.prefix(changes)
-	l.s.store.commit(part)
-	durable()
-	if len(part) < len(changes) {
-		l.die()
-		return false
-	}
-	if l.s.chance(30, "crash after commit") {
-		l.die()
-		return false
-	}
-	return true
+	return answers
 }
 
 func (l *regent) step(e queue.Event) (queue.Effects, error, bool) {

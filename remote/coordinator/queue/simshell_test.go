@@ -47,34 +47,18 @@ func (l *leader) die() {
 // commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or was deposed and ends, or the store did
 // not answer and nothing has changed.
 func (l *leader) commit(changes []queue.Change, durable func([]queue.Change)) bool {
-	switch {
-	case len(changes) == 0:
-		return true
-	case l.s.chance(40, "crash before commit"):
+	answers, ends := l.s.commit(l.s.store, odds{crash: 40, fail: 25}, l.fence != l.s.fence, changes, func(part []queue.Change) {
+		if durable != nil {
+			durable(part)
+		}
+		if len(part) == len(changes) {
+			l.s.check()
+		}
+	})
+	if ends {
 		l.die()
-		return false
-	case l.fence != l.s.fence:
-		l.s.note("deposed commit refused")
-		l.die()
-		return false
-	case l.s.chance(25, "commit failed"):
-		return false
 	}
-	part := l.s.prefix(changes)
-	l.s.store.commit(part)
-	if durable != nil {
-		durable(part)
-	}
-	if len(part) < len(changes) {
-		l.die()
-		return false
-	}
-	l.s.check()
-	if l.s.chance(40, "crash after commit") {
-		l.die()
-		return false
-	}
-	return true
+	return answers
 }
 
 // step does what a server does with an event: a copy takes it, and takes the place of the queue when its changes are durable.
