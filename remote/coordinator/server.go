@@ -102,9 +102,12 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 	<-s.done
 	cancel()
 	s.tasks.Wait()
-	_ = s.tellSteps() // s.err says why, if it fails
+	err := s.tellSteps()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err == nil { // the last step may be found impossible to tell when all else has ended well
+		s.err = err
+	}
 	state := job.State_SUCCEEDED
 	if s.err != nil {
 		state = job.State_FAILED
