@@ -14,8 +14,8 @@ func extents(text, separator string, least int) ([]int64, error) {
 	for i, part := range parts {
 		n, err := strconv.ParseInt(part, 10, 32)
 		if err != nil || n < 1 || len(parts) < least {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "arguments " + strconv.Quote(text),
-				Want: "at least " + strconv.Itoa(least) + " numbers with " + separator + " between them"}
+			return nil, fault.E(fault.InvalidArgument, fault.Got("arguments "+strconv.Quote(text)),
+				fault.Want("at least "+strconv.Itoa(least)+" numbers with "+separator+" between them"))
 		}
 		all[i] = n
 	}

@@ -82,8 +82,8 @@ func New(name string) (*Workload, error) {
 }
 
 func unknown[V any](name, part string, known map[string]V) error {
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + name,
-		Want: "MODEL/OPTIMIZER with a " + part + " of " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")}
+	return fault.E(fault.InvalidArgument, fault.Got("workload "+name),
+		fault.Want("MODEL/OPTIMIZER with a "+part+" of "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 }
 
 func elements(dims []int64) int64 {

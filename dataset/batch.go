@@ -1,8 +1,6 @@
 package dataset
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -63,17 +61,13 @@ const (
 
 func (o BatchOptions) check() error {
 	if o.Rows < 1 || o.Rows > maxRows || o.Slots < 1 {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "batch options",
-			Got: fmt.Sprintf("%d rows, %d slots", o.Rows, o.Slots), Want: fmt.Sprintf("1 to %d rows, 1 or more slots", maxRows),
-		}
+		return fault.E(fault.InvalidArgument, fault.At("batch options"), fault.Gotf("%d rows, %d slots", o.Rows, o.Slots),
+			fault.Wantf("1 to %d rows, 1 or more slots", maxRows))
 	}
 	for _, f := range o.Fields {
 		if _, ok := tensor.Count(f.Dims); !ok || !f.DType.Computable() || len(f.Dims) >= tensor.MaxRank {
-			return &fault.Fault{
-				Kind: fault.InvalidArgument, Where: "batch options",
-				Got: fmt.Sprintf("field %s of %v", fault.Quote(f.Name), f), Want: "known dims and type bool, int32, int64, float32 or float64",
-			}
+			return fault.E(fault.InvalidArgument, fault.At("batch options"), fault.Gotf("field %s of %v", fault.Quote(f.Name), f),
+				fault.Want("known dims and type bool, int32, int64, float32 or float64"))
 		}
 	}
 	return nil
@@ -82,10 +76,8 @@ func (o BatchOptions) check() error {
 // check refuses a part that is none.
 func (p Part) check() error {
 	if p != (Part{}) && (p.Of < 1 || p.Of > maxParts || p.Index < 0 || p.Index >= p.Of) {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "batches",
-			Got: fmt.Sprintf("part %d of %d", p.Index, p.Of), Want: fmt.Sprintf("an index below the number of parts, which is at most %d", maxParts),
-		}
+		return fault.E(fault.InvalidArgument, fault.At("batches"), fault.Gotf("part %d of %d", p.Index, p.Of),
+			fault.Wantf("an index below the number of parts, which is at most %d", maxParts))
 	}
 	return nil
 }
@@ -99,10 +91,8 @@ func (o BatchOptions) fit(rows int) error {
 	for _, f := range o.Fields {
 		n, _ := tensor.Count(f.Dims)
 		if size := int64(f.DType.Size()); int64(n) > left/size {
-			return &fault.Fault{
-				Kind: fault.TooLarge, Where: "batches", Variable: f.Name,
-				Got: fmt.Sprintf("%d slots of %d rows of %v", o.Slots, rows, f), Want: fmt.Sprintf("at most %d bytes", o.MaxBytes),
-			}
+			return fault.E(fault.TooLarge, fault.At("batches"), fault.Var(f.Name), fault.Gotf("%d slots of %d rows of %v", o.Slots, rows, f),
+				fault.Wantf("at most %d bytes", o.MaxBytes))
 		}
 		left -= int64(n) * int64(f.DType.Size())
 	}

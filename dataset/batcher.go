@@ -108,10 +108,8 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 		return fault.Wrap(fault.KindOf(err), record.place(), err)
 	}
 	if len(b.streams) != len(b.options.Fields) {
-		return &fault.Fault{
-			Kind: fault.ShapeMismatch, Where: record.place(),
-			Got: fmt.Sprintf("%d tensors", len(b.streams)), Want: fmt.Sprint(len(b.options.Fields)),
-		}
+		return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Gotf("%d tensors", len(b.streams)),
+			fault.Want(fmt.Sprint(len(b.options.Fields))))
 	}
 	s := &b.slots[b.next]
 	for i, f := range b.options.Fields {
@@ -121,7 +119,7 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 			return wrong
 		}
 		if err := stream.CopyInto(s.whole[i], row*stream.Len()); err != nil {
-			return &fault.Fault{Kind: fault.KindOf(err), Where: record.place(), Variable: f.label(i), Err: err}
+			return fault.E(fault.KindOf(err), fault.At(record.place()), fault.Var(f.label(i)), fault.Cause(err))
 		}
 	}
 	s.batch.Records = appendRecord(s.batch.Records, record.Number)

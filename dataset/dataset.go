@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -52,7 +51,7 @@ type Chunk struct {
 func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	d := &Dataset{}
 	files, err := d.sources.expand(ctx, globs, func(glob string) error {
-		return &fault.Fault{Kind: fault.NotFound, Got: "no file for dataset glob " + fault.Quote(glob), Want: "at least one record file"}
+		return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"))
 	})
 	for _, f := range files {
 		if err = interrupt.Check(ctx, "dataset"); err != nil {
@@ -81,10 +80,8 @@ func (d *Dataset) checkEmpty() error {
 	if indexed < 0 || empty < 0 {
 		return nil
 	}
-	return &fault.Fault{
-		Kind: fault.Corrupt, Where: d.files[empty].Name, Got: "an empty file beside " + d.files[indexed].Name,
-		Want: "a file with a footer, like that one, also where it has no records",
-	}
+	return fault.E(fault.Corrupt, fault.At(d.files[empty].Name), fault.Got("an empty file beside "+d.files[indexed].Name),
+		fault.Want("a file with a footer, like that one, also where it has no records"))
 }
 
 // Close ends the connections to buckets. Iterations must have ended. A Dataset of paths needs no Close.
@@ -117,8 +114,6 @@ func fileOf(files []file, record int64) int {
 }
 
 func outside(from, to, records int64) error {
-	return &fault.Fault{
-		Kind: fault.InvalidArgument, Where: "dataset",
-		Got: fmt.Sprintf("records [%d, %d)", from, to), Want: fmt.Sprintf("a range within [0, %d)", records),
-	}
+	return fault.E(fault.InvalidArgument, fault.At("dataset"), fault.Gotf("records [%d, %d)", from, to),
+		fault.Wantf("a range within [0, %d)", records))
 }

@@ -24,11 +24,11 @@ func (f Field) check(s *tensor.Stream) *fault.Fault {
 	got := Field{DType: s.DType, Dims: s.Dims}
 	switch {
 	case s.DType != f.DType:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: got.String(), Want: f.String()}
+		return fault.E(fault.TypeMismatch, fault.Got(got.String()), fault.Want(f.String()))
 	case !slices.Equal(s.Dims, f.Dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: got.String(), Want: f.String()}
+		return fault.E(fault.ShapeMismatch, fault.Got(got.String()), fault.Want(f.String()))
 	case len(s.LoD) > 0:
-		return &fault.Fault{Kind: fault.Unsupported, Got: fmt.Sprintf("%d LoD levels", len(s.LoD)), Want: "samples of one shape, which batches are made of"}
+		return fault.E(fault.Unsupported, fault.Gotf("%d LoD levels", len(s.LoD)), fault.Want("samples of one shape, which batches are made of"))
 	}
 	return nil
 }

@@ -63,11 +63,8 @@ func (d *Dataset) Add(ctx context.Context, path string, want FileInfo) error {
 		return err
 	}
 	if end := d.NumRecords(); end != want.FirstRecord {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument, Where: path,
-			Got:  fmt.Sprintf("a file whose records begin at number %d", want.FirstRecord),
-			Want: fmt.Sprintf("one that begins at %d, where the dataset ends", end),
-		}
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Gotf("a file whose records begin at number %d", want.FirstRecord),
+			fault.Wantf("one that begins at %d, where the dataset ends", end))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,10 +85,8 @@ func (d *Dataset) at(path string, first int64) (file, bool) {
 
 func matches(f file, want FileInfo) error {
 	if got := f.info(); !got.same(want) {
-		return &fault.Fault{
-			Kind: fault.Corrupt, Where: f.Name,
-			Got: got.String(), Want: want.String(), Hint: "the file is another one than that of the others, or has changed",
-		}
+		return fault.E(fault.Corrupt, fault.At(f.Name), fault.Got(got.String()), fault.Want(want.String()),
+			fault.Hint("the file is another one than that of the others, or has changed"))
 	}
 	return nil
 }

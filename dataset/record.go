@@ -31,14 +31,12 @@ func AppendRecord(dst []byte, tensors ...*tensor.Tensor) []byte {
 // passing the last result back makes reading records of one shape free of allocation.
 func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error) {
 	if len(record) < countBytes {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("a record of %d bytes", len(record)), Want: "a tensor count of 4 bytes"}
+		return nil, fault.E(fault.Corrupt, fault.Gotf("a record of %d bytes", len(record)), fault.Want("a tensor count of 4 bytes"))
 	}
 	count, rest := binary.LittleEndian.Uint32(record), record[countBytes:]
 	if uint64(count)*minStreamBytes > uint64(len(rest)) {
-		return nil, &fault.Fault{
-			Kind: fault.Corrupt,
-			Got:  fmt.Sprintf("%d tensors in a record of %d bytes", count, len(record)), Want: "at least 22 bytes a tensor",
-		}
+		return nil, fault.E(fault.Corrupt, fault.Gotf("%d tensors in a record of %d bytes", count, len(record)),
+			fault.Want("at least 22 bytes a tensor"))
 	}
 	if cap(streams) < int(count) {
 		streams = append(streams[:cap(streams)], make([]tensor.Stream, int(count)-cap(streams))...)
@@ -51,7 +49,7 @@ func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error
 		}
 	}
 	if len(rest) > 0 {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d bytes behind the last of %d tensors", len(rest), count), Want: "none"}
+		return nil, fault.E(fault.Corrupt, fault.Gotf("%d bytes behind the last of %d tensors", len(rest), count), fault.Want("none"))
 	}
 	return streams, nil
 }

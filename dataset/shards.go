@@ -35,10 +35,8 @@ func ShardName(name string, index, of int) string {
 // CreateShards creates a dataset of n files in dir, which it makes if need be. The caller ends it with Close or Abort.
 func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWriter, error) {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || n < 1 || n > maxShards {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d shards named %s", n, fault.Quote(name)),
-			Want: fmt.Sprintf("1 to %d shards and a name without a directory", maxShards),
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d shards named %s", n, fault.Quote(name)),
+			fault.Wantf("1 to %d shards and a name without a directory", maxShards))
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fault.File(fault.InvalidArgument, dir, err)

@@ -57,10 +57,8 @@ func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error)
 	}
 	paths, err := filepath.Glob(glob)
 	if err != nil {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "dataset glob " + fault.Quote(glob), Err: err,
-			Want: "a pattern of *, ? and [a-z], with a backslash before any of these that is meant as it is",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.At("dataset glob "+fault.Quote(glob)), fault.Cause(err),
+			fault.Want("a pattern of *, ? and [a-z], with a backslash before any of these that is meant as it is"))
 	}
 	slices.Sort(paths)
 	files := make([]bucket.File, len(paths))

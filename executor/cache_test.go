@@ -41,7 +41,7 @@ func TestFingerprintSeesWhatAPlanDependsOn(t *testing.T) {
 	}
 	original, _ := build()
 	same, op := build()
-	op.SetSite("elsewhere.go:1")
+	op.SetLine("elsewhere.go:1")
 	if fingerprint(same) != fingerprint(original) {
 		t.Error("the line of user code counts")
 	}

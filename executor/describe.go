@@ -105,7 +105,7 @@ func zeros(p *program.Program, rows int64) (Feed, error) {
 		}
 		t, err := tensor.New(v.DType, dims...)
 		if err != nil {
-			return &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+			return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}
 		for range v.LoDLevel {
 			t.SetLoD(append(t.LoD(), singles(rows)))

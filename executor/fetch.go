@@ -27,13 +27,14 @@ func MergeFetch(declared *program.Var, loss ops.Merge, parts []Part) (*tensor.Te
 		}
 	}
 	if len(shares) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: declared.Name, Got: "no part with rows", Want: "at least one"}
+		return nil, fault.E(fault.InvalidArgument, fault.Var(declared.Name), fault.Got("no part with rows"), fault.Want("at least one"))
 	}
 	first := shares[0].Value
 	byRows := len(declared.Dims) > 0 && declared.Dims[0] == program.Unknown && !declared.Persistable
 	for _, s := range shares[1:] {
 		if s.Value.DType() != first.DType() || !byRows && s.Value.Len() != first.Len() {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: s.Value.String() + " of another trainer", Want: first.String()}
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Got(s.Value.String()+" of another trainer"),
+				fault.Want(first.String()))
 		}
 	}
 	switch {
@@ -53,7 +54,7 @@ func concatenate(name string, shares []merge.Share) (*tensor.Tensor, error) {
 	rows := int64(0)
 	for _, s := range shares {
 		if len(s.Value.Dims()) == 0 {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: s.Value.String(), Want: "a tensor with rows"}
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(s.Value.String()), fault.Want("a tensor with rows"))
 		}
 		rows += s.Value.Dims()[0]
 	}
@@ -70,7 +71,7 @@ func concatenate(name string, shares []merge.Share) (*tensor.Tensor, error) {
 			return nil, err
 		}
 		if err := part.CopyFrom(s.Value); err != nil {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Err: err}
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Cause(err))
 		}
 		from = to
 	}

@@ -43,7 +43,7 @@ func TestStepThatIsNotFiniteNamesTheOpAndChangesNoParameter(t *testing.T) {
 			_, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2, 0, 0}, 2, 2)}, fetch...)
 			var f *fault.Fault
 			if !errors.As(err, &f) || f.Kind != fault.NotFinite ||
-				f.Op != "log" || f.Variable == "" || f.Where != "step 1" || !strings.Contains(f.Site, "finite_test.go") {
+				f.Op != "log" || f.Variable == "" || f.Where != "step 1" || !strings.Contains(f.Line, "finite_test.go") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(w.Float32s(), before) {

@@ -76,7 +76,7 @@ func (l *Local) acquire(ctx context.Context) error {
 	select {
 	case l.busy <- struct{}{}:
 	case <-ctx.Done():
-		return &fault.Fault{Kind: fault.Canceled, Where: "waiting for another step of this executor", Err: context.Cause(ctx)}
+		return fault.E(fault.Canceled, fault.At("waiting for another step of this executor"), fault.Cause(context.Cause(ctx)))
 	}
 	select {
 	case <-l.closed:
@@ -110,7 +110,7 @@ func shapesOf(feed Feed) (map[string]ops.Meta, error) {
 	shapes := make(map[string]ops.Meta, len(feed))
 	for name, t := range feed {
 		if t == nil {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that is nil", Want: "a tensor"}
+			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
 		}
 		shapes[name] = ops.MetaOfValue(t)
 	}

@@ -32,7 +32,7 @@ func inRoot(dir string, create bool, do func(*os.Root) error) error {
 func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite bool) error {
 	where := filepath.Join(root.Name(), name)
 	if _, err := root.Lstat(name); err == nil && !overwrite {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: "a file that exists", Want: "a new name, or overwrite"}
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
 	}
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o755); err != nil {

@@ -117,7 +117,7 @@ func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 	for _, name := range names {
 		t, ok := s.Find(name)
 		if !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no value to save", Want: "a program that was run or loaded"}
+			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value to save"), fault.Want("a program that was run or loaded"))
 		}
 		values = append(values, namedTensor{name, t})
 	}

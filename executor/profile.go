@@ -28,7 +28,7 @@ func (p *Profile) WriteTrace(w io.Writer) error {
 		took := float64(e.Took.Nanoseconds())
 		file.Events = append(file.Events, traceEvent{Name: e.Name, Phase: "X", Process: 1, Thread: e.Lane,
 			Start: float64(e.Start.Nanoseconds()) / 1000, Took: took / 1000,
-			Args: map[string]any{"site": e.Site, "round": e.Round, "flops": e.Cost.Flops, "bytes": e.Cost.Bytes}})
+			Args: map[string]any{"line": e.Line, "round": e.Round, "flops": e.Cost.Flops, "bytes": e.Cost.Bytes}})
 	}
 	for lane := range lanes {
 		file.Events = append(file.Events, traceEvent{Name: "thread_name", Phase: "M", Process: 1, Thread: lane,

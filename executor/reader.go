@@ -35,8 +35,8 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 		return nil, err
 	}
 	if r.data.NumRecords() == 0 {
-		return nil, errors.Join(&fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(r.pipeline.Dataset),
-			Got: "no records in " + strings.Join(globs, ", "), Want: "at least one"}, r.Close())
+		return nil, errors.Join(fault.E(fault.NotFound, fault.At("dataset "+fault.Quote(r.pipeline.Dataset)),
+			fault.Got("no records in "+strings.Join(globs, ", ")), fault.Want("at least one")), r.Close())
 	}
 	return r, nil
 }
@@ -113,14 +113,12 @@ func checkBound(read *program.Op, name string, data map[string][]string) error {
 		if bound == "" {
 			bound = "none"
 		}
-		return ops.At(read, &fault.Fault{Kind: fault.NotFound, Got: "no files for the dataset " + fault.Quote(name) + " (bound: " + bound + ")",
-			Want: "globs of record files", Hint: "bind it with --data " + name + "=GLOB, or in TrainOptions.Data"})
+		return ops.At(read, fault.E(fault.NotFound, fault.Got("no files for the dataset "+fault.Quote(name)+" (bound: "+bound+")"),
+			fault.Want("globs of record files"), fault.Hint("bind it with --data "+name+"=GLOB, or in TrainOptions.Data")))
 	}
 	if len(data) > 1 {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  "files for the datasets " + bound, Want: "only " + fault.Quote(name) + ", which the program reads",
-		}
+		return fault.E(fault.InvalidArgument, fault.Got("files for the datasets "+bound),
+			fault.Want("only "+fault.Quote(name)+", which the program reads"))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -69,14 +68,12 @@ func (s *Scope) Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tens
 		return v.value, checkVar(name, v.value, dtype, dims)
 	}
 	if slices.Contains(dims, program.Unknown) {
-		return nil, &fault.Fault{
-			Kind: fault.ShapeMismatch, Variable: name,
-			Got: fmt.Sprintf("dims %v", dims), Want: "known dims of a variable that lives from step to step",
-		}
+		return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("dims %v", dims),
+			fault.Want("known dims of a variable that lives from step to step"))
 	}
 	t, err := tensor.New(dtype, dims...)
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	s.vars[name] = &scopeVar{value: t}
 	return t, nil
@@ -91,9 +88,9 @@ func (s *Scope) holds(name string) bool {
 func checkVar(name string, have *tensor.Tensor, dtype tensor.DType, dims []int64) error {
 	switch {
 	case have.DType() != dtype:
-		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: have.String() + " in the scope", Want: fmt.Sprintf("%v%v", dtype, dims)}
+		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Got(have.String()+" in the scope"), fault.Wantf("%v%v", dtype, dims))
 	case !slices.Equal(have.Dims(), dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: have.String() + " in the scope", Want: fmt.Sprintf("%v%v", dtype, dims)}
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(have.String()+" in the scope"), fault.Wantf("%v%v", dtype, dims))
 	}
 	return nil
 }

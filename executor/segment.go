@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"math"
 
@@ -27,8 +26,8 @@ func (r *Reader) Segment(ctx context.Context, s Segment) iter.Seq2[*dataset.Batc
 	rows := int64(r.pipeline.Batch)
 	if s.First < 0 || s.First > math.MaxInt64/rows {
 		return func(yield func(*dataset.Batch, error) bool) {
-			yield(nil, &fault.Fault{Kind: fault.InvalidArgument, Where: r.String(), Got: fmt.Sprintf("first batch %d", s.First),
-				Want: fmt.Sprintf("0 to %d", math.MaxInt64/rows)})
+			yield(nil, fault.E(fault.InvalidArgument, fault.At(r.String()), fault.Gotf("first batch %d", s.First),
+				fault.Wantf("0 to %d", math.MaxInt64/rows)))
 		}
 	}
 	records := dataset.ShuffleFrom(s.First*rows, s.Open, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(s.Pass))

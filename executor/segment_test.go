@@ -112,7 +112,7 @@ func TestSegmentEndsWithTheContext(t *testing.T) {
 			return func(yield func(dataset.Record, error) bool) {
 				cancel()
 				<-ctx.Done()
-				yield(dataset.Record{}, &fault.Fault{Kind: fault.Canceled, Err: ctx.Err()})
+				yield(dataset.Record{}, fault.E(fault.Canceled, fault.Cause(ctx.Err())))
 			}
 		}
 		for _, err := range r.Segment(ctx, Segment{First: 5, Open: waiting}) {

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
@@ -36,13 +35,13 @@ func ReadOp(p *program.Program) (*program.Op, error) {
 			continue
 		}
 		if read != nil {
-			return nil, ops.At(op, &fault.Fault{Kind: fault.Unsupported, Got: "a second read op", Want: "one reader per program"})
+			return nil, ops.At(op, fault.E(fault.Unsupported, fault.Got("a second read op"), fault.Want("one reader per program")))
 		}
 		read = op
 	}
 	if read == nil {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: "a program without a read op", Want: "a program that reads its own data",
-			Hint: "read a dataset with layers.OpenDataset, or feed it with Run"}
+		return nil, fault.E(fault.InvalidProgram, fault.Got("a program without a read op"), fault.Want("a program that reads its own data"),
+			fault.Hint("read a dataset with layers.OpenDataset, or feed it with Run"))
 	}
 	return read, nil
 }
@@ -59,11 +58,8 @@ func ReadVariables(p *program.Program) ([]string, error) {
 // check compares a batch with what a program reads.
 func (b *Batch) check(variables []string) error {
 	if len(b.Tensors) != len(variables) {
-		return &fault.Fault{
-			Kind: fault.Internal,
-			Got:  fmt.Sprintf("a batch of %d tensors", len(b.Tensors)),
-			Want: fmt.Sprintf("%d, one for each variable that is read", len(variables)),
-		}
+		return fault.E(fault.Internal, fault.Gotf("a batch of %d tensors", len(b.Tensors)),
+			fault.Wantf("%d, one for each variable that is read", len(variables)))
 	}
 	return nil
 }

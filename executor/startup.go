@@ -22,8 +22,9 @@ func (l *Local) startup(ctx context.Context, p *program.Program) error {
 		}
 	}
 	if missing := l.missing(p.Blocks[:1]); len(missing) > 0 {
-		return &fault.Fault{Kind: fault.NotFound, Got: "no value for the persistable variables " + strings.Join(missing, ", "),
-			Want: "a value from the startup program or from a file", Hint: "load parameters, or run a program whose startup program writes these"}
+		return fault.E(fault.NotFound, fault.Got("no value for the persistable variables "+strings.Join(missing, ", ")),
+			fault.Want("a value from the startup program or from a file"),
+			fault.Hint("load parameters, or run a program whose startup program writes these"))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package executor
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/fault"
@@ -20,7 +19,7 @@ func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
 	}
 	declared, _ := p.Global().Var(name)
 	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: t.String() + " in the file", Want: ops.MetaOf(declared).String()}
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()))
 	}
 	return s.Set(name, t)
 }
@@ -29,7 +28,7 @@ func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
 func ofVariable(name string, err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) {
-		return &fault.Fault{Kind: fault.Internal, Variable: name, Err: err}
+		return fault.E(fault.Internal, fault.Var(name), fault.Cause(err))
 	}
 	c := *f
 	c.Variable = name
@@ -44,7 +43,7 @@ type tensorReader struct {
 
 func (r *tensorReader) next() (*tensor.Tensor, error) {
 	if _, err := r.r.Peek(1); err == io.EOF {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("a file of %d tensors", r.count), Want: "more"}
+		return nil, fault.E(fault.Corrupt, fault.Gotf("a file of %d tensors", r.count), fault.Want("more"))
 	}
 	r.count++
 	return tensor.Read(r.r, tensor.Limits{})
@@ -53,11 +52,8 @@ func (r *tensorReader) next() (*tensor.Tensor, error) {
 // end fails when bytes remain: then the file belongs to another program.
 func (r *tensorReader) end() error {
 	if _, err := r.r.Peek(1); err != io.EOF {
-		return &fault.Fault{
-			Kind: fault.Corrupt,
-			Got:  fmt.Sprintf("bytes behind %d tensors", r.count), Want: "the end of the file",
-			Hint: "the file belongs to a program with other variables",
-		}
+		return fault.E(fault.Corrupt, fault.Gotf("bytes behind %d tensors", r.count), fault.Want("the end of the file"),
+			fault.Hint("the file belongs to a program with other variables"))
 	}
 	return nil
 }

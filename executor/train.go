@@ -90,7 +90,7 @@ func canceled(ctx context.Context, err error) error {
 	if ctx.Err() == nil || fault.KindOf(err) != fault.Internal {
 		return err
 	}
-	return &fault.Fault{Kind: fault.Canceled, Err: context.Cause(ctx)}
+	return fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 }
 
 func (t *training) step(ctx context.Context, batch *Batch) ([]*tensor.Tensor, error) {

@@ -58,7 +58,8 @@ func (t *training) shapes(batch *Batch) (map[string]ops.Meta, error) {
 		}
 		declared, ok := t.program.Global().Find(name)
 		if !ok || len(declared.Dims) == 0 {
-			return nil, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "no declaration with rows", Want: "a declared batch variable"}
+			return nil, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("no declaration with rows"),
+				fault.Want("a declared batch variable"))
 		}
 		dims := slices.Clone(declared.Dims)
 		dims[0] = 1

@@ -19,14 +19,14 @@ type Fault struct {
 	Where    string // file, block, endpoint or member: where it was found
 	Got      string // what was found
 	Want     string // what would have been right
-	Site     string // file:line of user code that built the op
+	Line     string // file:line of user code that built the op
 	Hint     string // what to do
 	Err      error  // cause, may be nil
 }
 
 // New returns a Fault of a kind with the plain statement of what is wrong.
 func New(kind Kind, what string) *Fault {
-	return &Fault{Kind: kind, Err: errors.New(what)}
+	return E(kind, Cause(errors.New(what)))
 }
 
 // Wrap gives err a kind and a place. It returns nil when err is nil.
@@ -34,10 +34,10 @@ func Wrap(kind Kind, where string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Fault{Kind: kind, Where: where, Err: err}
+	return E(kind, At(where), Cause(err))
 }
 
-// Error renders the fault on one line: site, where, op, variable, cause, got, want, hint.
+// Error renders the fault on one line: line of user code, where, op, variable, cause, got, want, hint.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	part := func(sep, s string) {
@@ -49,7 +49,7 @@ func (f *Fault) Error() string {
 		}
 		b.WriteString(s)
 	}
-	part("", f.Site)
+	part("", f.Line)
 	part(": ", f.Where)
 	if f.Op != "" {
 		part(": ", "op "+f.Op)

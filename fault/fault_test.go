@@ -4,7 +4,7 @@ import "testing"
 
 func TestAPlaceLiesInALargerOne(t *testing.T) {
 	for _, c := range []struct{ where, want string }{{"", "file"}, {"line 3", "file, line 3"}} {
-		f := &Fault{Kind: Corrupt, Where: c.where, Got: "a comma"}
+		f := E(Corrupt, At(c.where), Got("a comma"))
 		in := f.In("file", ", ")
 		if in.Where != c.want || in.Kind != Corrupt || in.Got != "a comma" {
 			t.Errorf("a fault of %q becomes %+v, want one of %q", c.where, in, c.want)

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/edl-go/edl/fault"
@@ -45,9 +44,8 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 	}
 	channels := x.v.Dims[1]
 	if l.groups < 1 || channels%int64(l.groups) != 0 || filters%int64(l.groups) != 0 {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(),
-			Got:  fmt.Sprintf("%d groups for %d channels and %d filters", l.groups, channels, filters),
-			Want: "a divisor of both"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()),
+			fault.Gotf("%d groups for %d channels and %d filters", l.groups, channels, filters), fault.Want("a divisor of both")))
 	}
 	side := l.windowOr(size)
 	deviation := math.Sqrt(2 / float64(side[0]*side[1]*channels))
@@ -60,7 +58,7 @@ func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 // image checks that x is a batch of images.
 func (l *layer) image(x Variable) {
 	if !l.failed && x.rank() != 4 {
-		l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(), Got: x.String(), Want: "[batch, channels, height, width]"})
+		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("[batch, channels, height, width]")))
 	}
 }
 

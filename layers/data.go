@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -33,17 +32,15 @@ func Data(m *Model, name string, opts ...Option) Variable {
 
 func (l *layer) data(name string) Variable {
 	if name == "" {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: "an empty name", Want: "the name by which the variable is fed"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Got("an empty name"), fault.Want("the name by which the variable is fed")))
 	}
 	if slices.ContainsFunc(l.dims, func(d int64) bool { return d < program.Unknown || d == 0 }) {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: name,
-			Got: fmt.Sprintf("dims %v", l.dims), Want: "extents of at least 1, or -1 where open"})
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("dims %v", l.dims),
+			fault.Want("extents of at least 1, or -1 where open")))
 	}
 	if l.lod < 0 || l.lod > 0 && l.noBatch {
-		return l.mistake(&fault.Fault{
-			Kind: fault.InvalidArgument, Variable: name,
-			Got: fmt.Sprintf("%d LoD levels", l.lod), Want: "at least 0, and rows to cut into sequences",
-		})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Gotf("%d LoD levels", l.lod),
+			fault.Want("at least 0, and rows to cut into sequences")))
 	}
 	dims := l.dims
 	if !l.noBatch {
@@ -52,7 +49,7 @@ func (l *layer) data(name string) Variable {
 	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims, LoDLevel: l.lod,
 		StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a name that is taken", Want: "a free name"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name")))
 	}
 	return Variable{l.model, v}
 }

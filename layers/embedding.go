@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -30,8 +28,8 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 		return l.fail()
 	}
 	if ids.DType() != tensor.Int64 {
-		return l.mistake(&fault.Fault{Kind: fault.TypeMismatch, Variable: ids.Name(),
-			Got: fmt.Sprintf("ids %v", ids), Want: "int64", Hint: "declare them with layers.DType(tensor.Int64)"})
+		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(ids.Name()), fault.Gotf("ids %v", ids), fault.Want("int64"),
+			fault.Hint("declare them with layers.DType(tensor.Int64)")))
 	}
 	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
 	attrs := Attrs{"padding_idx": l.padID}

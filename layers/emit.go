@@ -2,7 +2,6 @@ package layers
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -30,8 +29,8 @@ func (m *Model) emit(b *program.Block, op *program.Op) bool {
 	if len(m.roleVars) > 0 {
 		op.SetAttr(program.AttrRoleVar, slices.Clone(m.roleVars))
 	}
-	if op.Site() == "" {
-		op.SetSite(site())
+	if op.Line() == "" {
+		op.SetLine(userLine())
 	}
 	if def, ok := ops.Lookup(op.Type); ok {
 		convertAttrs(op, def)
@@ -53,7 +52,7 @@ func (m *Model) emit(b *program.Block, op *program.Op) bool {
 	if err != nil {
 		var f *fault.Fault
 		if !errors.As(err, &f) {
-			f = &fault.Fault{Kind: fault.Internal, Err: err}
+			f = fault.E(fault.Internal, fault.Cause(err))
 		}
 		m.Report(f)
 		return false
@@ -71,8 +70,8 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 			}
 			v, ok := b.Find(name)
 			if !ok {
-				return &fault.Fault{Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(),
-					Got: "a name that no block declares", Want: "a declared variable"}
+				return fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
+					fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 			}
 			inferred := shapes.Outs(slot)[i]
 			if v.Kind == untyped {
@@ -80,8 +79,8 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 				continue
 			}
 			if v.Kind != inferred.Kind || v.DType != inferred.DType || !ops.Compatible(v.Dims, inferred.Dims) {
-				return &fault.Fault{Kind: fault.ShapeMismatch, Op: op.Type, Variable: name, Site: op.Site(),
-					Got: fmt.Sprintf("a result %v", inferred), Want: fmt.Sprintf("%v, as the variable was declared", ops.MetaOf(v))}
+				return fault.E(fault.ShapeMismatch, fault.On(op), fault.Var(name), fault.Gotf("a result %v", inferred),
+					fault.Wantf("%v, as the variable was declared", ops.MetaOf(v)))
 			}
 		}
 	}

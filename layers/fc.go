@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 )
@@ -18,7 +16,7 @@ func FC(x Variable, size int64, opts ...Option) Variable { return FCs([]Variable
 func FCs(xs []Variable, size int64, opts ...Option) Variable {
 	l := start("fc", opts, []string{"Act", "Param", "Bias", "NoBias", "NumFlattenDims"}, xs...)
 	if !l.failed && size < 1 {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("size %d", size), Want: "at least 1"})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("size %d", size), fault.Want("at least 1")))
 	}
 	var products []Variable
 	for i, x := range xs {
@@ -26,8 +24,8 @@ func FCs(xs []Variable, size int64, opts ...Option) Variable {
 			return l.fail()
 		}
 		if l.flatten < 1 || l.flatten >= x.rank() {
-			return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(),
-				Got: x.String(), Want: fmt.Sprintf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)})
+			return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()),
+				fault.Wantf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)))
 		}
 		attr := l.param
 		if i > 0 {

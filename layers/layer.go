@@ -24,7 +24,7 @@ func start(kind string, opts []Option, takes []string, inputs ...Variable) *laye
 		case l.model == nil:
 			l.model = x.model
 		case l.model != x.model:
-			l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: "variables of two models", Want: "inputs of one model"})
+			l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Got("variables of two models"), fault.Want("inputs of one model")))
 		}
 		if !x.OK() {
 			l.failed = true
@@ -114,7 +114,7 @@ func (l *layer) temporary() Variable {
 	}
 	v, err := l.model.main.Global().AddVar(program.Var{Name: l.model.UniqueName(l.prefix + ".tmp"), Kind: untyped})
 	if err != nil {
-		return l.mistake(&fault.Fault{Kind: fault.Internal, Err: err})
+		return l.mistake(fault.E(fault.Internal, fault.Cause(err)))
 	}
 	return Variable{l.model, v}
 }
@@ -138,7 +138,7 @@ func (l *layer) result(v Variable) Variable {
 	global := l.model.main.Global()
 	named, err := global.AddVar(v.v.Copy(l.name))
 	if err != nil {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: l.name, Got: "a name that is taken", Want: "a free name"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(l.name), fault.Got("a name that is taken"), fault.Want("a free name")))
 	}
 	for _, op := range global.Ops {
 		op.RenameOutput(v.Name(), l.name)

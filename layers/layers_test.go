@@ -121,13 +121,13 @@ func TestLayersAppendFluidsOpsWithTheirShapes(t *testing.T) {
 	}
 }
 
-func TestEveryOpHasRoleAndSite(t *testing.T) {
+func TestEveryOpHasRoleAndLine(t *testing.T) {
 	m := layers.NewModel()
 	layers.FC(layers.Data(m, "x", layers.Dims(4)), 3, layers.Act("softmax"))
 	p := finish(t, m)
 	for _, op := range slices.Concat(p.Global().Ops, p.Startup.Global().Ops) {
-		if op.Role() != program.RoleForward || !strings.HasPrefix(op.Site(), "layers/layers_test.go:") {
-			t.Errorf("%s: role %d, site %q", op.Type, op.Role(), op.Site())
+		if op.Role() != program.RoleForward || !strings.HasPrefix(op.Line(), "layers/layers_test.go:") {
+			t.Errorf("%s: role %d, line %q", op.Type, op.Role(), op.Line())
 		}
 	}
 }

@@ -63,7 +63,7 @@ func Softmax(x Variable, opts ...Option) Variable { return unary("softmax", x, o
 func TopK(x Variable, k int, opts ...Option) (values, indices Variable) {
 	l := start("top_k", opts, nil, x)
 	if !l.failed && k < 1 {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: "k below 1", Want: "at least 1"})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Got("k below 1"), fault.Want("at least 1")))
 	}
 	out := l.multi("top_k", In{"X": {x}}, Attrs{"k": k}, "Out", "Indices")
 	return l.result(out[0]), out[1]

@@ -36,9 +36,9 @@ func TestMistakesAreReportedTogetherAtTheUsersLines(t *testing.T) {
 	if !errors.As(err, &list) || len(list) != len(sites) {
 		t.Fatalf("got %v, want %d mistakes", err, len(sites))
 	}
-	for i, site := range sites {
-		if list[i].Site != site {
-			t.Errorf("mistake %d is reported at %s, want %s: %v", i, list[i].Site, site, list[i])
+	for i, line := range sites {
+		if list[i].Line != line {
+			t.Errorf("mistake %d is reported at %s, want %s: %v", i, list[i].Line, line, list[i])
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 			if list[0].Kind != c.kind || !strings.Contains(list[0].Error(), c.says) {
 				t.Errorf("got %v (%v), want %v that says %q", list[0], list[0].Kind, c.kind, c.says)
 			}
-			if !strings.HasPrefix(list[0].Site, "layers/mistakes_test.go:") {
-				t.Errorf("site %q is not a line of this file", list[0].Site)
+			if !strings.HasPrefix(list[0].Line, "layers/mistakes_test.go:") {
+				t.Errorf("line %q is not a line of this file", list[0].Line)
 			}
 		})
 	}

@@ -47,11 +47,11 @@ func (m *Model) Program() (*program.Program, error) {
 // incomplete or faulty; users want Program.
 func (m *Model) Building() *program.Program { return m.main }
 
-// Report notes a mistake. A fault without a site gets the line of user code that is being executed. The same mistake for
+// Report notes a mistake. A fault without a line gets the line of user code that is being executed. The same mistake for
 // several parameters, as a wrong update rule makes it, is noted once.
 func (m *Model) Report(f *fault.Fault) {
-	if f.Site == "" {
-		f.Site = site()
+	if f.Line == "" {
+		f.Line = userLine()
 	}
 	text := f.Error()
 	if !slices.ContainsFunc(m.mistakes, func(noted *fault.Fault) bool { return noted.Error() == text }) {
@@ -105,18 +105,19 @@ func (m *Model) State(name string, dtype tensor.DType, dims []int64, init Initia
 func (m *Model) persistable(v program.Var, init Initializer) Variable {
 	added, err := m.main.Global().AddVar(v)
 	if err != nil {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name, Got: "a name that is taken", Want: "a free name"})
+		m.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name), fault.Got("a name that is taken"), fault.Want("a free name")))
 		return m.poison()
 	}
 	op := init(Target{DType: v.DType, Dims: v.Dims, Seed: m.seed})
 	if op == nil {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name, Got: "an initializer that returned no op", Want: "an op with the output Out"})
+		m.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name), fault.Got("an initializer that returned no op"),
+			fault.Want("an op with the output Out")))
 		return m.poison()
 	}
 	op.Outputs = map[string][]string{"Out": {v.Name}}
 	startup := m.main.Startup.Global()
 	if _, err := startup.AddVar(v); err != nil {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name, Err: err})
+		m.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name), fault.Cause(err)))
 		return m.poison()
 	}
 	built := false
@@ -139,7 +140,7 @@ func (m *Model) UniqueName(prefix string) string {
 
 func (m *Model) poison() Variable { return Variable{model: m} }
 
-// site returns the line of user code that called into this package or into package optimizer.
-func site() string {
-	return program.CallSite("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
+// userLine returns the line of user code that called into this package or into package optimizer.
+func userLine() string {
+	return program.CallerLine("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
 }

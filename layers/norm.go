@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 )
@@ -19,7 +17,7 @@ func KeepStatistics(share float64) Option {
 func BatchNorm(x Variable, opts ...Option) Variable {
 	l := start("batch_norm", opts, []string{"Act", "Param", "Bias", "Epsilon", "KeepStatistics", "IsTest"}, x)
 	if !l.failed && x.rank() < 2 {
-		l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(), Got: x.String(), Want: "a batch axis and a channel axis"})
+		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("a batch axis and a channel axis")))
 	}
 	if l.failed {
 		return l.fail()
@@ -51,8 +49,8 @@ func LayerNorm(x Variable, opts ...Option) Variable {
 		return l.fail()
 	}
 	if l.beginNorm < 1 || l.beginNorm >= x.rank() {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: x.Name(),
-			Got: x.String(), Want: fmt.Sprintf("a rank above BeginNormAxis = %d, which is at least 1", l.beginNorm)})
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()),
+			fault.Wantf("a rank above BeginNormAxis = %d, which is at least 1", l.beginNorm)))
 	}
 	size := []int64{ops.Product(x.v.Dims[l.beginNorm:])}
 	in := In{"X": {x}, "Scale": {l.parameter("w", l.param, x.DType(), size, Constant(1))}}

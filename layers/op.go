@@ -35,8 +35,8 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	l := opLayer(m, opType, in)
 	def, ok := ops.Lookup(opType)
 	if !ok && !l.failed {
-		l.mistake(&fault.Fault{Kind: fault.Unsupported, Op: opType,
-			Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"})
+		l.mistake(fault.E(fault.Unsupported, fault.Op(opType), fault.Got("an op type that is not registered"),
+			fault.Want("one of those that `edl show ops` lists")))
 	}
 	if l.failed {
 		return Outputs{model: m}
@@ -83,8 +83,8 @@ func opLayer(m *Model, opType string, slots ...In) *layer {
 		if l.failed {
 			return l
 		}
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: all[0].Name(),
-			Got: "a variable of another model", Want: "variables of the model that the op is appended to"})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Var(all[0].Name()), fault.Got("a variable of another model"),
+			fault.Want("variables of the model that the op is appended to")))
 	}
 	return l
 }

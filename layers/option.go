@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -106,8 +105,8 @@ func IsTest() Option { return Option{"IsTest", func(s *settings) { s.isTest = tr
 func (s *settings) apply(layer string, opts []Option, takes []string) *fault.Fault {
 	for _, o := range opts {
 		if !slices.Contains(takes, o.name) {
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "layer " + layer,
-				Got: fmt.Sprintf("option %s", o.name), Want: "one of " + strings.Join(takes, ", ")}
+			return fault.E(fault.InvalidArgument, fault.At("layer "+layer), fault.Gotf("option %s", o.name),
+				fault.Want("one of "+strings.Join(takes, ", ")))
 		}
 		o.set(s)
 	}

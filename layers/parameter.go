@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -30,9 +29,8 @@ func (l *layer) parameter(suffix string, attr ParamAttr, dtype tensor.DType, dim
 		return l.fail()
 	}
 	if slices.ContainsFunc(dims, func(d int64) bool { return d <= 0 }) {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch,
-			Got: fmt.Sprintf("a parameter of dims %v", dims), Want: "extents that are known and above 0",
-			Hint: "only the batch may be left open in the input of a layer with parameters"})
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Gotf("a parameter of dims %v", dims), fault.Want("extents that are known and above 0"),
+			fault.Hint("only the batch may be left open in the input of a layer with parameters")))
 	}
 	if attr.Name == "" {
 		attr.Name = l.model.UniqueName(l.prefix + "." + suffix)
@@ -55,8 +53,8 @@ func (l *layer) parameter(suffix string, attr ParamAttr, dtype tensor.DType, dim
 func (l *layer) shared(have Variable, dtype tensor.DType, dims []int64) Variable {
 	want := ops.Meta{Kind: program.LoDTensor, DType: dtype, Dims: dims}
 	if !have.v.Persistable || have.v.DType != dtype || !slices.Equal(have.v.Dims, dims) {
-		return l.mistake(&fault.Fault{Kind: fault.ShapeMismatch, Variable: have.Name(), Got: fmt.Sprintf("%v, built before", ops.MetaOf(have.v)),
-			Want: want.String(), Hint: "layers share a parameter by name only when its shape is the same"})
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(have.Name()), fault.Gotf("%v, built before", ops.MetaOf(have.v)),
+			fault.Want(want.String()), fault.Hint("layers share a parameter by name only when its shape is the same")))
 	}
 	return have
 }

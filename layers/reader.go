@@ -95,11 +95,12 @@ func (l *layer) readInto(name string) Variable {
 		return l.fail()
 	}
 	if name == "" {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: "a field without name", Want: "the name of the variable that holds its batch"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Got("a field without name"),
+			fault.Want("the name of the variable that holds its batch")))
 	}
 	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: untyped, StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
-		return l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a name that is taken", Want: "a free name"})
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name")))
 	}
 	return Variable{l.model, v}
 }

@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -36,7 +35,7 @@ func LSTMActs(gate, cell, candidate string) Option {
 func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable) {
 	l := start("lstm", opts, []string{"Param", "Bias", "NoPeepholes", "Reverse", "InitialState", "LSTMActs"}, x)
 	if !l.failed && (size < 4 || size%4 != 0) {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("size %d", size), Want: "four times the width of hidden, at least 4"})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("size %d", size), fault.Want("four times the width of hidden, at least 4")))
 	}
 	if l.failed {
 		return l.fail(), l.fail()
@@ -50,7 +49,8 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	if l.hidden != nil {
 		for _, v := range []Variable{*l.hidden, *l.cell} {
 			if l.model != v.model {
-				l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name(), Got: "variables of two models", Want: "inputs of one model"})
+				l.mistake(fault.E(fault.InvalidArgument, fault.Var(v.Name()), fault.Got("variables of two models"),
+					fault.Want("inputs of one model")))
 			}
 			if !v.OK() {
 				l.fail()

@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 )
 
@@ -29,7 +27,7 @@ func SplitSections(x Variable, sections []int64, axis int, opts ...Option) []Var
 func split(x Variable, parts, axis int, attrs Attrs, opts []Option) []Variable {
 	l := start("split", opts, nil, x)
 	if !l.failed && parts < 1 {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: fmt.Sprintf("%d parts", parts), Want: "at least 1"})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Gotf("%d parts", parts), fault.Want("at least 1")))
 	}
 	if !l.failed {
 		attrs["axis"], _ = l.resolveAxis(x, axis)

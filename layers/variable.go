@@ -73,7 +73,7 @@ func (v Variable) rank() int { return len(v.v.Dims) }
 func (l *layer) resolveAxis(x Variable, i int) (int, bool) {
 	rank := x.rank()
 	if i < -rank || i >= rank {
-		l.mistake(&fault.Fault{Kind: fault.InvalidArgument, Variable: x.Name(), Got: fmt.Sprintf("axis %d", i), Want: fmt.Sprintf("an axis of %v", x)})
+		l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Gotf("axis %d", i), fault.Wantf("an axis of %v", x)))
 		return 0, false
 	}
 	return (i + rank) % rank, true

@@ -15,7 +15,7 @@ import (
 func (d *Def) Check(op *program.Op) fault.List {
 	var faults fault.List
 	add := func(kind fault.Kind, variable, got, want string) {
-		faults.Add(&fault.Fault{Kind: kind, Op: op.Type, Variable: variable, Site: op.Site(), Got: got, Want: want})
+		faults.Add(fault.E(kind, fault.On(op), fault.Var(variable), fault.Got(got), fault.Want(want)))
 	}
 	checkSlots(op.Inputs, d.Inputs, "input", d.forwardSlots(), add)
 	checkSlots(op.Outputs, d.Outputs, "output", nil, add)

@@ -43,7 +43,7 @@ func (s *Shapes) checkTensors() error {
 			default:
 				continue
 			}
-			wrong.Op, wrong.Variable, wrong.Site, wrong.Got = s.op.Type, name, s.op.Site(), fmt.Sprintf("%s %v", slot.Name, m)
+			wrong.Op, wrong.Variable, wrong.Line, wrong.Got = s.op.Type, name, s.op.Line(), fmt.Sprintf("%s %v", slot.Name, m)
 			return wrong
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Shapes) checkInferred() error {
 			if name == program.Empty {
 				continue
 			}
-			wrong := &fault.Fault{Op: s.op.Type, Variable: name, Site: s.op.Site()}
+			wrong := &fault.Fault{Op: s.op.Type, Variable: name, Line: s.op.Line()}
 			switch {
 			case m.Kind == 0:
 				wrong.Kind, wrong.Got, wrong.Want = fault.InvalidProgram, fmt.Sprintf("variable %d in output %s", i, slot.Name), "no more than the op yields"

@@ -14,7 +14,7 @@ import (
 func DescribeOp(w io.Writer, opType string) error {
 	d, ok := Lookup(opType)
 	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Got: "the op type " + fault.Quote(opType), Want: "one of those that `edl show ops` lists"}
+		return fault.E(fault.NotFound, fault.Got("the op type "+fault.Quote(opType)), fault.Want("one of those that `edl show ops` lists"))
 	}
 	page := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(page, "%s (%v)\n\n", d.Type, d.Class)

@@ -85,7 +85,7 @@ func (d draft) op(b *program.Block, opType, in, out string) *program.Op {
 	if out != "" {
 		op.Outputs = map[string][]string{"Out": {out}}
 	}
-	op.SetSite(fmt.Sprintf("model/net.go:%d", 10+len(b.Ops)))
+	op.SetLine(fmt.Sprintf("model/net.go:%d", 10+len(b.Ops)))
 	return b.Append(op)
 }
 

@@ -12,10 +12,8 @@ import (
 func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return nil, &fault.Fault{
-			Kind: fault.Unsupported, Op: op.Type, Site: op.Site(),
-			Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists",
-		}
+		return nil, fault.E(fault.Unsupported, fault.On(op), fault.Got("an op type that is not registered"),
+			fault.Want("one of those that `edl show ops` lists"))
 	}
 	if faults := def.Check(op); len(faults) > 0 {
 		return nil, faults[0]
@@ -25,10 +23,8 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 		for _, name := range names {
 			m, ok := input(name)
 			if !ok && name != program.Empty {
-				return nil, &fault.Fault{
-					Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(),
-					Got: "a name that no block declares", Want: "a declared variable",
-				}
+				return nil, fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
+					fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 			}
 			s.in[slot] = append(s.in[slot], m)
 		}
@@ -55,14 +51,14 @@ func At(op *program.Op, err error) error {
 	}
 	var f *fault.Fault
 	if !errors.As(err, &f) {
-		f = &fault.Fault{Kind: fault.Internal, Err: err}
+		f = fault.E(fault.Internal, fault.Cause(err))
 	}
 	c := *f
 	if c.Op == "" {
 		c.Op = op.Type
 	}
-	if c.Site == "" {
-		c.Site = op.Site()
+	if c.Line == "" {
+		c.Line = op.Line()
 	}
 	return &c
 }

@@ -19,15 +19,13 @@ func GradientMerge(p *program.Program) (Merge, error) {
 	block := p.Global()
 	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
 	if at < 0 {
-		return MergeNone, &fault.Fault{Kind: fault.InvalidProgram, Got: "a program without the gradient of a loss", Want: "a program that trains"}
+		return MergeNone, fault.E(fault.InvalidProgram, fault.Got("a program without the gradient of a loss"), fault.Want("a program that trains"))
 	}
 	grad := block.Ops[at]
 	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
 	if !ok {
-		return MergeNone, At(grad, &fault.Fault{
-			Kind: fault.InvalidProgram, Variable: grad.Out("Out"),
-			Got: "a first gradient of this name", Want: "the gradient of the loss",
-		})
+		return MergeNone, At(grad, fault.E(fault.InvalidProgram, fault.Var(grad.Out("Out")), fault.Got("a first gradient of this name"),
+			fault.Want("the gradient of the loss")))
 	}
 	r := newReductions(block, block.Ops[:at])
 	kind, err := r.of(loss)
@@ -149,10 +147,8 @@ func (r *reductions) isScalar(name string) bool {
 }
 
 func (r *reductions) unclear(name, got string) error {
-	f := &fault.Fault{
-		Kind: fault.Unsupported, Variable: name,
-		Got: got, Want: "a loss whose gradients can be computed in parts", Hint: "end the loss with layers.Mean over the batch",
-	}
+	f := fault.E(fault.Unsupported, fault.Var(name), fault.Got(got), fault.Want("a loss whose gradients can be computed in parts"),
+		fault.Hint("end the loss with layers.Mean over the batch"))
 	if op := r.writers[name]; op != nil {
 		return At(op, f)
 	}

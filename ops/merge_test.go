@@ -57,8 +57,8 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 				t.Errorf("got %v, %v, want %v, %v", got, err, test.want, test.kind)
 			}
 			var f *fault.Fault
-			if err != nil && (!errors.As(err, &f) || f.Site == "" || f.Hint == "") {
-				t.Errorf("no site or hint in %v", err)
+			if err != nil && (!errors.As(err, &f) || f.Line == "" || f.Hint == "") {
+				t.Errorf("no line or hint in %v", err)
 			}
 		})
 	}

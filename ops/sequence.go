@@ -54,9 +54,9 @@ func (m Meta) withLoD(from Meta, levels int) Meta {
 func (s *Shapes) CountSequences(slot string) (int64, error) {
 	m := s.In(slot)
 	if m.LoDLevel < 1 {
-		return 0, &fault.Fault{Kind: fault.InvalidArgument, Op: s.op.Type, Variable: s.op.In(slot), Site: s.op.Site(),
-			Got: slot + " without LoD", Want: "rows that are cut into sequences",
-			Hint: "declare the data with layers.LoD(1), and feed a tensor with offsets (tensor.Tensor.SetLoD)"}
+		return 0, fault.E(fault.InvalidArgument, fault.On(s.op), fault.Var(s.op.In(slot)),
+			fault.Got(slot+" without LoD"), fault.Want("rows that are cut into sequences"),
+			fault.Hint("declare the data with layers.LoD(1), and feed a tensor with offsets (tensor.Tensor.SetLoD)"))
 	}
 	if len(m.Sequences) < m.LoDLevel {
 		return program.Unknown, nil

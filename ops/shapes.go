@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -69,8 +67,8 @@ func (s *Shapes) Like(outSlot, inSlot string) {
 
 // Errorf makes the fault of a wrong shape: got as it is found, want as a format.
 func (s *Shapes) Errorf(slot, want string, args ...any) error {
-	return &fault.Fault{Kind: fault.ShapeMismatch, Op: s.op.Type, Variable: s.op.In(slot), Site: s.op.Site(),
-		Got: fmt.Sprintf("%s %v", slot, s.In(slot)), Want: fmt.Sprintf(want, args...)}
+	return fault.E(fault.ShapeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)),
+		fault.Gotf("%s %v", slot, s.In(slot)), fault.Wantf(want, args...))
 }
 
 // Rank checks the rank of an input slot.
@@ -92,8 +90,8 @@ func (s *Shapes) SameType(slots ...string) error {
 			if first == "" {
 				first = slot
 			} else if want := s.In(first).DType; m.DType != want {
-				return &fault.Fault{Kind: fault.TypeMismatch, Op: s.op.Type, Variable: s.op.Inputs[slot][i], Site: s.op.Site(),
-					Got: fmt.Sprintf("%s %v", slot, m), Want: fmt.Sprintf("%v as in %s", want, first)}
+				return fault.E(fault.TypeMismatch, fault.On(s.op), fault.Var(s.op.Inputs[slot][i]),
+					fault.Gotf("%s %v", slot, m), fault.Wantf("%v as in %s", want, first))
 			}
 		}
 	}
@@ -103,8 +101,8 @@ func (s *Shapes) SameType(slots ...string) error {
 // IsFloat checks that a slot holds float32 or float64.
 func (s *Shapes) IsFloat(slot string) error {
 	if m := s.In(slot); !m.DType.IsFloat() {
-		return &fault.Fault{Kind: fault.TypeMismatch, Op: s.op.Type, Variable: s.op.In(slot), Site: s.op.Site(),
-			Got: fmt.Sprintf("%s %v", slot, m), Want: "float32 or float64"}
+		return fault.E(fault.TypeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)), fault.Gotf("%s %v", slot, m),
+			fault.Want("float32 or float64"))
 	}
 	return nil
 }

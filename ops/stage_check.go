@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,15 +12,13 @@ import (
 func servesBlocks(p *program.Program, report func(*fault.Fault)) {
 	serve := slices.IndexFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "listen_and_serv" })
 	if serve < 0 {
-		report(&fault.Fault{Kind: fault.InvalidProgram, Where: "block 0", Got: "no listen_and_serv", Want: "one in a pserver program"})
+		report(fault.E(fault.InvalidProgram, fault.At("block 0"), fault.Got("no listen_and_serv"), fault.Want("one in a pserver program")))
 		return
 	}
 	op := p.Global().Ops[serve]
 	if blocks, ok := op.Attrs["optimize_blocks"].([]program.BlockIndex); !ok || len(blocks) == 0 {
-		report(&fault.Fault{
-			Kind: fault.InvalidProgram, Where: program.WhereOp(0, serve), Op: op.Type, Site: op.Site(),
-			Got: "no optimize_blocks", Want: "the blocks to run when gradients have arrived",
-		})
+		report(fault.E(fault.InvalidProgram, fault.At(program.WhereOp(0, serve)), fault.On(op),
+			fault.Got("no optimize_blocks"), fault.Want("the blocks to run when gradients have arrived")))
 	}
 }
 
@@ -38,9 +35,8 @@ func (r stageRule) checkOp(stage program.Stage, b *program.Block, def *Def) *fau
 	for i, c := range legal {
 		names[i] = c.String()
 	}
-	return &fault.Fault{Kind: fault.InvalidProgram,
-		Got:  fmt.Sprintf("%s, of class %v, in block %d of a %v program", def.Type, def.Class, b.Index, stage),
-		Want: fmt.Sprintf("%s, but not %s", strings.Join(names, ", "), orNothing(r.refused))}
+	return fault.E(fault.InvalidProgram, fault.Gotf("%s, of class %v, in block %d of a %v program", def.Type, def.Class, b.Index, stage),
+		fault.Wantf("%s, but not %s", strings.Join(names, ", "), orNothing(r.refused)))
 }
 
 func orNothing(names []string) string {
@@ -58,10 +54,8 @@ func (r stageRule) checkShape(p *program.Program, report func(*fault.Fault)) {
 	}
 	for _, need := range r.needs {
 		if present[need.first] && !present[need.second] {
-			report(&fault.Fault{
-				Kind: fault.InvalidProgram, Op: need.first,
-				Got: "no " + need.second + " in the program", Want: "one, or this op waits for ever",
-			})
+			report(fault.E(fault.InvalidProgram, fault.Op(need.first), fault.Got("no "+need.second+" in the program"),
+				fault.Want("one, or this op waits for ever")))
 		}
 	}
 	if r.shape != nil {
@@ -74,7 +68,8 @@ func (r stageRule) checkOrder(b *program.Block, present map[string]bool, report 
 	behind := map[string]bool{}
 	for i, op := range b.Ops {
 		wrong := func(got, want string) {
-			report(&fault.Fault{Kind: fault.InvalidProgram, Where: program.WhereOp(b.Index, i), Op: op.Type, Site: op.Site(), Got: got, Want: want})
+			report(fault.E(fault.InvalidProgram, fault.At(program.WhereOp(b.Index, i)), fault.On(op), fault.Got(got),
+				fault.Want(want)))
 		}
 		if present[op.Type] && slices.Contains(r.once, op.Type) {
 			wrong("a second one", "one in a program")

@@ -16,12 +16,12 @@ import (
 func Verify(p *program.Program, stage program.Stage) error {
 	rule, ok := stages[stage]
 	if !ok {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("stage %d", stage), Want: "a stage of package program"}
+		return fault.E(fault.InvalidArgument, fault.Gotf("stage %d", stage), fault.Want("a stage of package program"))
 	}
 	faults := verifyOne(p, stage, rule)
 	if s := p.Startup; s != nil {
 		if s.Startup != nil {
-			faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Got: "a startup program of a startup program", Want: "at most one"})
+			faults.Add(fault.E(fault.InvalidProgram, fault.Got("a startup program of a startup program"), fault.Want("at most one")))
 		}
 		for _, f := range verifyOne(s, rule.startup, stages[rule.startup]) {
 			faults.Add(f.In("startup program", ", "))
@@ -104,13 +104,13 @@ func compare(inferred, declared Meta) *fault.Fault {
 	case inferred.Kind == 0: // the op leaves it open
 		return nil
 	case inferred.Kind != declared.Kind:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: "the declaration " + declared.Kind.String(), Want: inferred.Kind.String()}
+		return fault.E(fault.TypeMismatch, fault.Got("the declaration "+declared.Kind.String()), fault.Want(inferred.Kind.String()))
 	case inferred.Kind != program.LoDTensor && inferred.Kind != program.SelectedRows:
 		return nil
 	case inferred.DType != declared.DType:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: "the declaration " + declared.String(), Want: inferred.String()}
+		return fault.E(fault.TypeMismatch, fault.Got("the declaration "+declared.String()), fault.Want(inferred.String()))
 	case len(declared.Dims) > 0 && !Compatible(inferred.Dims, declared.Dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: "the declaration " + declared.String(), Want: inferred.String()}
+		return fault.E(fault.ShapeMismatch, fault.Got("the declaration "+declared.String()), fault.Want(inferred.String()))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func compare(inferred, declared Meta) *fault.Fault {
 func guard(op *program.Op, run func()) (f *fault.Fault) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			f = &fault.Fault{Kind: fault.Internal, Op: op.Type, Err: fmt.Errorf("the rules of the op panicked: %v", panicked)}
+			f = fault.E(fault.Internal, fault.Op(op.Type), fault.Cause(fmt.Errorf("the rules of the op panicked: %v", panicked)))
 		}
 	}()
 	run()

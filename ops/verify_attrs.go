@@ -38,10 +38,8 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 			ignoredAttrs[name] || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "__") {
 			continue
 		}
-		faults.Add(&fault.Fault{
-			Kind: fault.InvalidProgram,
-			Got:  "attribute " + fault.Quote(name), Want: "one of those that `edl show ops " + op.Type + "` lists",
-		})
+		faults.Add(fault.E(fault.InvalidProgram, fault.Got("attribute "+fault.Quote(name)),
+			fault.Want("one of those that `edl show ops "+op.Type+"` lists")))
 	}
 	return faults
 }

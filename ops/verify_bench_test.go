@@ -27,7 +27,7 @@ func deep(b *testing.B, n int) []byte {
 		if axis != "" {
 			op.SetAttr(axis, int32(1))
 		}
-		op.SetSite(fmt.Sprintf("model/net.go:%d", len(g.Ops)))
+		op.SetLine(fmt.Sprintf("model/net.go:%d", len(g.Ops)))
 		last = out
 	}
 	for len(g.Ops) < n {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,8 +25,8 @@ func checkOverlap(op *program.Op, def *Def) fault.List {
 				if name == program.Empty || def.InPlace[out] == in || !slices.Contains(op.Inputs[in], name) {
 					continue
 				}
-				faults.Add(&fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: fmt.Sprintf("one variable as input %s and output %s", in, out),
-					Want: "another variable for the output"})
+				faults.Add(fault.E(fault.InvalidProgram, fault.Var(name), fault.Gotf("one variable as input %s and output %s", in, out),
+					fault.Want("another variable for the output")))
 			}
 		}
 	}

@@ -1,8 +1,6 @@
 package optimizer
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
@@ -18,13 +16,13 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 		return nil
 	}
 	if ops.Product(loss.Dims()) != 1 {
-		m.Report(&fault.Fault{Kind: fault.ShapeMismatch, Variable: loss.Name(),
-			Got: fmt.Sprintf("a loss %v", loss), Want: "one element", Hint: "take its layers.Mean"})
+		m.Report(fault.E(fault.ShapeMismatch, fault.Var(loss.Name()), fault.Gotf("a loss %v", loss), fault.Want("one element"),
+			fault.Hint("take its layers.Mean")))
 		return nil
 	}
 	if _, again := m.Variable(program.GradName(loss.Name())); again {
-		m.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: loss.Name(),
-			Got: "a second backward pass", Want: "one per model", Hint: "add the losses and minimize the sum"})
+		m.Report(fault.E(fault.InvalidArgument, fault.Var(loss.Name()), fault.Got("a second backward pass"), fault.Want("one per model"),
+			fault.Hint("add the losses and minimize the sum")))
 		return nil
 	}
 	if len(wrt) == 0 {
@@ -64,8 +62,8 @@ func (b *backward) differentiate() bool {
 			return false
 		}
 		for _, op := range grads {
-			if op.Site() == "" {
-				op.SetSite(b.path[i].Site())
+			if op.Line() == "" {
+				op.SetLine(b.path[i].Line())
 			}
 			b.steps = append(b.steps, op)
 			for _, name := range op.OutputNames() {

@@ -60,7 +60,7 @@ func sumParts(name string, parts []argument) *program.Op {
 		part.op.Outputs[part.slot][part.index] = renamed
 		sum.Inputs["X"] = append(sum.Inputs["X"], renamed)
 	}
-	sum.SetSite(parts[0].op.Site())
+	sum.SetLine(parts[0].op.Line())
 	return sum
 }
 

@@ -55,7 +55,7 @@ func fillHoles(grads, whole []*program.Op) []*program.Op {
 				names[j] = whole[i].Inputs[slot][j]
 				if forward, ok := forwardName(names[j]); ok && !zeros[names[j]] {
 					zeros[names[j]] = true
-					filled = append(filled, zeroGradient(forward, op.Site()))
+					filled = append(filled, zeroGradient(forward, op.Line()))
 				}
 			}
 			op.Inputs[slot] = names
@@ -65,10 +65,10 @@ func fillHoles(grads, whole []*program.Op) []*program.Op {
 	return filled
 }
 
-func zeroGradient(forward, site string) *program.Op {
+func zeroGradient(forward, line string) *program.Op {
 	op := &program.Op{Type: "fill_zeros_like", Inputs: map[string][]string{"X": {forward}},
 		Outputs: map[string][]string{"Out": {program.GradName(forward)}}}
-	op.SetSite(site)
+	op.SetLine(line)
 	return op
 }
 

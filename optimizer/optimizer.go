@@ -34,16 +34,16 @@ func build[R Rate](rate R, name string, opts []Option, takes []string, rule func
 	takes = append([]string{"Regularize", "ClipGradients"}, takes...)
 	for _, opt := range opts {
 		if !slices.Contains(takes, opt.name) {
-			o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name,
-				Got: "option " + opt.name, Want: "one of " + strings.Join(takes, ", "), Site: site()}
+			o.mistake = fault.E(fault.InvalidArgument, fault.At("optimizer "+name), fault.Got("option "+opt.name),
+				fault.Want("one of "+strings.Join(takes, ", ")), fault.Line(userLine()))
 			continue
 		}
 		opt.set(&o.settings)
 	}
 	o.rule = rule(o.settings)
 	if o.rule == nil {
-		o.mistake = &fault.Fault{Kind: fault.InvalidArgument, Where: "optimizer " + name,
-			Got: "no rule", Want: "a function that builds an update", Site: site()}
+		o.mistake = fault.E(fault.InvalidArgument, fault.At("optimizer "+name), fault.Got("no rule"),
+			fault.Want("a function that builds an update"), fault.Line(userLine()))
 	}
 	return o
 }
@@ -94,8 +94,9 @@ func (o *Optimizer) regularize(p Pair) Pair {
 		penalty = o.penalty
 	}
 	if penalty != nil && p.Grad.IsSparse() {
-		p.Param.Model().Report(&fault.Fault{Kind: fault.Unsupported, Variable: p.Param.Name(), Got: "a penalty on a parameter with a sparse gradient",
-			Want: "a dense gradient", Hint: "give the penalty to the other parameters alone, or look the table up without layers.Sparse", Site: site()})
+		p.Param.Model().Report(fault.E(fault.Unsupported, fault.Var(p.Param.Name()), fault.Got("a penalty on a parameter with a sparse gradient"),
+			fault.Want("a dense gradient"),
+			fault.Hint("give the penalty to the other parameters alone, or look the table up without layers.Sparse"), fault.Line(userLine())))
 		return p
 	}
 	if penalty != nil {
@@ -119,6 +120,6 @@ func (o *Optimizer) update(p Pair, rate layers.Variable) {
 	o.rule(u)
 }
 
-func site() string {
-	return program.CallSite("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
+func userLine() string {
+	return program.CallerLine("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
 }

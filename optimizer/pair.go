@@ -34,5 +34,5 @@ func asFault(err error) *fault.Fault {
 	if errors.As(err, &f) {
 		return f
 	}
-	return &fault.Fault{Kind: fault.Internal, Err: err}
+	return fault.E(fault.Internal, fault.Cause(err))
 }

@@ -1,7 +1,6 @@
 package optimizer
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -18,8 +17,8 @@ func Piecewise(boundaries []int, values []float64) Schedule {
 			return step
 		}
 		if len(values) != len(boundaries)+1 || !slices.IsSorted(boundaries) {
-			step.Model().Report(&fault.Fault{Kind: fault.InvalidArgument, Where: "schedule Piecewise",
-				Got: fmt.Sprintf("boundaries %v and values %v", boundaries, values), Want: "rising boundaries and one value more"})
+			step.Model().Report(fault.E(fault.InvalidArgument, fault.At("schedule Piecewise"),
+				fault.Gotf("boundaries %v and values %v", boundaries, values), fault.Want("rising boundaries and one value more")))
 			return layers.Variable{}
 		}
 		if len(boundaries) == 0 {

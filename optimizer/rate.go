@@ -1,7 +1,6 @@
 package optimizer
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -39,10 +38,8 @@ func sourceOf[R Rate](rate R) source {
 // that it can be changed by feeding or loading.
 func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
-		m.Report(&fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  fmt.Sprintf("a learning rate %v", s.constant), Want: "a finite number, or a schedule that is not nil",
-		})
+		m.Report(fault.E(fault.InvalidArgument, fault.Gotf("a learning rate %v", s.constant),
+			fault.Want("a finite number, or a schedule that is not nil")))
 		return layers.Variable{}
 	}
 	if s.schedule == nil {
@@ -51,7 +48,7 @@ func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	var rate layers.Variable
 	m.As(program.RoleLRSched, nil, func() { rate = s.schedule(step(m, dtype)) })
 	if rate.OK() && !slices.Equal(rate.Dims(), []int64{1}) {
-		m.Report(&fault.Fault{Kind: fault.ShapeMismatch, Variable: rate.Name(), Got: fmt.Sprintf("a learning rate %v", rate), Want: "dims [1]"})
+		m.Report(fault.E(fault.ShapeMismatch, fault.Var(rate.Name()), fault.Gotf("a learning rate %v", rate), fault.Want("dims [1]")))
 		return layers.Variable{}
 	}
 	return rate

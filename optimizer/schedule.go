@@ -1,7 +1,6 @@
 package optimizer
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/edl-go/edl/fault"
@@ -39,8 +38,8 @@ func atLeast(step layers.Variable, name string, value, least float64) (layers.Va
 		return step, true
 	}
 	if step.OK() {
-		step.Model().Report(&fault.Fault{Kind: fault.InvalidArgument, Where: "schedule",
-			Got: fmt.Sprintf("%s %v", name, value), Want: fmt.Sprintf("at least %v", least)})
+		step.Model().Report(fault.E(fault.InvalidArgument, fault.At("schedule"), fault.Gotf("%s %v", name, value),
+			fault.Wantf("at least %v", least)))
 	}
 	return layers.Variable{}, false
 }

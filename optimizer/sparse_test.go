@@ -142,9 +142,9 @@ func TestSparseGradientsAreNeitherClippedNorPenalized(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 			continue
 		}
-		if site := fmt.Sprintf("optimizer/sparse_test.go:%d", line+1); f.Site != site ||
+		if line := fmt.Sprintf("optimizer/sparse_test.go:%d", line+1); f.Line != line ||
 			!strings.Contains(f.Error(), want) || !strings.Contains(f.Hint, "layers.Sparse") {
-			t.Errorf("%s, want it at %s", f, site)
+			t.Errorf("%s, want it at %s", f, line)
 		}
 	}
 }

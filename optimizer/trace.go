@@ -15,8 +15,8 @@ func (b *backward) trace(wrt []layers.Variable) bool {
 	b.wanted = map[string]bool{}
 	for _, v := range wrt {
 		if v.Model() != b.model || !v.OK() {
-			b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: v.Name(),
-				Got: "a variable of another model", Want: "variables of the model of the loss"})
+			b.model.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name()), fault.Got("a variable of another model"),
+				fault.Want("variables of the model of the loss")))
 			return false
 		}
 		b.wanted[v.Name()] = true
@@ -33,16 +33,17 @@ func (b *backward) trace(wrt []layers.Variable) bool {
 				continue
 			}
 			if b.wanted[name] {
-				b.model.Report(&fault.Fault{Kind: fault.InvalidProgram, Op: op.Type, Variable: name, Site: op.Site(), Got: "a second value for the variable",
-					Want: "one value, so that its gradient has one meaning", Hint: "write the result to a new variable"})
+				b.model.Report(fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
+					fault.Got("a second value for the variable"), fault.Want("one value, so that its gradient has one meaning"),
+					fault.Hint("write the result to a new variable")))
 				return false
 			}
 			b.wanted[name] = true
 		}
 	}
 	if !b.wanted[b.loss] {
-		b.model.Report(&fault.Fault{Kind: fault.InvalidArgument, Variable: b.loss,
-			Got: "a loss that depends on no trainable parameter", Want: "at least one between the data and the loss"})
+		b.model.Report(fault.E(fault.InvalidArgument, fault.Var(b.loss), fault.Got("a loss that depends on no trainable parameter"),
+			fault.Want("at least one between the data and the loss")))
 		return false
 	}
 	return true

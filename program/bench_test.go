@@ -18,7 +18,7 @@ func wide(n int) *program.Program {
 		op := b.Append(&program.Op{Type: "mul", Inputs: map[string][]string{"X": {"fc_0.tmp_0"}, "Y": {name}}, Outputs: map[string][]string{"Out": {name}}})
 		op.SetAttr("x_num_col_dims", int32(1))
 		op.SetAttr("y_num_col_dims", int32(1))
-		op.SetSite(fmt.Sprintf("model/net.go:%d", i))
+		op.SetLine(fmt.Sprintf("model/net.go:%d", i))
 	}
 	return p
 }

@@ -64,10 +64,8 @@ func (b *Block) Vars() []*Var {
 // AddVar adds a copy of v. A second variable of one name is an error.
 func (b *Block) AddVar(v Var) (*Var, error) {
 	if _, ok := b.vars[v.Name]; ok {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidProgram, Variable: v.Name,
-			Got: "a second variable of this name in block " + fmt.Sprint(b.Index), Want: "unique names",
-		}
+		return nil, fault.E(fault.InvalidProgram, fault.Var(v.Name), fault.Got("a second variable of this name in block "+fmt.Sprint(b.Index)),
+			fault.Want("unique names"))
 	}
 	if b.vars == nil {
 		b.vars = map[string]*Var{}

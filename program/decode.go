@@ -56,7 +56,7 @@ type decoder struct {
 }
 
 func (d *decoder) fault(kind fault.Kind, got, want string) *fault.Fault {
-	f := &fault.Fault{Kind: kind, Where: d.prefix + d.where, Got: got, Want: want}
+	f := fault.E(kind, fault.At(d.prefix+d.where), fault.Got(got), fault.Want(want))
 	d.report.add(f)
 	return f
 }

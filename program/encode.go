@@ -51,7 +51,7 @@ func marshal(m proto.Message) ([]byte, error) {
 }
 
 func (e *encoder) fault(got, want string) *fault.Fault {
-	f := &fault.Fault{Kind: fault.InvalidProgram, Where: e.prefix + e.where, Got: got, Want: want}
+	f := fault.E(fault.InvalidProgram, fault.At(e.prefix+e.where), fault.Got(got), fault.Want(want))
 	e.report.add(f)
 	return f
 }

@@ -46,7 +46,7 @@ func (e *encoder) attr(op *Op, name string) *framework.OpDesc_Attr {
 	number, ok := attrType(value)
 	if !ok {
 		f := e.fault(fmt.Sprintf("attribute %s of %s", fault.Quote(name), AttrTypeName(value)), "a type that program.Attr lists")
-		f.Op, f.Site = op.Type, op.Site()
+		f.Op, f.Line = op.Type, op.Line()
 		return nil
 	}
 	desc := new(framework.OpDesc_Attr)

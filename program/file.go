@@ -2,7 +2,6 @@ package program
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,7 +44,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 }
 
 func tooLong(path string, limit int64) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a longer file", Want: fmt.Sprintf("at most %d bytes", limit)}
+	return fault.E(fault.TooLarge, fault.At(path), fault.Got("a longer file"), fault.Wantf("at most %d bytes", limit))
 }
 
 // inFile puts the path before the place of each fault.

@@ -27,8 +27,8 @@ func checkForm(data []byte) error {
 	if form == "" {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.Unsupported, Got: "a program file of " + form, Want: "generation B, C or D (Fluid v0.12 or later)",
-		Hint: "load it with the Fluid release that wrote it and save it with a later one"}
+	return fault.E(fault.Unsupported, fault.Got("a program file of "+form), fault.Want("generation B, C or D (Fluid v0.12 or later)"),
+		fault.Hint("load it with the Fluid release that wrote it and save it with a later one"))
 }
 
 // isPickle recognises Python's pickle by its first opcode, PROTO, and the protocol number. No program begins with this tag.

@@ -15,7 +15,7 @@ func TestHashIgnoresOnlyTheLinesOfUserCode(t *testing.T) {
 		return h
 	}
 	p, moved, changed := regression(t), regression(t), regression(t)
-	moved.Global().Ops[0].SetSite("other/place.go:99")
+	moved.Global().Ops[0].SetLine("other/place.go:99")
 	changed.Startup.Global().Ops[0].SetAttr("value", float32(0.25))
 	if hash(p) != hash(moved) {
 		t.Error("moving user code made another program")

@@ -22,11 +22,12 @@ func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 	b := c.Global()
 	b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Type == "feed" || op.Type == "fetch" })
 	if len(targets) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "no target", Want: "the variables to compute"}
+		return nil, fault.E(fault.InvalidArgument, fault.Got("no target"), fault.Want("the variables to compute"))
 	}
 	for _, name := range feeds {
 		if _, ok := b.Var(name); !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no such variable in the global block", Want: "a variable to feed"}
+			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"),
+				fault.Want("a variable to feed"))
 		}
 	}
 	if err := c.prune(targets, feeds); err != nil {
@@ -45,17 +46,16 @@ func (p *Program) checkFeeds(feeds, targets []string) error {
 	uses := b.Uses()
 	for _, name := range feeds {
 		if len(uses[name].Readers) == 0 && !slices.Contains(targets, name) {
-			report.add(&fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that the targets do not depend on", Want: "only what they need"})
+			report.add(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that the targets do not depend on"),
+				fault.Want("only what they need")))
 		}
 	}
 	for _, name := range sortedKeys(uses) {
 		v, ok := b.Var(name)
 		if ok && !v.Persistable && len(uses[name].Writers) == 0 && !slices.Contains(feeds, name) {
 			op := b.Ops[uses[name].Readers[0]]
-			report.add(&fault.Fault{
-				Kind: fault.InvalidArgument, Op: op.Type, Variable: name, Site: op.Site(),
-				Got: "an input that is neither fed, computed nor persistable", Want: "it among the feeds",
-			})
+			report.add(fault.E(fault.InvalidArgument, fault.On(op), fault.Var(name),
+				fault.Got("an input that is neither fed, computed nor persistable"), fault.Want("it among the feeds")))
 		}
 	}
 	return report.err()
@@ -65,7 +65,8 @@ func (p *Program) addFeedAndFetch(feeds, targets []string) error {
 	b := p.Global()
 	for _, border := range []Var{{Name: feedVar, Kind: FeedMinibatch, Persistable: true}, {Name: fetchVar, Kind: FetchList, Persistable: true}} {
 		if v := b.EnsureVar(border); v.Kind != border.Kind {
-			return &fault.Fault{Kind: fault.InvalidProgram, Variable: v.Name, Got: "a variable with a name that inference programs need", Want: "another name"}
+			return fault.E(fault.InvalidProgram, fault.Var(v.Name), fault.Got("a variable with a name that inference programs need"),
+				fault.Want("another name"))
 		}
 	}
 	for i, name := range feeds {

@@ -49,7 +49,7 @@ type jsonOp struct {
 	Inputs  map[string][]string `json:"inputs,omitempty"`
 	Outputs map[string][]string `json:"outputs,omitempty"`
 	Attrs   map[string]any      `json:"attrs,omitempty"`
-	Site    string              `json:"site,omitempty"`
+	Line    string              `json:"line,omitempty"`
 }
 
 func jsonOf(p *Program) *jsonProgram {
@@ -88,7 +88,7 @@ func jsonOfVar(v *Var) jsonVar {
 }
 
 func jsonOfOp(op *Op) jsonOp {
-	j := jsonOp{Type: op.Type, Inputs: op.Inputs, Outputs: op.Outputs, Site: op.Site(), Attrs: map[string]any{}}
+	j := jsonOp{Type: op.Type, Inputs: op.Inputs, Outputs: op.Outputs, Line: op.Line(), Attrs: map[string]any{}}
 	for name, a := range op.Attrs {
 		if name != AttrCallstack {
 			j.Attrs[name] = jsonOfAttr(a)

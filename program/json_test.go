@@ -24,7 +24,7 @@ func TestJSONForScripts(t *testing.T) {
 				IsParameter       bool `json:"is_parameter"`
 			}
 			Ops []struct {
-				Type, Site string
+				Type, Line string
 				Inputs     map[string][]string
 				Attrs      map[string]any
 			}
@@ -39,7 +39,7 @@ func TestJSONForScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	op, v := got.Blocks[0].Ops[0], got.Blocks[0].Vars[2]
-	if got.Hash != hash.String() || op.Type != "mul" || op.Site != "model/fit.go:12" || op.Inputs["Y"][0] != "fc_0.w_0" || len(got.Startup.Blocks) != 1 {
+	if got.Hash != hash.String() || op.Type != "mul" || op.Line != "model/fit.go:12" || op.Inputs["Y"][0] != "fc_0.w_0" || len(got.Startup.Blocks) != 1 {
 		t.Errorf("got %+v", got)
 	}
 	if op.Attrs["nan"] != "NaN" || op.Attrs["x_num_col_dims"] != 1.0 || op.Attrs["mixed"].([]any)[1] != "-Inf" || op.Attrs["op_callstack"] != nil {

@@ -14,8 +14,6 @@
 package program
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 )
 
@@ -61,7 +59,7 @@ func (p *Program) NewBlock(parent *Block) *Block {
 // Block returns the block of an index, as BLOCK attributes hold it.
 func (p *Program) Block(index BlockIndex) (*Block, error) {
 	if index < 0 || int(index) >= len(p.Blocks) {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("block %d", index), Want: fmt.Sprintf("0 to %d", len(p.Blocks)-1)}
+		return nil, fault.E(fault.InvalidProgram, fault.Gotf("block %d", index), fault.Wantf("0 to %d", len(p.Blocks)-1))
 	}
 	return p.Blocks[index], nil
 }

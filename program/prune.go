@@ -26,7 +26,7 @@ func (p *Program) prune(targets, given []string) error {
 	}
 	for _, name := range targets {
 		if _, ok := b.Var(name); !ok {
-			return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no such variable in the global block", Want: "a variable to prune to"}
+			return fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("a variable to prune to"))
 		}
 		needed[name] = !cut[name]
 	}

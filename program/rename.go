@@ -12,10 +12,10 @@ import (
 func (b *Block) Rename(from, to string) error {
 	v, ok := b.Var(from)
 	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Variable: from, Got: "no such variable in the block", Want: "a variable to rename"}
+		return fault.E(fault.NotFound, fault.Var(from), fault.Got("no such variable in the block"), fault.Want("a variable to rename"))
 	}
 	if to == "" || to == Empty {
-		return &fault.Fault{Kind: fault.InvalidArgument, Variable: from, Got: "the new name " + fault.Quote(to), Want: "a name"}
+		return fault.E(fault.InvalidArgument, fault.Var(from), fault.Got("the new name "+fault.Quote(to)), fault.Want("a name"))
 	}
 	var visible []*Block
 	for _, other := range b.program.Blocks {
@@ -25,7 +25,8 @@ func (b *Block) Rename(from, to string) error {
 		}
 		visible = append(visible, other)
 		if _, taken := other.Find(to); taken {
-			return &fault.Fault{Kind: fault.InvalidArgument, Variable: from, Got: "the new name " + fault.Quote(to) + ", which is taken", Want: "a free name"}
+			return fault.E(fault.InvalidArgument, fault.Var(from), fault.Got("the new name "+fault.Quote(to)+", which is taken"),
+				fault.Want("a free name"))
 		}
 	}
 	for _, other := range visible {

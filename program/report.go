@@ -25,7 +25,7 @@ func (r *report) add(f *fault.Fault) {
 
 func (r *report) err() error {
 	if r.more > 0 {
-		r.list.Add(&fault.Fault{Kind: r.list[0].Kind, Err: fmt.Errorf("and %d more faults", r.more)})
+		r.list.Add(fault.E(r.list[0].Kind, fault.Cause(fmt.Errorf("and %d more faults", r.more))))
 		r.more = 0
 	}
 	return r.list.Err()

@@ -31,7 +31,7 @@ func regression(tb testing.TB) *program.Program {
 	add(program.Var{Name: "loss", Dims: []int64{1}})
 	op := func(opType, out string, in map[string][]string, attrs map[string]program.Attr) {
 		o := b.Append(&program.Op{Type: opType, Inputs: in, Outputs: map[string][]string{"Out": {out}}, Attrs: attrs})
-		o.SetSite("model/fit.go:12")
+		o.SetLine("model/fit.go:12")
 	}
 	op("mul", "fc_0.tmp_0", map[string][]string{"X": {"x"}, "Y": {"fc_0.w_0"}},
 		map[string]program.Attr{"x_num_col_dims": int32(1), "y_num_col_dims": int32(1)})

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"fmt"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -75,7 +74,8 @@ func (s *scanner) bytes(b []byte, at int64, field layoutField, depth int64, rank
 		return int64(n), s.message(value, start, field.message, depth+1)
 	case field.program:
 		if s.inStartup {
-			return 0, &fault.Fault{Kind: fault.InvalidProgram, Where: atByte(start), Got: "a startup program of a startup program", Want: "at most one"}
+			return 0, fault.E(fault.InvalidProgram, fault.At(atByte(start)), fault.Got("a startup program of a startup program"),
+				fault.Want("at most one"))
 		}
 		s.inStartup = true
 		defer func() { s.inStartup = false }()
@@ -85,7 +85,7 @@ func (s *scanner) bytes(b []byte, at int64, field layoutField, depth int64, rank
 			return 0, s.tooLarge(start, "bytes of a string", int64(len(value)), s.limits.String)
 		}
 		if !utf8.Valid(value) {
-			return 0, &fault.Fault{Kind: fault.Corrupt, Where: atByte(start), Got: "the string " + fault.Quote(string(value)), Want: "UTF-8"}
+			return 0, fault.E(fault.Corrupt, fault.At(atByte(start)), fault.Got("the string "+fault.Quote(string(value))), fault.Want("UTF-8"))
 		}
 	}
 	return int64(n), nil
@@ -115,10 +115,8 @@ func (s *scanner) group(b []byte, at int64, group protowire.Number, depth int64)
 		switch wire {
 		case protowire.EndGroupType:
 			if number != group {
-				return 0, &fault.Fault{
-					Kind: fault.Corrupt, Where: atByte(at + total),
-					Got: fmt.Sprintf("the end of group %d", number), Want: fmt.Sprintf("the end of group %d", group),
-				}
+				return 0, fault.E(fault.Corrupt, fault.At(atByte(at+total)), fault.Gotf("the end of group %d", number),
+					fault.Wantf("the end of group %d", group))
 			}
 			return total, nil
 		case protowire.StartGroupType:

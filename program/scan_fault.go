@@ -12,7 +12,7 @@ import (
 )
 
 func (scanner) tooLarge(at int64, what string, got, limit int64) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: atByte(at), Got: fmt.Sprintf("%s: %d or more", what, got), Want: fmt.Sprintf("at most %d", limit)}
+	return fault.E(fault.TooLarge, fault.At(atByte(at)), fault.Gotf("%s: %d or more", what, got), fault.Wantf("at most %d", limit))
 }
 
 func malformed(at int64, code int) error {
@@ -21,7 +21,7 @@ func malformed(at int64, code int) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		got = "a field that goes on behind the end"
 	}
-	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(at), Got: got, Want: "a whole program file"}
+	return fault.E(fault.Corrupt, fault.At(atByte(at)), fault.Got(got), fault.Want("a whole program file"))
 }
 
 // plainError takes the mark of the protobuf library off its errors, the form of which varies from build to build.

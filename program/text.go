@@ -116,8 +116,8 @@ func (t *texter) op(op *Op) string {
 	if op.IsTarget {
 		b.WriteString(" target")
 	}
-	if site := op.Site(); site != "" {
-		b.WriteString(" @" + t.plain(site))
+	if line := op.Line(); line != "" {
+		b.WriteString(" @" + t.plain(line))
 	}
 	return b.String()
 }

@@ -28,7 +28,7 @@ func TestTextShowsWhatMatters(t *testing.T) {
 		op.SetAttr(name, value)
 	}
 	op.IsTarget = true
-	op.SetSite("model/net.go:7")
+	op.SetLine("model/net.go:7")
 	op.Inputs["Y"] = []string{"a b", program.Empty}
 	p.Blocks[3].EnsureVar(program.Var{Name: "reader", Kind: program.Reader, Persistable: true,
 		Fields: []program.Var{{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}, LoDLevel: 1}}})
@@ -79,7 +79,7 @@ func TestTextOfHostileNamesIsPlainAndShort(t *testing.T) {
 	p.Global().EnsureVar(program.Var{Name: "\x1b]0;owned\x07", Kind: program.LoDTensor})
 	p.Global().EnsureVar(program.Var{Name: long, Kind: 99})
 	p.Global().Append(&program.Op{Type: "a\nb", Inputs: map[string][]string{"\u202e": {long}},
-		Attrs: map[string]program.Attr{"go": 5, "long": long}}).SetSite("x\ny")
+		Attrs: map[string]program.Attr{"go": 5, "long": long}}).SetLine("x\ny")
 	got := text(t, p, program.TextOptions{})
 	for _, r := range got {
 		if r != '\n' && (r < ' ' || r > '~') {

@@ -69,8 +69,8 @@ func at(b *Block, position int, op *Op, f *fault.Fault) *fault.Fault {
 	if c.Op == "" {
 		c.Op = op.Type
 	}
-	if c.Site == "" {
-		c.Site = op.Site()
+	if c.Line == "" {
+		c.Line = op.Line()
 	}
 	return &c
 }

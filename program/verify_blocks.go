@@ -11,12 +11,12 @@ import (
 func (v *verifier) blocks() bool {
 	p := v.program
 	if len(p.Blocks) == 0 {
-		v.report.add(&fault.Fault{Kind: fault.InvalidProgram, Got: "no block", Want: "at least one"})
+		v.report.add(fault.E(fault.InvalidProgram, fault.Got("no block"), fault.Want("at least one")))
 		return false
 	}
 	for i, b := range p.Blocks {
 		wrong := func(got, want string) {
-			v.report.add(&fault.Fault{Kind: fault.InvalidProgram, Where: fmt.Sprintf("block %d", i), Got: got, Want: want})
+			v.report.add(fault.E(fault.InvalidProgram, fault.Atf("block %d", i), fault.Got(got), fault.Want(want)))
 		}
 		if b.Index != i {
 			wrong(fmt.Sprintf("index %d", b.Index), "its position")
@@ -34,18 +34,14 @@ func (v *verifier) blocks() bool {
 		return false
 	}
 	if cycle := p.blockCycle(); cycle != nil {
-		v.report.add(&fault.Fault{
-			Kind: fault.InvalidProgram, Err: fmt.Errorf("invalid program: block cycle %s", arrows(cycle)),
-			Hint: "a block may be neither its own parent nor its own sub-block, also not through others",
-		})
+		v.report.add(fault.E(fault.InvalidProgram, fault.Cause(fmt.Errorf("invalid program: block cycle %s", arrows(cycle))),
+			fault.Hint("a block may be neither its own parent nor its own sub-block, also not through others")))
 		return false
 	}
 	for _, b := range p.Blocks {
 		if depth := b.depth(); depth > maxNesting {
-			v.report.add(&fault.Fault{
-				Kind: fault.TooLarge, Where: fmt.Sprintf("block %d", b.Index),
-				Got: fmt.Sprintf("%d enclosing blocks", depth), Want: fmt.Sprintf("at most %d", maxNesting),
-			})
+			v.report.add(fault.E(fault.TooLarge, fault.Atf("block %d", b.Index), fault.Gotf("%d enclosing blocks", depth),
+				fault.Wantf("at most %d", maxNesting)))
 			return false
 		}
 	}

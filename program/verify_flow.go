@@ -52,7 +52,7 @@ func (f *flow) block(b *Block) {
 			if f.somewhere[variable] {
 				got, want = "a variable that is written later only", "an op before this one that writes it"
 			}
-			f.report.add(at(b, i, op, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: got, Want: want}))
+			f.report.add(at(b, i, op, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got(got), fault.Want(want))))
 			f.written[variable] = true // once is enough
 		}
 		for _, index := range op.SubBlocks() {

@@ -11,7 +11,7 @@ import (
 func (v *verifier) op(b *Block, position int, op *Op) {
 	var faults fault.List
 	wrong := func(kind fault.Kind, variable, got, want string) {
-		faults.Add(&fault.Fault{Kind: kind, Variable: variable, Got: got, Want: want})
+		faults.Add(fault.E(kind, fault.Var(variable), fault.Got(got), fault.Want(want)))
 	}
 	if op.Type == "" {
 		wrong(fault.InvalidProgram, "", "an op without a type", "a type")

@@ -18,10 +18,8 @@ func (v *verifier) variables(b *Block) {
 			v.report.add(f)
 		}
 		if b.vars[variable.Name] != variable || variable.Name == "" || variable.Name == Empty {
-			wrong(&fault.Fault{
-				Kind: fault.InvalidProgram,
-				Got:  "the name " + fault.Quote(variable.Name), Want: "the name that it was added under, not empty and not " + Empty,
-			})
+			wrong(fault.E(fault.InvalidProgram, fault.Got("the name "+fault.Quote(variable.Name)),
+				fault.Want("the name that it was added under, not empty and not "+Empty)))
 		}
 		if f := checkVar(variable); f != nil {
 			wrong(f)
@@ -31,7 +29,8 @@ func (v *verifier) variables(b *Block) {
 			continue
 		}
 		if outer, ok := parent.Find(variable.Name); ok && !sameType(outer, variable) {
-			wrong(&fault.Fault{Kind: fault.TypeMismatch, Got: describe(variable), Want: describe(outer) + ", as an enclosing block declares this name"})
+			wrong(fault.E(fault.TypeMismatch, fault.Got(describe(variable)),
+				fault.Want(describe(outer)+", as an enclosing block declares this name")))
 		}
 	}
 }
@@ -40,9 +39,9 @@ func (v *verifier) variables(b *Block) {
 func checkVar(v *Var) *fault.Fault {
 	switch {
 	case !v.Kind.known():
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: fmt.Sprintf("kind %d", v.Kind), Want: "a kind of variable, 7 to 31"}
+		return fault.E(fault.TypeMismatch, fault.Gotf("kind %d", v.Kind), fault.Want("a kind of variable, 7 to 31"))
 	case v.LoDLevel < 0 || v.LoDLevel > maxLoDLevel:
-		return &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("LoD level %d", v.LoDLevel), Want: fmt.Sprintf("0 to %d", maxLoDLevel)}
+		return fault.E(fault.InvalidProgram, fault.Gotf("LoD level %d", v.LoDLevel), fault.Wantf("0 to %d", maxLoDLevel))
 	case v.Kind == Reader:
 		for i := range v.Fields {
 			if f := checkTensor(&v.Fields[i]); f != nil {
@@ -61,19 +60,17 @@ func checkTensor(v *Var) *fault.Fault {
 	known := slices.DeleteFunc(slices.Clone(v.Dims), func(d int64) bool { return d == Unknown })
 	switch {
 	case v.DType == noDType:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: "no element type", Want: "one"}
+		return fault.E(fault.TypeMismatch, fault.Got("no element type"), fault.Want("one"))
 	case v.DType.Size() == 0:
-		return &fault.Fault{
-			Kind: fault.TypeMismatch,
-			Got:  "element type " + v.DType.String(), Want: "one of bool, int8 to int64, uint8, float16 to float64, bfloat16",
-		}
+		return fault.E(fault.TypeMismatch, fault.Got("element type "+v.DType.String()),
+			fault.Want("one of bool, int8 to int64, uint8, float16 to float64, bfloat16"))
 	case len(v.Dims) > tensor.MaxRank:
-		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("rank %d", len(v.Dims)), Want: fmt.Sprintf("at most %d", tensor.MaxRank)}
+		return fault.E(fault.TooLarge, fault.Gotf("rank %d", len(v.Dims)), fault.Wantf("at most %d", tensor.MaxRank))
 	case slices.ContainsFunc(known, func(d int64) bool { return d < 0 }):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", v.Dims), Want: "-1 where open, else 0 or more"}
+		return fault.E(fault.ShapeMismatch, fault.Gotf("dims %v", v.Dims), fault.Want("-1 where open, else 0 or more"))
 	}
 	if _, ok := tensor.Count(append(known, int64(v.DType.Size()))); !ok {
-		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("dims %v", v.Dims), Want: "fewer bytes than 2^63"}
+		return fault.E(fault.TooLarge, fault.Gotf("dims %v", v.Dims), fault.Want("fewer bytes than 2^63"))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 		return err
 	case <-lost:
 	}
-	gone := &fault.Fault{Kind: fault.Canceled, Where: role.Name(spec), Got: "the end of the process that started this role"}
+	gone := fault.E(fault.Canceled, fault.At(role.Name(spec)), fault.Got("the end of the process that started this role"))
 	cancel(gone)
 	timer := time.NewTimer(orphanTime)
 	defer timer.Stop()

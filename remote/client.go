@@ -30,8 +30,8 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
 	if err == nil && d.Registry != ops.Fingerprint() {
-		err = &fault.Fault{Kind: fault.Unsupported, Where: c.address, Got: "ops " + d.Registry + " of version " + d.Version,
-			Want: "ops " + ops.Fingerprint(), Hint: "run the same version of edl on both sides"}
+		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("ops "+d.Registry+" of version "+d.Version),
+			fault.Want("ops "+ops.Fingerprint()), fault.Hint("run the same version of edl on both sides"))
 	}
 	if err != nil {
 		conn.Close()

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -76,11 +75,11 @@ func decodeAll(values []*job.Value, names []string) ([]*tensor.Tensor, error) {
 	for i, name := range names {
 		v, ok := byName[name]
 		if !ok {
-			return nil, &fault.Fault{Kind: fault.Internal, Variable: name, Got: fmt.Sprintf("%d fetched values without it", len(values))}
+			return nil, fault.E(fault.Internal, fault.Var(name), fault.Gotf("%d fetched values without it", len(values)))
 		}
 		t, _, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
 		if err != nil {
-			return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}
 		out[i] = t
 	}

@@ -65,8 +65,9 @@ func (o *listening) host() (string, error) {
 	}
 	ip := net.ParseIP(host)
 	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", &fault.Fault{Kind: fault.InvalidArgument, Where: "listen on " + o.address, Got: "an address that other machines reach",
-			Want: "a loopback address, such as 127.0.0.1:7164", Hint: "a listener does not ask who connects; in a closed network, say --insecure"}
+		return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("an address that other machines reach"),
+			fault.Want("a loopback address, such as 127.0.0.1:7164"),
+			fault.Hint("a listener does not ask who connects; in a closed network, say --insecure"))
 	}
 	return host, nil
 }

@@ -32,7 +32,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 	defer context.AfterFunc(e.open, cancel)()
 	values, err := e.run(ctx, p, feed, fetch)
 	if err != nil && e.open.Err() != nil {
-		return nil, &fault.Fault{Kind: fault.Canceled, Where: "remote executor", Got: "a step, and the end of the executor", Err: err}
+		return nil, fault.E(fault.Canceled, fault.At("remote executor"), fault.Got("a step, and the end of the executor"), fault.Cause(err))
 	}
 	return values, err
 }
@@ -49,8 +49,8 @@ func (e *Executor) run(ctx context.Context, p *program.Program, feed executor.Fe
 		return nil, err
 	}
 	if len(feed) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "a step without a feed", Want: "a batch",
-			Hint: "a program that reads its own data is run by Train"}
+		return nil, fault.E(fault.InvalidArgument, fault.Got("a step without a feed"), fault.Want("a batch"),
+			fault.Hint("a program that reads its own data is run by Train"))
 	}
 	return e.step(ctx, feed, fetch)
 }
@@ -79,8 +79,8 @@ func (e *Executor) begin(ctx context.Context, p *program.Program) error {
 			e.session.program = p
 			return nil
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "remote executor", Got: "a second program that trains",
-			Want: "program " + e.session.hash.Short(), Hint: "use one executor per model"}
+		return fault.E(fault.InvalidArgument, fault.At("remote executor"), fault.Got("a second program that trains"),
+			fault.Want("program "+e.session.hash.Short()), fault.Hint("use one executor per model"))
 	}
 	spec := proto.Clone(e.spec).(*JobSpec)
 	spec.Data, spec.Interactive = nil, true
@@ -103,7 +103,7 @@ func (e *Executor) step(ctx context.Context, feed executor.Feed, fetch []string)
 	run := &rpc.StepRun{Fetch: fetch, Step: e.session.steps}
 	for _, name := range sortedNames(feed) {
 		if feed[name] == nil {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed that is nil", Want: "a tensor"}
+			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
 		}
 		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}

@@ -19,7 +19,8 @@ import (
 // openNodes opens the directory of the cluster's nodes.
 func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 	if len(o.etcd) == 0 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "nodes without a cluster", Want: "the endpoints of its etcd"}
+		return nil, fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("nodes without a cluster"),
+			fault.Want("the endpoints of its etcd"))
 	}
 	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
 }

@@ -31,9 +31,9 @@ func (l Limits) withDefaults() Limits {
 func atByte(offset int64) string { return fmt.Sprintf("byte %d", offset) }
 
 func corrupt(offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(offset), Got: got, Want: want}
+	return fault.E(fault.Corrupt, fault.At(atByte(offset)), fault.Got(got), fault.Want(want))
 }
 
 func tooLarge(offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: atByte(offset), Got: got, Want: want}
+	return fault.E(fault.TooLarge, fault.At(atByte(offset)), fault.Got(got), fault.Want(want))
 }

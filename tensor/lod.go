@@ -14,7 +14,7 @@ func (t *Tensor) CheckLoD() error {
 		rows = t.dims[0]
 	}
 	if got, want := lodMistake(t.lod, rows); got != "" {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: got, Want: want}
+		return fault.E(fault.ShapeMismatch, fault.Got(got), fault.Want(want))
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package tensor
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 )
 
@@ -27,10 +25,8 @@ func (s *SelectedRows) Tensor() (*Tensor, error) {
 // where rows is an int64 vector. The row numbers are not looked at, because a kernel may fill them in later.
 func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 	if height < 0 || len(t.dims) == 0 || rows.dtype != Int64 || len(rows.dims) != 1 || rows.dims[0] != t.dims[0] {
-		return nil, &fault.Fault{
-			Kind: fault.ShapeMismatch,
-			Got:  fmt.Sprintf("row numbers %v of %d rows for %v", rows, height, t), Want: "one int64 for each row",
-		}
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %v of %d rows for %v", rows, height, t),
+			fault.Want("one int64 for each row"))
 	}
 	selected := *t
 	selected.rows, selected.height = rows, height

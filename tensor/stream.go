@@ -119,11 +119,11 @@ func (s *Stream) CopyInto(dst *Tensor, offset int) error {
 		if !s.DType.Computable() {
 			return unsupportedElements(s.DType)
 		}
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: s.DType.String(), Want: dst.dtype.String()}
+		return fault.E(fault.TypeMismatch, fault.Got(s.DType.String()), fault.Want(dst.dtype.String()))
 	}
 	n := s.Len()
 	if offset < 0 || offset > dst.Len() || n > dst.Len()-offset {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("%d elements for offset %d", n, offset), Want: "room in " + dst.String()}
+		return fault.E(fault.ShapeMismatch, fault.Gotf("%d elements for offset %d", n, offset), fault.Want("room in "+dst.String()))
 	}
 	return decodeElements(dst, offset, n, s.Data)
 }
@@ -154,5 +154,5 @@ func DecodeStream(b []byte, limits Limits) (t *Tensor, rest []byte, err error) {
 }
 
 func unsupportedElements(d DType) error {
-	return &fault.Fault{Kind: fault.Unsupported, Got: d.String() + " elements", Want: "bool, int32, int64, float32 or float64"}
+	return fault.E(fault.Unsupported, fault.Got(d.String()+" elements"), fault.Want("bool, int32, int64, float32 or float64"))
 }

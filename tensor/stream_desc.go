@@ -72,7 +72,7 @@ func (s *Stream) checkDesc(at int64, limits Limits) error {
 	}
 	size := int64(s.DType.Size())
 	if size == 0 {
-		return &fault.Fault{Kind: fault.Unsupported, Where: atByte(at), Got: s.DType.String(), Want: "a known element type"}
+		return fault.E(fault.Unsupported, fault.At(atByte(at)), fault.Got(s.DType.String()), fault.Want("a known element type"))
 	}
 	n, ok := Count(s.Dims)
 	if !ok {
@@ -85,7 +85,7 @@ func (s *Stream) checkDesc(at int64, limits Limits) error {
 }
 
 func corruptDesc(at int64, code int) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: atByte(at), Got: "a damaged tensor description", Err: protowire.ParseError(code)}
+	return fault.E(fault.Corrupt, fault.At(atByte(at)), fault.Got("a damaged tensor description"), fault.Cause(protowire.ParseError(code)))
 }
 
 // appendDesc appends the TensorDesc of t.

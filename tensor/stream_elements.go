@@ -2,7 +2,6 @@ package tensor
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -38,7 +37,7 @@ func decodeElements(t *Tensor, offset, n int, b []byte) error {
 func decodeBools(dst []bool, b []byte) error {
 	for i := range dst {
 		if b[i] > 1 {
-			return &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d as bool element %d", b[i], i), Want: "0 or 1"}
+			return fault.E(fault.Corrupt, fault.Gotf("%d as bool element %d", b[i], i), fault.Want("0 or 1"))
 		}
 		dst[i] = b[i] == 1
 	}

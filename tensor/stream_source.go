@@ -45,7 +45,7 @@ func (s *source) version(what string) error {
 		return err
 	}
 	if v := binary.LittleEndian.Uint32(b); v != streamVersion {
-		return &fault.Fault{Kind: fault.Unsupported, Where: atByte(at), Got: fmt.Sprintf("%s %d", what, v), Want: fmt.Sprint(streamVersion)}
+		return fault.E(fault.Unsupported, fault.At(atByte(at)), fault.Gotf("%s %d", what, v), fault.Want(fmt.Sprint(streamVersion)))
 	}
 	return nil
 }
@@ -59,10 +59,8 @@ func (s *source) failed(err error, got, want int64, what string) error {
 }
 
 func (s *source) cut(got, want int64, what string) error {
-	return &fault.Fault{
-		Kind: fault.Corrupt, Where: atByte(s.offset), Err: errCut,
-		Got: fmt.Sprintf("%d bytes of %s", got, what), Want: fmt.Sprint(want),
-	}
+	return fault.E(fault.Corrupt, fault.At(atByte(s.offset)), fault.Cause(errCut), fault.Gotf("%d bytes of %s", got, what),
+		fault.Want(fmt.Sprint(want)))
 }
 
 var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)

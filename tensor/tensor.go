@@ -75,14 +75,14 @@ func New(dtype DType, dims ...int64) (*Tensor, error) {
 
 func check(dtype DType, dims []int64) (int, error) {
 	if !dtype.Computable() {
-		return 0, &fault.Fault{Kind: fault.Unsupported, Got: dtype.String(), Want: "bool, int32, int64, float32 or float64"}
+		return 0, fault.E(fault.Unsupported, fault.Got(dtype.String()), fault.Want("bool, int32, int64, float32 or float64"))
 	}
 	if len(dims) > MaxRank {
-		return 0, &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("rank %d", len(dims)), Want: fmt.Sprintf("at most %d", MaxRank)}
+		return 0, fault.E(fault.TooLarge, fault.Gotf("rank %d", len(dims)), fault.Wantf("at most %d", MaxRank))
 	}
 	n, ok := Count(dims)
 	if !ok || n > math.MaxInt/8 {
-		return 0, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", dims), Want: "non-negative dims whose product fits into memory"}
+		return 0, fault.E(fault.ShapeMismatch, fault.Gotf("dims %v", dims), fault.Want("non-negative dims whose product fits into memory"))
 	}
 	return n, nil
 }
@@ -97,7 +97,7 @@ func FromSlice[T Element](data []T, dims ...int64) (*Tensor, error) {
 		return nil, err
 	}
 	if n != len(data) {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("%d elements", len(data)), Want: fmt.Sprintf("%d for dims %v", n, dims)}
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%d elements", len(data)), fault.Wantf("%d for dims %v", n, dims))
 	}
 	return &Tensor{dtype: Of[T](), dims: append([]int64(nil), dims...), data: data}, nil
 }

@@ -1,8 +1,6 @@
 package tensor
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 )
 
@@ -33,7 +31,7 @@ func (t *Tensor) Clone() *Tensor {
 // CopyFrom copies the elements of src, whose dtype and element count must be t's.
 func (t *Tensor) CopyFrom(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
+		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
 	}
 	switch d := t.data.(type) {
 	case []bool:
@@ -54,7 +52,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 // feed enters a plan.
 func (t *Tensor) Share(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: src.String(), Want: t.String()}
+		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
 	}
 	t.data, t.lod = src.data, src.lod
 	return nil
@@ -67,7 +65,7 @@ func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
 		return nil, err
 	}
 	if n != t.Len() {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", dims), Want: fmt.Sprintf("%d elements", t.Len())}
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("dims %v", dims), fault.Wantf("%d elements", t.Len()))
 	}
 	return &Tensor{dtype: t.dtype, dims: append([]int64(nil), dims...), data: t.data}, nil
 }
@@ -75,7 +73,7 @@ func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
 // Rows returns a view of rows [from, to) of axis 0. Nothing is copied.
 func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 	if len(t.dims) == 0 || from < 0 || to < from || to > t.dims[0] {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("rows [%d, %d)", from, to), Want: "rows within " + t.String()}
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("rows [%d, %d)", from, to), fault.Want("rows within "+t.String()))
 	}
 	width := 1
 	if t.dims[0] > 0 {

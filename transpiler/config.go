@@ -71,7 +71,7 @@ type Config struct {
 func (c Config) Validate() error {
 	var faults fault.List
 	wrong := func(field, got, want string) {
-		faults.Add(&fault.Fault{Kind: fault.InvalidArgument, Where: "transpiler configuration", Got: field + " " + got, Want: want})
+		faults.Add(fault.E(fault.InvalidArgument, fault.At("transpiler configuration"), fault.Got(field+" "+got), fault.Want(want)))
 	}
 	if c.Trainers < 1 {
 		wrong("Trainers", fmt.Sprint(c.Trainers), "at least 1")

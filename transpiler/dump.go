@@ -28,7 +28,8 @@ func (r *Result) Changes() ([][]Change, error) {
 	all := make([][]Change, len(r.Stages))
 	for i, stage := range r.Stages {
 		if stage.Programs == nil {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "stages without programs", Want: "a result of Transpile with Config.Dump set"}
+			return nil, fault.E(fault.InvalidArgument, fault.Got("stages without programs"),
+				fault.Want("a result of Transpile with Config.Dump set"))
 		}
 		for _, p := range stage.Programs {
 			hash, err := p.Program.Hash()

@@ -19,7 +19,7 @@ type gather struct {
 
 // variable brings in one variable from the parts that servers hold, after what the control variables stand for. v is its
 // declaration, which the block gets unless it has one.
-func (g *gather) variable(v *program.Var, parts []heldVar, site string, after, pair []string) {
+func (g *gather) variable(v *program.Var, parts []heldVar, line string, after, pair []string) {
 	g.block.EnsureVar(v.Copy(""))
 	var from []part
 	for _, h := range parts {
@@ -32,13 +32,13 @@ func (g *gather) variable(v *program.Var, parts []heldVar, site string, after, p
 		}
 		from = append(from, part{local: local, remote: h.at.Name, server: h.server})
 	}
-	recv := recvOp(site, from, after)
+	recv := recvOp(line, from, after)
 	g.recvs = append(g.recvs, recv)
 	if pair != nil {
 		recv.SetAttr(program.AttrRoleVar, pair)
 	}
 	if parts[0].cut {
-		g.concats = append(g.concats, concatOp(g.role, site, locals(from), v.Name))
+		g.concats = append(g.concats, concatOp(g.role, line, locals(from), v.Name))
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *controls) add() string {
 // checkSections checks that the rows of a variable fit the attribute that cuts it.
 func checkSections(name string, rows int64) error {
 	if rows != int64(int32(rows)) {
-		return &fault.Fault{Kind: fault.TooLarge, Variable: name, Got: fmt.Sprintf("%d rows", rows), Want: "fewer than 2^31"}
+		return fault.E(fault.TooLarge, fault.Var(name), fault.Gotf("%d rows", rows), fault.Want("fewer than 2^31"))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (w *serverWriter) writePrepare(u *unit) error {
 			w.copyOp(b, n, u)
 			continue
 		}
-		op := newOp("squared_l2_norm_partial", n.op.Role(), n.op.Site(), slots{"X": {u.name(n.reads[0])}}, slots{"Out": {w.exchange.partial[u][n]}})
+		op := newOp("squared_l2_norm_partial", n.op.Role(), n.op.Line(), slots{"X": {u.name(n.reads[0])}}, slots{"Out": {w.exchange.partial[u][n]}})
 		if err := infer(b, op, w.share); err != nil {
 			return err
 		}
@@ -91,9 +91,9 @@ func (w *serverWriter) ownPart(b *program.Block, k int, n *node) (string, error)
 	}
 	row := w.exchange.rows[k]
 	if len(parts) > 1 {
-		return row, w.emit(b, newOp("sum", program.RoleDist, n.op.Site(), slots{"X": parts}, slots{"Out": {row}}))
+		return row, w.emit(b, newOp("sum", program.RoleDist, n.op.Line(), slots{"X": parts}, slots{"Out": {row}}))
 	}
-	zero := newOp("fill_constant", program.RoleDist, n.op.Site(), nil, slots{"Out": {row}})
+	zero := newOp("fill_constant", program.RoleDist, n.op.Line(), nil, slots{"Out": {row}})
 	zero.SetAttr("shape", []int64{kernel.SquareSumWords})
 	zero.SetAttr("dtype", int32(tensor.Int64))
 	zero.SetAttr("value", float32(0))
@@ -111,7 +111,7 @@ func (w *serverWriter) writeScalars(b *program.Block) error {
 	}
 	for k, n := range w.exchange.norms {
 		w.share(w.variable(n.writes[0]).Copy(""))
-		merge := newOp("squared_l2_norm_merge", n.op.Role(), n.op.Site(), slots{"X": {totals[k]}}, slots{"Out": {n.writes[0]}})
+		merge := newOp("squared_l2_norm_merge", n.op.Role(), n.op.Line(), slots{"X": {totals[k]}}, slots{"Out": {n.writes[0]}})
 		merge.SetAttr("dtype", int32(w.variable(n.writes[0]).DType))
 		b.Append(merge)
 	}

@@ -33,9 +33,9 @@ func findFetched(s *state) error {
 			parts = []heldVar{{variable: name, at: v.Copy(""), server: s.firstActive(), total: rowsOf(v.Dims)}}
 		}
 		if parts == nil {
-			faults.Add(&fault.Fault{Kind: fault.Unsupported, Where: "fetch", Variable: name,
-				Got:  "a temporary of the update, of which each server knows a part",
-				Want: "a variable of trainers, or a persistable one", Hint: "fetch the parameter or its gradient"})
+			faults.Add(fault.E(fault.Unsupported, fault.At("fetch"), fault.Var(name),
+				fault.Got("a temporary of the update, of which each server knows a part"),
+				fault.Want("a variable of trainers, or a persistable one"), fault.Hint("fetch the parameter or its gradient")))
 			continue
 		}
 		declaration := v.Copy("")
@@ -46,7 +46,8 @@ func findFetched(s *state) error {
 }
 
 func (s *state) unknownFetch(name string) *fault.Fault {
-	f := &fault.Fault{Kind: fault.NotFound, Where: "fetch", Variable: name, Got: "no such variable in the global block", Want: "the name of one"}
+	f := fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
+		fault.Want("the name of one"))
 	var names []string
 	for _, v := range s.global().Vars() {
 		names = append(names, v.Name)

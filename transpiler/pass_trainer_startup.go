@@ -22,11 +22,11 @@ func buildTrainerStartup(s *state) error {
 	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist}
 	for _, group := range s.groups {
 		for _, param := range group.params {
-			g.variable(s.variable(param), s.held.of(param), group.ops[0].op.Site(), nil, nil)
+			g.variable(s.variable(param), s.held.of(param), group.ops[0].op.Line(), nil, nil)
 		}
 	}
 	for _, f := range s.forward {
-		g.variable(s.variable(f.name), s.held.of(f.name), s.lastProducer(f.name).op.Site(), nil, nil)
+		g.variable(s.variable(f.name), s.held.of(f.name), s.lastProducer(f.name).op.Line(), nil, nil)
 	}
 	b := startup.Global()
 	b.Ops = append(b.Ops, g.ops()...)

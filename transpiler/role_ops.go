@@ -9,11 +9,11 @@ import (
 // A slots maps slot names to variables.
 type slots = map[string][]string
 
-// newOp makes an op that stands for the user's line of site.
-func newOp(opType string, role program.Role, site string, in, out slots) *program.Op {
+// newOp makes an op that stands for what the user wrote in line.
+func newOp(opType string, role program.Role, line string, in, out slots) *program.Op {
 	op := &program.Op{Type: opType, Inputs: in, Outputs: out}
 	op.SetRole(role)
-	op.SetSite(site)
+	op.SetLine(line)
 	return op
 }
 
@@ -43,16 +43,16 @@ func setDestinations(op *program.Op, namesAttr string, parts []part) {
 }
 
 // sendOp sends parts; control is a variable that tells later ops that it happened.
-func sendOp(site string, parts []part, merge ops.Merge, control string) *program.Op {
-	op := newOp("send", program.RoleRPC, site, slots{"X": locals(parts)}, slots{"Out": {control}})
+func sendOp(line string, parts []part, merge ops.Merge, control string) *program.Op {
+	op := newOp("send", program.RoleRPC, line, slots{"X": locals(parts)}, slots{"Out": {control}})
 	setDestinations(op, "send_varnames", parts)
 	op.SetAttr("merge", int32(merge))
 	return op
 }
 
 // recvOp receives parts after what the control variables stand for.
-func recvOp(site string, parts []part, after []string) *program.Op {
-	op := newOp("recv", program.RoleRPC, site, nil, slots{"Out": locals(parts)})
+func recvOp(line string, parts []part, after []string) *program.Op {
+	op := newOp("recv", program.RoleRPC, line, nil, slots{"Out": locals(parts)})
 	if len(after) > 0 {
 		op.Inputs = slots{"X": after}
 	}
@@ -66,19 +66,19 @@ func barrierOp(opType string, after []string, control string) *program.Op {
 }
 
 // splitOp cuts a variable into runs of rows.
-func splitOp(role program.Role, site, from string, into []string, rows []int64) *program.Op {
+func splitOp(role program.Role, line, from string, into []string, rows []int64) *program.Op {
 	sections := make([]int32, len(rows))
 	for i, n := range rows {
 		sections[i] = int32(n)
 	}
-	op := newOp("split_byref", role, site, slots{"X": {from}}, slots{"Out": into})
+	op := newOp("split_byref", role, line, slots{"X": {from}}, slots{"Out": into})
 	op.SetAttr("sections", sections)
 	return op
 }
 
 // concatOp joins runs of rows.
-func concatOp(role program.Role, site string, from []string, into string) *program.Op {
-	op := newOp("concat", role, site, slots{"X": from}, slots{"Out": {into}})
+func concatOp(role program.Role, line string, from []string, into string) *program.Op {
+	op := newOp("concat", role, line, slots{"X": from}, slots{"Out": {into}})
 	op.SetAttr("axis", int32(0))
 	return op
 }

@@ -74,5 +74,6 @@ func (s *state) isOne(name string) bool { return ops.Product(s.variable(name).Di
 
 // unsupported is the fault of a program that cannot be spread over machines.
 func unsupported(n *node, variable, got, want, hint string) error {
-	return &fault.Fault{Kind: fault.Unsupported, Op: n.op.Type, Variable: variable, Site: n.op.Site(), Got: got, Want: want, Hint: hint}
+	return fault.E(fault.Unsupported, fault.On(n.op), fault.Var(variable), fault.Got(got), fault.Want(want),
+		fault.Hint(hint))
 }

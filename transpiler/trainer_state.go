@@ -29,8 +29,9 @@ func (s *state) findTrainerState() error {
 			case f == nil && !varies:
 				s.forward = append(s.forward, &forwardState{name: name, merge: ops.MergeFirst})
 			case varies && (f == nil || f.merge == ops.MergeFirst):
-				return &fault.Fault{Kind: fault.Unsupported, Op: n.op.Type, Variable: name, Site: n.op.Site(),
-					Got: "a persistable variable that follows from the rows of one trainer", Want: "state that the op knows how to merge over trainers"}
+				return fault.E(fault.Unsupported, fault.On(n.op), fault.Var(name),
+					fault.Got("a persistable variable that follows from the rows of one trainer"),
+					fault.Want("state that the op knows how to merge over trainers"))
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 		if err := checkSections(gradient, rowsOf(w.state.variable(gradient).Dims)); err != nil {
 			return err
 		}
-		split := w.block.Append(splitOp(program.RoleDist, n.op.Site(), gradient, locals(parts), rows))
+		split := w.block.Append(splitOp(program.RoleDist, n.op.Line(), gradient, locals(parts), rows))
 		split.SetAttr(program.AttrRoleVar, pair)
 	}
 	w.send(n, gradient, parts, w.merge, pair)
@@ -74,7 +74,7 @@ func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 
 func (w *trainerWriter) send(n *node, name string, parts []part, merge ops.Merge, pair []string) {
 	control := w.add()
-	op := w.block.Append(sendOp(n.op.Site(), parts, merge, control))
+	op := w.block.Append(sendOp(n.op.Line(), parts, merge, control))
 	if pair != nil {
 		op.SetAttr(program.AttrRoleVar, pair)
 	}
@@ -105,11 +105,11 @@ func (w *trainerWriter) exchange() {
 			if grad != "" {
 				pair = []string{param, grad}
 			}
-			g.variable(w.state.variable(param), w.held.of(param), group.ops[0].op.Site(), after(grad), pair)
+			g.variable(w.state.variable(param), w.held.of(param), group.ops[0].op.Line(), after(grad), pair)
 		}
 	}
 	for _, f := range w.forward {
-		g.variable(w.state.variable(f.name), w.held.of(f.name), w.lastProducer(f.name).op.Site(), after(f.name), nil)
+		g.variable(w.state.variable(f.name), w.held.of(f.name), w.lastProducer(f.name).op.Line(), after(f.name), nil)
 	}
 	for _, f := range w.fetched {
 		g.variable(&f.declaration, f.parts, "", after(""), nil)

@@ -58,7 +58,7 @@ func (d *datasetFile) Write(record []byte) error {
 // fill fails or writes nothing to the first; source is where records come from: a file, or a flag.
 func (f *dataFlags) writeDatasets(c *console, source string, names []string, fill func(datasets []*datasetFile) error) (err error) {
 	if f.dir == "" {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory to write to", Want: "-o DIR"}
+		return fault.E(fault.InvalidArgument, fault.Got("no directory to write to"), fault.Want("-o DIR"))
 	}
 	compressor, err := recordio.ParseCompressor(f.compressor.value)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 		return err
 	}
 	if datasets[0].records == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: source, Got: "no records", Want: "at least one"}
+		return fault.E(fault.InvalidArgument, fault.At(source), fault.Got("no records"), fault.Want("at least one"))
 	}
 	for _, d := range datasets {
 		if err := d.writer.Close(); err != nil {

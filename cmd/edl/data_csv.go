@@ -40,7 +40,7 @@ Columns are named as in the first row, or numbered from 0 with --no-header.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, size := utf8.DecodeRuneInString(comma)
 		if size == 0 || size != len(comma) {
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--comma", Got: fault.Quote(comma), Want: "one character"}
+			return fault.E(fault.InvalidArgument, fault.At("--comma"), fault.Got(fault.Quote(comma)), fault.Want("one character"))
 		}
 		options.Comma, options.Header = r, !noHeader
 		options.LabelDType, _ = tensor.ParseDType(labelType.value)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -35,7 +34,7 @@ func newDataDigits(c *console) *cobra.Command {
 		case count < 1:
 			return tooFew("--count", int64(count))
 		case test < 0:
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: strconv.Itoa(test), Want: "0 or more"}
+			return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Got(strconv.Itoa(test)), fault.Want("0 or more"))
 		}
 		shape, err := parseDims(dims)
 		if err != nil {
@@ -63,10 +62,8 @@ func parseDims(s string) ([]int64, error) {
 	for field := range strings.SplitSeq(s, ",") {
 		n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
 		if err != nil || n < 1 {
-			return nil, &fault.Fault{
-				Kind: fault.InvalidArgument, Where: "--dims",
-				Got: fault.Quote(s), Want: fmt.Sprintf("extents between commas whose product is %d", digits.Side*digits.Side),
-			}
+			return nil, fault.E(fault.InvalidArgument, fault.At("--dims"), fault.Got(fault.Quote(s)),
+				fault.Wantf("extents between commas whose product is %d", digits.Side*digits.Side))
 		}
 		dims = append(dims, n)
 	}

@@ -34,11 +34,8 @@ func (h *heldBack) Write(record []byte) error {
 // flush writes the test set.
 func (h *heldBack) flush() error {
 	if len(h.held) > 0 && h.train.records == 0 {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "--test",
-			Got:  fmt.Sprintf("%d, and %d records in all", cap(h.held), len(h.held)),
-			Want: "fewer than there are, so that some are left to train with",
-		}
+		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Gotf("%d, and %d records in all", cap(h.held), len(h.held)),
+			fault.Want("fewer than there are, so that some are left to train with"))
 	}
 	for i := range h.held {
 		if err := h.test.Write(h.held[(h.next+i)%len(h.held)]); err != nil {
@@ -54,7 +51,7 @@ const maxHeld = 1 << 20
 // writeSplit lets fill write the records of a file, of which all but the last test ones become the training set.
 func (f *dataFlags) writeSplit(c *console, source string, test int, fill func(*heldBack) error) error {
 	if test < 0 || test > maxHeld {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--test", Got: fmt.Sprint(test), Want: fmt.Sprintf("0 to %d", maxHeld)}
+		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Got(fmt.Sprint(test)), fault.Wantf("0 to %d", maxHeld))
 	}
 	names := []string{trainSet}
 	if test > 0 {

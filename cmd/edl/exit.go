@@ -44,7 +44,7 @@ func (c *console) report(ctx context.Context, err error) int {
 	}
 	var told *fault.Fault
 	if !c.parsed && !errors.As(err, &told) {
-		err = &fault.Fault{Kind: fault.InvalidArgument, Err: errors.New(oneLine(err.Error())), Hint: `"edl --help" lists commands and flags`}
+		err = fault.E(fault.InvalidArgument, fault.Cause(errors.New(oneLine(err.Error()))), fault.Hint(`"edl --help" lists commands and flags`))
 	}
 	kind := fault.KindOf(err)
 	if ctx.Err() != nil && (kind == fault.Canceled || errors.Is(err, context.Canceled)) {

@@ -20,10 +20,8 @@ func readFeeds(p *program.Program, values []string) (executor.Feed, error) {
 	for name, path := range paths {
 		declared, ok := p.Global().Var(name)
 		if !ok {
-			return nil, &fault.Fault{
-				Kind: fault.NotFound, Where: "--feed", Variable: name,
-				Got: "a name that the program does not declare", Want: wantedFeeds(p),
-			}
+			return nil, fault.E(fault.NotFound, fault.At("--feed"), fault.Var(name), fault.Got("a name that the program does not declare"),
+				fault.Want(wantedFeeds(p)))
 		}
 		if feed[name], err = feedfile.Read(path, declared); err != nil {
 			return nil, err
@@ -42,7 +40,7 @@ func feedPaths(ops []string, values []string) (map[string]string, error) {
 		case !named:
 			unnamed = append(unnamed, value)
 		case name == "" || path == "" || paths[name] != "":
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--feed", Got: fault.Quote(value), Want: "NAME=FILE, each name once"}
+			return nil, fault.E(fault.InvalidArgument, fault.At("--feed"), fault.Got(fault.Quote(value)), fault.Want("NAME=FILE, each name once"))
 		default:
 			paths[name] = path
 		}
@@ -53,10 +51,8 @@ func feedPaths(ops []string, values []string) (map[string]string, error) {
 		}
 	}
 	if len(unnamed) > 0 {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "--feed",
-			Got: fault.Quote(unnamed[0]), Want: "NAME=FILE, since the program has no feed op left for it",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.At("--feed"), fault.Got(fault.Quote(unnamed[0])),
+			fault.Want("NAME=FILE, since the program has no feed op left for it"))
 	}
 	return paths, nil
 }
@@ -93,7 +89,7 @@ func checkFeeds(p *program.Program, feed executor.Feed) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: "no value for " + strings.Join(missing, ", "), Want: "--feed NAME=FILE for each"}
+	return fault.E(fault.InvalidArgument, fault.Got("no value for "+strings.Join(missing, ", ")), fault.Want("--feed NAME=FILE for each"))
 }
 
 // describe names a variable with its type, such as "x float32[-1 13]".

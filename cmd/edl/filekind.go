@@ -39,7 +39,7 @@ func kindOf(path string) (fileKind, error) {
 	}
 	defer f.Close()
 	if size == 0 {
-		return 0, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: "an empty file", Want: "a program, parameters, records or a job file"}
+		return 0, fault.E(fault.Corrupt, fault.At(path), fault.Got("an empty file"), fault.Want("a program, parameters, records or a job file"))
 	}
 	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" {
 		return jobFile, nil

@@ -43,10 +43,8 @@ func loadWhole(path string) (p *program.Program, params string, err error) {
 		return nil, "", err
 	}
 	if op := roleOp(p); op != nil {
-		return nil, "", ops.At(op, &fault.Fault{
-			Kind: fault.Unsupported, Where: path, Got: "a program of one role of a job", Want: "a whole program",
-			Hint: "give the program that it was transpiled from",
-		})
+		return nil, "", ops.At(op, fault.E(fault.Unsupported, fault.At(path), fault.Got("a program of one role of a job"),
+			fault.Want("a whole program"), fault.Hint("give the program that it was transpiled from")))
 	}
 	return p, params, nil
 }
@@ -55,12 +53,12 @@ func loadWhole(path string) (p *program.Program, params string, err error) {
 // are, or empty when path does not say.
 func loadProgram(path string) (p *program.Program, params string, err error) {
 	if path == "" {
-		return nil, "", &fault.Fault{Kind: fault.InvalidArgument, Got: "no program", Want: wantedProgram}
+		return nil, "", fault.E(fault.InvalidArgument, fault.Got("no program"), fault.Want(wantedProgram))
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		model := filepath.Join(path, modelFile)
 		if _, err := os.Stat(model); errors.Is(err, fs.ErrNotExist) {
-			return nil, "", &fault.Fault{Kind: fault.NotFound, Where: path, Got: "a directory without " + modelFile, Want: wantedProgram}
+			return nil, "", fault.E(fault.NotFound, fault.At(path), fault.Got("a directory without "+modelFile), fault.Want(wantedProgram))
 		}
 		path = model
 	}
@@ -69,7 +67,8 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 		return nil, "", err
 	}
 	if kind != programFile {
-		return nil, "", &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: kind.String(), Want: wantedProgram, Hint: placeOf[kind]}
+		return nil, "", fault.E(fault.InvalidArgument, fault.At(path), fault.Got(kind.String()), fault.Want(wantedProgram),
+			fault.Hint(placeOf[kind]))
 	}
 	p, err = program.Load(path, program.DefaultLimits())
 	if err != nil {

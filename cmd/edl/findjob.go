@@ -46,22 +46,18 @@ func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, erro
 	case 0:
 		want := "--listener ADDR"
 		if name != "" {
-			return nil, &fault.Fault{Kind: fault.NotFound, Got: "no listener on this machine that has job " + fault.Quote(name), Want: want}
+			return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine that has job "+fault.Quote(name)), fault.Want(want))
 		}
-		return nil, &fault.Fault{
-			Kind: fault.NotFound,
-			Got:  "no listener on this machine", Want: want, Hint: "\"edl run --remote\" and \"edl listen\" start one",
-		}
+		return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine"), fault.Want(want),
+			fault.Hint("\"edl run --remote\" and \"edl listen\" start one"))
 	}
 	var addresses []string
 	for _, c := range clients {
 		addresses = append(addresses, c.Address())
 		c.Close()
 	}
-	return nil, &fault.Fault{
-		Kind: fault.InvalidArgument,
-		Got:  "several listeners on this machine: " + strings.Join(addresses, ", "), Want: "--listener ADDR",
-	}
+	return nil, fault.E(fault.InvalidArgument, fault.Got("several listeners on this machine: "+strings.Join(addresses, ", ")),
+		fault.Want("--listener ADDR"))
 }
 
 // having closes the clients whose listeners do not have a job, and returns the others.
@@ -115,9 +111,9 @@ func onlyJob(ctx context.Context, client *remote.Client) (string, error) {
 	case len(all) == 1:
 		return all[0], nil
 	case len(all) == 0:
-		return "", &fault.Fault{Kind: fault.NotFound, Where: where, Got: "no job"}
+		return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no job"))
 	}
-	return "", &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: "several jobs: " + strings.Join(all, ", "), Want: "the name of one"}
+	return "", fault.E(fault.InvalidArgument, fault.At(where), fault.Got("several jobs: "+strings.Join(all, ", ")), fault.Want("the name of one"))
 }
 
 func ended(s *job.JobStatus) bool {

@@ -21,7 +21,7 @@ var (
 func refuseIdle(flags *pflag.FlagSet, names []string, got, want string, hint ...string) error {
 	for _, name := range names {
 		if given := flags.Lookup(name); given != nil && onCommandLine(given) {
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--" + name, Got: got, Want: want, Hint: strings.Join(hint, "; ")}
+			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got(got), fault.Want(want), fault.Hint(strings.Join(hint, "; ")))
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func follow(names []string, spec *job.JobSpec) error {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(spec.Data, func(d *job.DataBinding) bool { return d.Dataset == name }) {
-			return &fault.Fault{Kind: fault.InvalidArgument, Where: "--follow", Got: fault.Quote(name), Want: "a dataset that --data names"}
+			return fault.E(fault.InvalidArgument, fault.At("--follow"), fault.Got(fault.Quote(name)), fault.Want("a dataset that --data names"))
 		}
 	}
 	return nil
@@ -110,5 +110,5 @@ func follow(names []string, spec *job.JobSpec) error {
 
 // tooFew is the fault of a flag that was given as 0 or less, which a job specification would take for "not given".
 func tooFew(flag string, n int64) error {
-	return &fault.Fault{Kind: fault.InvalidArgument, Where: flag, Got: strconv.FormatInt(n, 10), Want: "1 or more"}
+	return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(strconv.FormatInt(n, 10)), fault.Want("1 or more"))
 }

@@ -17,7 +17,8 @@ func parseData(values []string) ([]*job.DataBinding, error) {
 	for _, value := range values {
 		name, glob, ok := strings.Cut(value, "=")
 		if !ok || name == "" || glob == "" {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--data", Got: fault.Quote(value), Want: "NAME=GLOB, such as train='data/train-*'"}
+			return nil, fault.E(fault.InvalidArgument, fault.At("--data"), fault.Got(fault.Quote(value)),
+				fault.Want("NAME=GLOB, such as train='data/train-*'"))
 		}
 		if byName[name] == nil {
 			byName[name] = &job.DataBinding{Dataset: name}

@@ -20,21 +20,20 @@ import (
 )
 
 func TestLastOf(t *testing.T) {
-	killed := &fault.Fault{Kind: fault.LostMember, Where: "trainer 1 of job x", Got: "signal: killed", Want: "exit status 0", Hint: "its last line"}
+	killed := fault.E(fault.LostMember, fault.At("trainer 1 of job x"), fault.Got("signal: killed"), fault.Want("exit status 0"),
+		fault.Hint("its last line"))
 	for name, c := range map[string]struct {
 		failure error
 		want    string
 	}{
 		"waits":       {nil, "round 7"},
 		"killed":      {killed, "member lost: signal: killed"},
-		"drained":     {&fault.Fault{Kind: fault.Drained, Where: "trainer-1", Got: "got the request"}, "drained"},
+		"drained":     {fault.E(fault.Drained, fault.At("trainer-1"), fault.Got("got the request")), "drained"},
 		"only a kind": {fault.New(fault.Fenced, ""), "fenced"},
-		"many lines":  {&fault.Fault{Kind: fault.Corrupt, Got: "a\n\tb"}, "corrupt data: a b"},
-		"a long one": {&fault.Fault{
-			Kind: fault.Corrupt,
-			Got:  strings.Repeat("ä", 100),
-		}, "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
-		"a cause": {&fault.Fault{Kind: fault.Internal, Where: "x", Err: errors.New("exit status 2")}, "exit status 2"},
+		"many lines":  {fault.E(fault.Corrupt, fault.Got("a\n\tb")), "corrupt data: a b"},
+		"a long one": {fault.E(fault.Corrupt,
+			fault.Got(strings.Repeat("ä", 100))), "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
+		"a cause": {fault.E(fault.Internal, fault.At("x"), fault.Cause(errors.New("exit status 2"))), "exit status 2"},
 	} {
 		r := &job.RoleStatus{Waiting: "round 7"}
 		if c.failure != nil {

@@ -50,7 +50,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	ctx := cmd.Context()
 	if len(f.endpoints) == 0 && (f.node != "" || f.spread) {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "listen", Got: "no cluster for --node or --spread", Want: "--etcd ENDPOINTS"}
+		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("no cluster for --node or --spread"), fault.Want("--etcd ENDPOINTS"))
 	}
 	etcd, err := f.options(cmd.Flags(), c)
 	if err != nil {

@@ -68,5 +68,6 @@ func checkRole(ctx context.Context, client *remote.Client, name, role string) er
 	if slices.Contains(roles, role) || s.State != job.State_RUNNING && !ended(s) { // not all may be there yet
 		return nil
 	}
-	return &fault.Fault{Kind: fault.NotFound, Where: "job " + name, Got: "role " + fault.Quote(role), Want: "one of " + strings.Join(roles, ", ")}
+	return fault.E(fault.NotFound, fault.At("job "+name), fault.Got("role "+fault.Quote(role)),
+		fault.Want("one of "+strings.Join(roles, ", ")))
 }

@@ -42,7 +42,7 @@ func run(parent context.Context, args []string, in io.Reader, out, err io.Writer
 	defer release()
 	defer func() {
 		if p := recover(); p != nil {
-			code = c.report(ctx, &fault.Fault{Kind: fault.Internal, Err: fmt.Errorf("internal error: %v", p), Hint: "this is a bug in edl"})
+			code = c.report(ctx, fault.E(fault.Internal, fault.Cause(fmt.Errorf("internal error: %v", p)), fault.Hint("this is a bug in edl")))
 		}
 	}()
 	root := newRoot(c)

@@ -20,7 +20,7 @@ type choice struct {
 // Set implements pflag.Value.
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.among, s) {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fault.Quote(s), Want: strings.Join(c.among, " or ")}
+		return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(s)), fault.Want(strings.Join(c.among, " or ")))
 	}
 	c.value = s
 	return nil

@@ -15,7 +15,7 @@ func (where *place) profiled(path string) (write func(error) error, err error) {
 		return func(err error) error { return err }, nil
 	}
 	if where.remote {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "--profile", Got: "a run on a cluster", Want: "a run on this machine"}
+		return nil, fault.E(fault.InvalidArgument, fault.At("--profile"), fault.Got("a run on a cluster"), fault.Want("a run on this machine"))
 	}
 	f, err := os.Create(path)
 	if err != nil {

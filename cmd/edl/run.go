@@ -71,7 +71,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return err
 	}
 	if f.every == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--every", Got: "0", Want: "1 or more"}
+		return fault.E(fault.InvalidArgument, fault.At("--every"), fault.Got("0"), fault.Want("1 or more"))
 	}
 	f.alone = !f.where.remote
 	spec, path, err := f.spec(cmd, args)

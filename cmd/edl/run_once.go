@@ -20,7 +20,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 		fetch = p.Targets()
 	}
 	if len(fetch) == 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "nothing to compute: the program has no fetch op", Want: "--fetch NAME"}
+		return fault.E(fault.InvalidArgument, fault.Got("nothing to compute: the program has no fetch op"), fault.Want("--fetch NAME"))
 	}
 	where := f.where
 	where.remote = where.remote && trains(p) // what trains nothing has nothing to spread
@@ -30,10 +30,8 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 			return err
 		}
 		if spec.Save != "" {
-			return &fault.Fault{
-				Kind: fault.InvalidArgument, Where: "--save",
-				Got: "a program that runs once and changes nothing", Want: "one that trains on its own data",
-			}
+			return fault.E(fault.InvalidArgument, fault.At("--save"), fault.Got("a program that runs once and changes nothing"),
+				fault.Want("one that trains on its own data"))
 		}
 		if p, err = p.CloneForTest().Prune(fetch...); err != nil {
 			return err

@@ -60,10 +60,8 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 		}
 	}
 	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
-		return &fault.Fault{
-			Kind: fault.InvalidArgument, Where: path,
-			Got: "a file that holds no program", Want: "a program for --svg, --plan and --output prototext",
-		}
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a file that holds no program"),
+			fault.Want("a program for --svg, --plan and --output prototext"))
 	}
 	switch kind {
 	case tensorFile:

@@ -79,7 +79,7 @@ func listOps(c *console, output string) error {
 func showOp(c *console, opType, output string) error {
 	d, ok := ops.Lookup(opType)
 	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Got: "op " + fault.Quote(opType), Want: "one that \"edl show ops\" lists"}
+		return fault.E(fault.NotFound, fault.Got("op "+fault.Quote(opType)), fault.Want("one that \"edl show ops\" lists"))
 	}
 	r := describeOp(d)
 	if output == "json" {

@@ -62,7 +62,7 @@ func showQueues(c *console, path, output string) error {
 	}
 	defer f.Close()
 	if size > maxSnapshot {
-		return &fault.Fault{Kind: fault.TooLarge, Where: path, Got: humanBytes(size), Want: "at most " + humanBytes(maxSnapshot)}
+		return fault.E(fault.TooLarge, fault.At(path), fault.Got(humanBytes(size)), fault.Want("at most "+humanBytes(maxSnapshot)))
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -96,13 +96,11 @@ func decodeSnapshot(path string, b []byte) (*state.Snapshot, error) {
 	for rest := b; len(rest) > 0; {
 		_, _, n := protowire.ConsumeField(rest)
 		if n < 0 {
-			return nil, &fault.Fault{
-				Kind: fault.Corrupt, Where: path,
-				Got: fmt.Sprintf("a snapshot of task queues that is cut or damaged at byte %d", 4+len(b)-len(rest)),
-			}
+			return nil, fault.E(fault.Corrupt, fault.At(path),
+				fault.Gotf("a snapshot of task queues that is cut or damaged at byte %d", 4+len(b)-len(rest)))
 		}
 		if entries++; entries > maxEntries {
-			return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("a snapshot of more than %d entries", maxEntries)}
+			return nil, fault.E(fault.TooLarge, fault.At(path), fault.Gotf("a snapshot of more than %d entries", maxEntries))
 		}
 		rest = rest[n:]
 	}
@@ -111,7 +109,7 @@ func decodeSnapshot(path string, b []byte) (*state.Snapshot, error) {
 		return nil, fault.Wrap(fault.Corrupt, path, err)
 	}
 	if snapshot.Job == "" {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: path, Got: "a snapshot of task queues without the name of its job"}
+		return nil, fault.E(fault.Corrupt, fault.At(path), fault.Got("a snapshot of task queues without the name of its job"))
 	}
 	return snapshot, nil
 }

@@ -48,7 +48,7 @@ save.pb, which collects the model when training is over. "edl show" shows them.`
 
 func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []string) error {
 	if f.dir == "" {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory to write to", Want: "-o DIR"}
+		return fault.E(fault.InvalidArgument, fault.Got("no directory to write to"), fault.Want("-o DIR"))
 	}
 	spec, path, err := f.spec(cmd, args)
 	if err != nil {

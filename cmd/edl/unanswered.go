@@ -11,7 +11,7 @@ import (
 // checkAddress refuses what is no address, so that nobody waits for an answer from there.
 func checkAddress(flag, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: flag, Got: fault.Quote(address), Want: "HOST:PORT, such as 127.0.0.1:7164"}
+		return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(fault.Quote(address)), fault.Want("HOST:PORT, such as 127.0.0.1:7164"))
 	}
 	return nil
 }

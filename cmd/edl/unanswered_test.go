@@ -17,15 +17,16 @@ func TestUnanswered(t *testing.T) {
 		err       *fault.Fault
 		want      string
 	}{
-		{endpoints, &fault.Fault{Kind: fault.Unavailable, Where: "etcd", Err: late},
+		{endpoints, fault.E(fault.Unavailable, fault.At("etcd"), fault.Cause(late)),
 			"etcd at http://a:1, http://b:2: context deadline exceeded; start an etcd server there, or name others with --etcd"},
-		{endpoints, &fault.Fault{Kind: fault.DeadlineExceeded, Where: "etcd at http://a:1", Err: late},
+		{endpoints, fault.E(fault.DeadlineExceeded, fault.At("etcd at http://a:1"), fault.Cause(late)),
 			"etcd at http://a:1: context deadline exceeded; start an etcd server there, or name others with --etcd"},
-		{nil, &fault.Fault{Kind: fault.Unavailable, Where: "listener a:1", Err: late},
+		{nil, fault.E(fault.Unavailable, fault.At("listener a:1"), fault.Cause(late)),
 			`listener a:1: context deadline exceeded; start one there with "edl listen", or name the address of another`},
-		{nil, &fault.Fault{Kind: fault.Unavailable, Where: "etcd", Err: late}, "etcd: context deadline exceeded"},
-		{endpoints, &fault.Fault{Kind: fault.Unavailable, Where: "etcd", Err: late, Hint: "look at it"}, "etcd: context deadline exceeded; look at it"},
-		{endpoints, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: "no endpoint"}, "etcd: invalid argument: got no endpoint"},
+		{nil, fault.E(fault.Unavailable, fault.At("etcd"), fault.Cause(late)), "etcd: context deadline exceeded"},
+		{endpoints, fault.E(fault.Unavailable, fault.At("etcd"), fault.Cause(late),
+			fault.Hint("look at it")), "etcd: context deadline exceeded; look at it"},
+		{endpoints, fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got("no endpoint")), "etcd: invalid argument: got no endpoint"},
 	} {
 		got := unanswered(c.endpoints, c.err)
 		if got.Error() != c.want || !errors.Is(got, c.err.Kind) {
@@ -44,10 +45,10 @@ func TestFellSilent(t *testing.T) {
 		err  *fault.Fault
 		says bool
 	}{
-		{&fault.Fault{Kind: fault.Unavailable, Where: "listener a:1", Err: gone}, true},
-		{&fault.Fault{Kind: fault.Unavailable, Where: "listener a:1", Err: gone, Hint: "look at it"}, false},
-		{&fault.Fault{Kind: fault.Unavailable, Where: "pserver 1", Err: gone}, false},
-		{&fault.Fault{Kind: fault.NotFound, Where: "listener a:1", Got: "no job"}, false},
+		{fault.E(fault.Unavailable, fault.At("listener a:1"), fault.Cause(gone)), true},
+		{fault.E(fault.Unavailable, fault.At("listener a:1"), fault.Cause(gone), fault.Hint("look at it")), false},
+		{fault.E(fault.Unavailable, fault.At("pserver 1"), fault.Cause(gone)), false},
+		{fault.E(fault.NotFound, fault.At("listener a:1"), fault.Got("no job")), false},
 	} {
 		got := fellSilent(c.err)
 		if says := strings.HasSuffix(got.Error(), "out of reach"); says != c.says || !errors.Is(got, c.err.Kind) {

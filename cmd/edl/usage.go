@@ -14,7 +14,7 @@ import (
 
 // flagFault says what the parser of flags found, and where the flags of the command are told.
 func flagFault(cmd *cobra.Command, err error) error {
-	f := &fault.Fault{Kind: fault.InvalidArgument, Where: cmd.CommandPath(), Err: errors.New(oneLine(err.Error()))}
+	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Cause(errors.New(oneLine(err.Error()))))
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
 		f = valueFault("--"+wrong.GetFlag().Name, wrong)
@@ -25,7 +25,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 
 // valueFault is the fault of a value that a flag does not take. where is what gave it.
 func valueFault(where string, wrong *pflag.InvalidValueError) *fault.Fault {
-	f := &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fault.Quote(wrong.GetValue())}
+	f := fault.E(fault.InvalidArgument, fault.At(where), fault.Got(fault.Quote(wrong.GetValue())))
 	var known *fault.Fault
 	switch kind := wrong.GetFlag().Value.Type(); {
 	case errors.As(wrong, &known):
@@ -68,7 +68,7 @@ func explainArguments(cmd *cobra.Command) {
 
 // argumentsFault is the fault of arguments that cmd does not take. none: it takes no arguments at all.
 func argumentsFault(cmd *cobra.Command, args []string, none bool) error {
-	f := &fault.Fault{Kind: fault.InvalidArgument, Where: cmd.CommandPath(), Hint: seeHelp(cmd)}
+	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Hint(seeHelp(cmd)))
 	_, takes, _ := strings.Cut(cmd.Use, " ")
 	switch {
 	case none && cmd.HasAvailableSubCommands():

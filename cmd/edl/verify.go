@@ -60,7 +60,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	defer os.RemoveAll(dir)
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes)}
 	if f.steps < 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "--steps", Got: fmt.Sprint(f.steps), Want: "1 or more"}
+		return fault.E(fault.InvalidArgument, fault.At("--steps"), fault.Got(fmt.Sprint(f.steps)), fault.Want("1 or more"))
 	}
 	if f.steps > 0 {
 		if err := refuseIdle(cmd.Flags(), []string{"passes"}, "the first batches only, which are read once", "no --steps beside it"); err != nil {
@@ -139,11 +139,9 @@ func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.
 	if r.Equal || spec.Mode == job.Mode_ASYNC {
 		return nil
 	}
-	return &fault.Fault{
-		Kind: fault.VerifyFailed, Variable: worst.Name,
-		Got:  fmt.Sprintf("%d of %d elements different from the reference, by up to %g", worst.Differing, worst.Elements, float64(worst.Largest)),
-		Want: "equal bits",
-	}
+	return fault.E(fault.VerifyFailed, fault.Var(worst.Name),
+		fault.Gotf("%d of %d elements different from the reference, by up to %g", worst.Differing, worst.Elements, float64(worst.Largest)),
+		fault.Want("equal bits"))
 }
 
 func writeVerifyReport(c *console, output string, r verifyReport) error {

@@ -28,7 +28,7 @@ func firstBatches(ctx context.Context, p *program.Program, run executor.TrainOpt
 		return run, err
 	}
 	if steps > math.MaxInt32 {
-		return run, &fault.Fault{Kind: fault.InvalidArgument, Where: "--steps", Got: fmt.Sprint(steps), Want: "fewer"}
+		return run, fault.E(fault.InvalidArgument, fault.At("--steps"), fault.Got(fmt.Sprint(steps)), fault.Want("fewer"))
 	}
 	source, err := executor.OpenFiles(ctx, p, run.Data, 1)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/dataset"
@@ -33,7 +32,7 @@ const (
 // CSV converts each row into a sample of features float32[columns] and label [1], and returns the number of samples.
 func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOptions) (int, error) {
 	if options.LabelDType != tensor.Int64 && options.LabelDType != tensor.Float32 {
-		return 0, &fault.Fault{Kind: fault.InvalidArgument, Got: "a label of " + options.LabelDType.String(), Want: "int64 or float32"}
+		return 0, fault.E(fault.InvalidArgument, fault.Got("a label of "+options.LabelDType.String()), fault.Want("int64 or float32"))
 	}
 	guard := &lineGuard{r: r}
 	rows := csv.NewReader(guard)
@@ -75,12 +74,10 @@ func csvError(err error, columns int, c *csvConverter) error {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount) && errors.As(err, &parse):
-		return &fault.Fault{
-			Kind: fault.Corrupt, Where: atLine(parse.Line),
-			Got: fmt.Sprintf("%d columns", columns), Want: fmt.Sprintf("%d, as in the first row", len(c.names)),
-		}
+		return fault.E(fault.Corrupt, fault.At(atLine(parse.Line)), fault.Gotf("%d columns", columns),
+			fault.Wantf("%d, as in the first row", len(c.names)))
 	case errors.As(err, &parse):
-		return &fault.Fault{Kind: fault.Corrupt, Where: fmt.Sprintf("%s, column %d", atLine(parse.Line), parse.Column), Err: parse.Err}
+		return fault.E(fault.Corrupt, fault.Atf("%s, column %d", atLine(parse.Line), parse.Column), fault.Cause(parse.Err))
 	}
 	if k := fault.KindOf(err); k != fault.Internal {
 		return err

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,10 +21,7 @@ type csvConverter struct {
 // newCSVConverter resolves the columns against the first row.
 func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (c *csvConverter, err error) {
 	if len(row) > maxColumns {
-		return nil, &fault.Fault{
-			Kind: fault.TooLarge, Where: atLine(1),
-			Got: fmt.Sprintf("%d columns", len(row)), Want: fmt.Sprintf("at most %d", maxColumns),
-		}
+		return nil, fault.E(fault.TooLarge, fault.At(atLine(1)), fault.Gotf("%d columns", len(row)), fault.Wantf("at most %d", maxColumns))
 	}
 	c = &csvConverter{labelColumn: len(row) - 1}
 	for i, name := range row {
@@ -52,10 +48,8 @@ func newCSVConverter(row []string, w dataset.RecordWriter, options CSVOptions) (
 		}
 	}
 	if len(c.featureColumns) == 0 {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  fmt.Sprintf("%d columns and no features", len(row)), Want: "a label and at least one feature",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d columns and no features", len(row)),
+			fault.Want("a label and at least one feature"))
 	}
 	c.samples, err = newSampleWriter(w, options.LabelDType, int64(len(c.featureColumns)))
 	return c, err
@@ -69,10 +63,8 @@ func (c *csvConverter) column(name string) (int, error) {
 	if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(c.names) {
 		return i, nil
 	}
-	return 0, &fault.Fault{
-		Kind: fault.NotFound, Where: atLine(1),
-		Got: "no column " + fault.Quote(name), Want: fmt.Sprintf("one of %d columns", len(c.names)),
-	}
+	return 0, fault.E(fault.NotFound, fault.At(atLine(1)), fault.Got("no column "+fault.Quote(name)),
+		fault.Wantf("one of %d columns", len(c.names)))
 }
 
 func (c *csvConverter) convert(row []string, line int) error {

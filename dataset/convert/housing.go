@@ -56,10 +56,11 @@ func readHousing(ctx context.Context, r io.Reader) (rows []housingRow, err error
 			continue
 		}
 		if len(fields) != housingColumns {
-			return nil, &fault.Fault{Kind: fault.Corrupt, Where: atLine(line), Got: fmt.Sprintf("%d columns", len(fields)), Want: fmt.Sprint(housingColumns)}
+			return nil, fault.E(fault.Corrupt, fault.At(atLine(line)), fault.Gotf("%d columns", len(fields)),
+				fault.Want(fmt.Sprint(housingColumns)))
 		}
 		if len(rows) == maxHousingRows {
-			return nil, &fault.Fault{Kind: fault.TooLarge, Where: atLine(line), Got: "more rows", Want: fmt.Sprintf("at most %d", maxHousingRows)}
+			return nil, fault.E(fault.TooLarge, fault.At(atLine(line)), fault.Got("more rows"), fault.Wantf("at most %d", maxHousingRows))
 		}
 		var row housingRow
 		for i, text := range fields {
@@ -73,7 +74,7 @@ func readHousing(ctx context.Context, r io.Reader) (rows []housingRow, err error
 		rows = append(rows, row)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: atLine(line + 1), Got: "a line of more bytes", Want: fmt.Sprintf("at most %d", maxLine)}
+		return nil, fault.E(fault.TooLarge, fault.At(atLine(line+1)), fault.Got("a line of more bytes"), fault.Wantf("at most %d", maxLine))
 	}
 	return rows, fault.Wrap(fault.Unavailable, "housing", lines.Err())
 }
@@ -89,10 +90,8 @@ func normalise(rows []housingRow) error {
 			low, high, sum = min(low, row[column]), max(high, row[column]), sum+row[column]
 		}
 		if low == high {
-			return &fault.Fault{
-				Kind: fault.InvalidArgument, Variable: fmt.Sprintf("column %d", column),
-				Got: fmt.Sprintf("%v in every row", low), Want: "a feature that varies",
-			}
+			return fault.E(fault.InvalidArgument, fault.Varf("column %d", column), fault.Gotf("%v in every row", low),
+				fault.Want("a feature that varies"))
 		}
 		mean := sum / float64(len(rows))
 		for i := range rows {

@@ -24,10 +24,7 @@ func idxHeader(r io.Reader, what string, rank int) ([]int64, error) {
 		return nil, idxError(err, what+" header")
 	}
 	if magic := binary.BigEndian.Uint32(words); magic != idxUint8|uint32(rank) {
-		return nil, &fault.Fault{
-			Kind: fault.Corrupt, Where: what,
-			Got: fmt.Sprintf("magic number 0x%08x", magic), Want: fmt.Sprintf("0x%08x", idxUint8|rank),
-		}
+		return nil, fault.E(fault.Corrupt, fault.At(what), fault.Gotf("magic number 0x%08x", magic), fault.Wantf("0x%08x", idxUint8|rank))
 	}
 	dims := make([]int64, rank)
 	for i := range dims {
@@ -54,7 +51,7 @@ func idxEnd(r io.Reader, what string) error {
 	var b [1]byte
 	_, err := io.ReadFull(r, b[:])
 	if err == nil {
-		return &fault.Fault{Kind: fault.Corrupt, Where: what, Got: "bytes behind the last element", Want: "none"}
+		return fault.E(fault.Corrupt, fault.At(what), fault.Got("bytes behind the last element"), fault.Want("none"))
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -66,7 +63,7 @@ func idxEnd(r io.Reader, what string) error {
 func idxError(err error, where string) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &fault.Fault{Kind: fault.Corrupt, Where: where, Err: errCut}
+		return fault.E(fault.Corrupt, fault.At(where), fault.Cause(errCut))
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, new(flate.CorruptInputError)):
 		return fault.Wrap(fault.Corrupt, where, err)
 	default:

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/fault"
@@ -16,7 +15,7 @@ type lineGuard struct {
 
 func (g *lineGuard) Read(b []byte) (int, error) {
 	if g.read > maxLine {
-		return 0, &fault.Fault{Kind: fault.TooLarge, Got: "a row of more bytes", Want: fmt.Sprintf("at most %d", maxLine)}
+		return 0, fault.E(fault.TooLarge, fault.Got("a row of more bytes"), fault.Wantf("at most %d", maxLine))
 	}
 	n, err := g.r.Read(b)
 	g.read += n

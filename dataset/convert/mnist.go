@@ -41,7 +41,7 @@ func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter
 		dims = []int64{m.pixels}
 	}
 	if n, ok := tensor.Count(dims); !ok || int64(n) != m.pixels {
-		return 0, &fault.Fault{Kind: fault.ShapeMismatch, Where: "images", Got: fmt.Sprintf("%d pixels", m.pixels), Want: fmt.Sprintf("dims %v", dims)}
+		return 0, fault.E(fault.ShapeMismatch, fault.At("images"), fault.Gotf("%d pixels", m.pixels), fault.Wantf("dims %v", dims))
 	}
 	s, err := newSampleWriter(w, tensor.Int64, dims...)
 	if err != nil {
@@ -72,10 +72,8 @@ func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter
 func (o MNISTOptions) rangeOf(count int64) (from, to int64, err error) {
 	first, last := int64(o.First), int64(o.Last)
 	if first < 0 || last < 0 || first > count || last > count || first > 0 && last > 0 {
-		return 0, 0, &fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  fmt.Sprintf("the first %d and the last %d images", first, last), Want: fmt.Sprintf("one of them, up to %d", count),
-		}
+		return 0, 0, fault.E(fault.InvalidArgument, fault.Gotf("the first %d and the last %d images", first, last),
+			fault.Wantf("one of them, up to %d", count))
 	}
 	switch {
 	case first > 0:
@@ -112,16 +110,11 @@ func openMNIST(images, labels io.Reader) (m *mnistReader, err error) {
 		return nil, err
 	}
 	if dims[0] != count[0] {
-		return nil, &fault.Fault{
-			Kind: fault.Corrupt, Where: "labels",
-			Got: fmt.Sprintf("%d labels", count[0]), Want: fmt.Sprintf("one for each of %d images", dims[0]),
-		}
+		return nil, fault.E(fault.Corrupt, fault.At("labels"), fault.Gotf("%d labels", count[0]), fault.Wantf("one for each of %d images", dims[0]))
 	}
 	if dims[1] > maxPixels || dims[2] > maxPixels || dims[1]*dims[2] > maxPixels {
-		return nil, &fault.Fault{
-			Kind: fault.TooLarge, Where: "images",
-			Got: fmt.Sprintf("images of %d x %d", dims[1], dims[2]), Want: fmt.Sprintf("at most %d pixels", maxPixels),
-		}
+		return nil, fault.E(fault.TooLarge, fault.At("images"), fault.Gotf("images of %d x %d", dims[1], dims[2]),
+			fault.Wantf("at most %d pixels", maxPixels))
 	}
 	m.count, m.pixels = dims[0], dims[1]*dims[2]
 	m.pixel = make([]byte, m.pixels)
@@ -137,7 +130,7 @@ func (m *mnistReader) next(i int64) error {
 		return idxError(err, fmt.Sprintf("label %d", i))
 	}
 	if m.label[0] >= mnistLabel {
-		return &fault.Fault{Kind: fault.Corrupt, Where: fmt.Sprintf("label %d", i), Got: fmt.Sprint(m.label[0]), Want: "0 to 9"}
+		return fault.E(fault.Corrupt, fault.Atf("label %d", i), fault.Got(fmt.Sprint(m.label[0])), fault.Want("0 to 9"))
 	}
 	return nil
 }

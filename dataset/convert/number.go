@@ -14,9 +14,9 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), bits)
 	switch {
 	case err != nil:
-		return 0, &fault.Fault{Kind: fault.Corrupt, Got: fault.Quote(text), Want: "a number that fits into float" + strconv.Itoa(bits)}
+		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("a number that fits into float"+strconv.Itoa(bits)))
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, &fault.Fault{Kind: fault.NotFinite, Got: fault.Quote(text), Want: "a finite number"}
+		return 0, fault.E(fault.NotFinite, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
 	}
 	return v, nil
 }
@@ -25,7 +25,7 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 func parseInt(text string) (int64, *fault.Fault) {
 	v, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil {
-		return 0, &fault.Fault{Kind: fault.Corrupt, Got: fault.Quote(text), Want: "an integer"}
+		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("an integer"))
 	}
 	return v, nil
 }

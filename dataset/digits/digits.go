@@ -2,7 +2,6 @@ package digits
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/edl-go/edl/dataset"
@@ -76,14 +75,14 @@ type Options struct {
 // Write writes samples of image float32 and label int64[1].
 func Write(ctx context.Context, w dataset.RecordWriter, options Options) error {
 	if options.First < 0 || options.Count < 0 || options.First+options.Count < options.First {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d digits from %d on", options.Count, options.First), Want: "0 or more"}
+		return fault.E(fault.InvalidArgument, fault.Gotf("%d digits from %d on", options.Count, options.First), fault.Want("0 or more"))
 	}
 	dims := options.Dims
 	if dims == nil {
 		dims = []int64{Side * Side}
 	}
 	if n, ok := tensor.Count(dims); !ok || n != Side*Side {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("dims %v", dims), Want: fmt.Sprintf("%d pixels", Side*Side)}
+		return fault.E(fault.ShapeMismatch, fault.Gotf("dims %v", dims), fault.Wantf("%d pixels", Side*Side))
 	}
 	image, err := tensor.New(tensor.Float32, dims...)
 	if err != nil {

@@ -49,10 +49,8 @@ func (l *chunkLoader) load(c Chunk) ([]byte, error) {
 			fmt.Sprintf("a chunk of %d bytes that holds more when decompressed", c.StoredBytes), fmt.Sprintf("at most %d", limit))
 	}
 	if err != nil {
-		return nil, &fault.Fault{
-			Kind: fault.Corrupt, Where: place(l.index.Name, c.Offset),
-			Got: "a damaged " + c.Compressor.String() + " payload", Err: err,
-		}
+		return nil, fault.E(fault.Corrupt, fault.At(place(l.index.Name, c.Offset)), fault.Got("a damaged "+c.Compressor.String()+" payload"),
+			fault.Cause(err))
 	}
 	if l.index.Layout == Indexed && int64(len(raw)) != c.RawBytes {
 		return nil, corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk that holds %d bytes when decompressed", len(raw)), fmt.Sprint(c.RawBytes))

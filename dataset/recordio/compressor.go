@@ -42,7 +42,7 @@ func ParseCompressor(name string) (Compressor, error) {
 			return c, nil
 		}
 	}
-	return 0, &fault.Fault{Kind: fault.InvalidArgument, Got: "compressor " + fault.Quote(name), Want: "none, snappy or gzip"}
+	return 0, fault.E(fault.InvalidArgument, fault.Got("compressor "+fault.Quote(name)), fault.Want("none, snappy or gzip"))
 }
 
 // snappyBlock is the most that one frame of the snappy framing format holds when decompressed.

@@ -8,10 +8,8 @@ import (
 )
 
 func cut(name string, offset, got, want int64, what string) error {
-	return &fault.Fault{
-		Kind: fault.Corrupt, Where: place(name, offset), Err: errCut,
-		Got: fmt.Sprintf("%d bytes of the %s", got, what), Want: fmt.Sprint(want),
-	}
+	return fault.E(fault.Corrupt, fault.At(place(name, offset)), fault.Cause(errCut), fault.Gotf("%d bytes of the %s", got, what),
+		fault.Want(fmt.Sprint(want)))
 }
 
 var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)
@@ -20,11 +18,11 @@ var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)
 func place(name string, offset int64) string { return fmt.Sprintf("%s: byte %d", name, offset) }
 
 func corrupt(name string, offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: place(name, offset), Got: got, Want: want}
+	return fault.E(fault.Corrupt, fault.At(place(name, offset)), fault.Got(got), fault.Want(want))
 }
 
 func tooLarge(name string, offset int64, got, want string) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: place(name, offset), Got: got, Want: want}
+	return fault.E(fault.TooLarge, fault.At(place(name, offset)), fault.Got(got), fault.Want(want))
 }
 
 func wrongMagic(name string, offset int64, got, want uint32) error {

@@ -103,7 +103,7 @@ func (x *Index) readFooter(r io.ReaderAt) error {
 // readTrailer reads the end of the file.
 func (x *Index) readTrailer(r io.ReaderAt) (t trailer, err error) {
 	var b [trailerBytes]byte
-	incomplete := &fault.Fault{Kind: fault.Corrupt, Where: place(x.Name, x.Bytes), Err: ErrIncomplete}
+	incomplete := fault.E(fault.Corrupt, fault.At(place(x.Name, x.Bytes)), fault.Cause(ErrIncomplete))
 	at := x.Bytes - trailerBytes
 	if at < footerHeadBytes {
 		return t, incomplete

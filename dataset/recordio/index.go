@@ -128,10 +128,7 @@ func (x *Index) Fingerprint() uint64 {
 // Locate returns the chunk that holds a record of the file, and the record's number within it.
 func (x *Index) Locate(record int64) (chunk int, within int64, err error) {
 	if record < 0 || record >= x.NumRecords() {
-		return 0, 0, &fault.Fault{
-			Kind: fault.NotFound, Where: x.Name,
-			Got: fmt.Sprintf("record %d", record), Want: fmt.Sprintf("a record in [0, %d)", x.NumRecords()),
-		}
+		return 0, 0, fault.E(fault.NotFound, fault.At(x.Name), fault.Gotf("record %d", record), fault.Wantf("a record in [0, %d)", x.NumRecords()))
 	}
 	chunk = sort.Search(len(x.Chunks), func(i int) bool { return x.Chunks[i].FirstRecord > record }) - 1
 	return chunk, record - x.Chunks[chunk].FirstRecord, nil

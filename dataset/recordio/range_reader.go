@@ -1,7 +1,6 @@
 package recordio
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/fault"
@@ -21,10 +20,8 @@ type RangeReader struct {
 // NewRangeReader returns a reader of count records of the file from record first on. Both must be within the index.
 func NewRangeReader(r io.ReaderAt, index *Index, first, count int64) (*RangeReader, error) {
 	if first < 0 || count < 0 || first > index.NumRecords() || count > index.NumRecords()-first {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Where: index.Name,
-			Got: fmt.Sprintf("%d records from record %d", count, first), Want: fmt.Sprintf("records in [0, %d)", index.NumRecords()),
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.At(index.Name), fault.Gotf("%d records from record %d", count, first),
+			fault.Wantf("records in [0, %d)", index.NumRecords()))
 	}
 	rr := &RangeReader{chunkLoader: chunkLoader{index: index, file: r}, left: count}
 	if count > 0 {

@@ -3,7 +3,6 @@ package recordio
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -40,11 +39,8 @@ func NewWriter(w io.Writer, options Options) (*Writer, error) {
 	}
 	if options.ChunkBytes < 0 || options.ChunkBytes > defaultRecordLimit ||
 		options.ChunkRecords < 0 || options.Compressor > Gzip || (options.Layout != Indexed && options.Layout != Plain) {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Got: fmt.Sprintf("recordio options %+v", options),
-			Want: fmt.Sprintf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip, layout indexed or plain",
-				defaultRecordLimit),
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("recordio options %+v", options),
+			fault.Wantf("chunk bytes in [0, %d], chunk records of 0 or more, compressor none, snappy or gzip, layout indexed or plain", defaultRecordLimit))
 	}
 	return &Writer{w: w, options: options, written: Index{Layout: options.Layout, limits: Limits{}.withDefaults()}}, nil
 }
@@ -55,10 +51,7 @@ func (w *Writer) Write(record []byte) error {
 		return w.err
 	}
 	if len(record) > defaultRecordLimit {
-		return &fault.Fault{
-			Kind: fault.TooLarge,
-			Got:  fmt.Sprintf("a record of %d bytes", len(record)), Want: fmt.Sprintf("at most %d", defaultRecordLimit),
-		}
+		return fault.E(fault.TooLarge, fault.Gotf("a record of %d bytes", len(record)), fault.Wantf("at most %d", defaultRecordLimit))
 	}
 	full := w.options.ChunkRecords > 0 && w.records == w.options.ChunkRecords
 	if full || len(w.raw)+lengthBytes+len(record) > w.options.ChunkBytes {

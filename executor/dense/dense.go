@@ -3,8 +3,6 @@
 package dense
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 	_ "go4.org/unsafe/assume-no-moving-gc" // the version that knows this Go release; without it Gorgonia ends the process
@@ -15,7 +13,7 @@ import (
 // tensors with an extent of 0; these are Unsupported.
 func Dense(t *tensor.Tensor) (*gorgonia.Dense, error) {
 	if t.Len() == 0 {
-		return nil, &fault.Fault{Kind: fault.Unsupported, Got: t.String(), Want: "at least one element"}
+		return nil, fault.E(fault.Unsupported, fault.Got(t.String()), fault.Want("at least one element"))
 	}
 	shape := make(gorgonia.Shape, len(t.Dims()))
 	for i, d := range t.Dims() {
@@ -44,11 +42,8 @@ func elements(t *tensor.Tensor) any {
 // or a transposed tensor must be materialized before.
 func FromDense(d *gorgonia.Dense) (*tensor.Tensor, error) {
 	if d.RequiresIterator() || d.DataOrder().IsColMajor() || d.DataOrder().IsNotContiguous() || d.DataOrder().IsTransposed() {
-		return nil, &fault.Fault{
-			Kind: fault.Unsupported,
-			Got:  fmt.Sprintf("a tensor of strides %v", d.Strides()), Want: "a contiguous row-major one",
-			Hint: "call Materialize or Clone",
-		}
+		return nil, fault.E(fault.Unsupported, fault.Gotf("a tensor of strides %v", d.Strides()), fault.Want("a contiguous row-major one"),
+			fault.Hint("call Materialize or Clone"))
 	}
 	dims := make([]int64, d.Dims())
 	for i, n := range d.Shape() {
@@ -66,5 +61,5 @@ func FromDense(d *gorgonia.Dense) (*tensor.Tensor, error) {
 	case gorgonia.Float64:
 		return tensor.FromSlice(d.Float64s(), dims...)
 	}
-	return nil, &fault.Fault{Kind: fault.TypeMismatch, Got: fmt.Sprintf("a tensor of %v", d.Dtype()), Want: "bool, int32, int64, float32 or float64"}
+	return nil, fault.E(fault.TypeMismatch, fault.Gotf("a tensor of %v", d.Dtype()), fault.Want("bool, int32, int64, float32 or float64"))
 }

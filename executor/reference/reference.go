@@ -11,7 +11,6 @@ package reference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -44,7 +43,7 @@ var _ executor.Executor = (*Executor)(nil)
 // New returns the oracle of p, which must not change any more, for a number of trainers. The options are those of the local executor inside.
 func New(p *program.Program, trainers int, options ...executor.Option) (*Executor, error) {
 	if trainers < 1 {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d trainers", trainers), Want: "at least 1"}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers", trainers), fault.Want("at least 1"))
 	}
 	if err := ops.Verify(p, program.StageLocal); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func (e *Executor) check(p *program.Program) error {
 	if p == e.program {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: "another program", Want: "the one that the reference executor was made for"}
+	return fault.E(fault.InvalidArgument, fault.Got("another program"), fault.Want("the one that the reference executor was made for"))
 }
 
 // Train implements executor.Executor. Every batch of the files is a round.

@@ -64,7 +64,7 @@ func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64,
 	e.shared = e.trainers(e.round)
 	n := int64(e.shared)
 	if n < 1 {
-		return nil, nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d trainers in round %d", n, e.round), Want: "at least 1"}
+		return nil, nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers in round %d", n, e.round), fault.Want("at least 1"))
 	}
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
@@ -127,7 +127,7 @@ func (e *Executor) fetched(fetch []string, updated map[string]*tensor.Tensor, sh
 		if declared.Persistable {
 			t, ok := e.Scope().Find(name)
 			if !ok {
-				return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no value", Want: "a variable to fetch"}
+				return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value"), fault.Want("a variable to fetch"))
 			}
 			out[i] = t.Clone()
 			continue

@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -15,25 +14,20 @@ func (e *Executor) rowsOf(feed executor.Feed) (int64, error) {
 	rows := int64(-1)
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		if feed[name] != nil && len(feed[name].LoD()) > 0 {
-			return 0, &fault.Fault{
-				Kind: fault.Unsupported, Variable: name,
-				Got: "a feed whose rows form sequences", Want: "rows that can be divided among trainers",
-			}
+			return 0, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed whose rows form sequences"),
+				fault.Want("rows that can be divided among trainers"))
 		}
 		if !e.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
 			continue
 		}
 		n := feed[name].Dims()[0]
 		if rows >= 0 && n != rows {
-			return 0, &fault.Fault{
-				Kind: fault.ShapeMismatch, Variable: name,
-				Got: fmt.Sprintf("%d rows", n), Want: fmt.Sprintf("%d rows, as the other feeds have", rows),
-			}
+			return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d rows", n), fault.Wantf("%d rows, as the other feeds have", rows))
 		}
 		rows = n
 	}
 	if rows < 1 {
-		return 0, &fault.Fault{Kind: fault.InvalidArgument, Got: "a batch without rows", Want: "at least one"}
+		return 0, fault.E(fault.InvalidArgument, fault.Got("a batch without rows"), fault.Want("at least one"))
 	}
 	return rows, nil
 }

@@ -62,10 +62,9 @@ func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string
 	for _, name := range op.InputNames() {
 		v, _ := p.Global().Find(name)
 		if v.Kind == program.SelectedRows {
-			return ops.At(op, &fault.Fault{
-				Kind: fault.Unsupported, Variable: name, Got: ops.MetaOf(v).String(), Want: "dense gradients in what trainers share",
-				Hint: "a lookup with is_sparse is trained on one machine only: drop layers.Sparse",
-			})
+			return ops.At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got(ops.MetaOf(v).String()),
+				fault.Want("dense gradients in what trainers share"),
+				fault.Hint("a lookup with is_sparse is trained on one machine only: drop layers.Sparse")))
 		}
 		if !s.updated[name] && !v.Persistable {
 			crosses[name] = true
@@ -82,10 +81,8 @@ func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string
 func (s *split) addForward(p *program.Program, op *program.Op, def *ops.Def, written map[string]bool) error {
 	for _, name := range op.InputNames() {
 		if s.updated[name] && !written[name] {
-			return ops.At(op, &fault.Fault{
-				Kind: fault.Unsupported, Variable: name,
-				Got: "a forward op that reads what an update op computes in the same step", Want: "updates after the backward pass",
-			})
+			return ops.At(op, fault.E(fault.Unsupported, fault.Var(name),
+				fault.Got("a forward op that reads what an update op computes in the same step"), fault.Want("updates after the backward pass")))
 		}
 	}
 	for slot, names := range op.Outputs {

@@ -34,7 +34,7 @@ func (e *Executor) mergeState(shares []share, old map[string]*tensor.Tensor) err
 		if s.merge != ops.MergeNone && len(shares) > 1 {
 			merged = merged.Clone()
 			if err := merge.State(merged, old[s.name], sharesOf(shares, s.name), s.merge); err != nil {
-				return &fault.Fault{Kind: fault.KindOf(err), Variable: s.name, Err: err}
+				return fault.E(fault.KindOf(err), fault.Var(s.name), fault.Cause(err))
 			}
 		}
 		if err := e.Scope().Set(s.name, merged); err != nil {

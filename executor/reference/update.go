@@ -21,7 +21,7 @@ func (e *Executor) runUpdate(ctx context.Context, shares []share, rows int64, fe
 	for _, name := range e.split.crosses {
 		merged := shares[0].values[name].Clone()
 		if err := merge.Gradients(merged, sharesOf(shares, name), e.split.merge); err != nil {
-			return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}
 		feed[name] = merged
 	}

@@ -4,8 +4,6 @@
 package merge
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
@@ -34,7 +32,7 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	case tensor.Float64:
 		combine[float64](dst, shares, how)
 	default:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: "contributions of " + dst.String(), Want: "float32 or float64"}
+		return fault.E(fault.TypeMismatch, fault.Got("contributions of "+dst.String()), fault.Want("float32 or float64"))
 	}
 	return nil
 }
@@ -46,10 +44,8 @@ func check(dst *tensor.Tensor, shares []Share) error {
 	}
 	for _, s := range shares {
 		if s.Value == nil || s.Rows <= 0 || s.Value.DType() != dst.DType() || s.Value.Len() != dst.Len() {
-			return &fault.Fault{
-				Kind: fault.ShapeMismatch,
-				Got:  fmt.Sprintf("a share of %d rows and %v", s.Rows, s.Value), Want: fmt.Sprintf("at least one row and %v", dst),
-			}
+			return fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %v", s.Rows, s.Value),
+				fault.Wantf("at least one row and %v", dst))
 		}
 	}
 	return nil
@@ -98,7 +94,7 @@ func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
 	case tensor.Int32:
 		addChanges[int32](dst, old, shares)
 	default:
-		return &fault.Fault{Kind: fault.TypeMismatch, Got: fmt.Sprintf("state of %v", dst), Want: "a number"}
+		return fault.E(fault.TypeMismatch, fault.Gotf("state of %v", dst), fault.Want("a number"))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func Check(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: name(info.Mode()), Want: "a regular file"}
+	return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(name(info.Mode())), fault.Want("a regular file"))
 }
 
 // name says what is at a path.

@@ -19,10 +19,8 @@ func ParseAddress(address string) (int, error) {
 	number, ok := strings.CutPrefix(address, scheme)
 	server, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil || server < 0 || Address(int(server)) != address {
-		return 0, &fault.Fault{
-			Kind: fault.InvalidProgram,
-			Got:  "the address " + fault.Quote(address), Want: "the logical address of a pserver, such as " + Address(0),
-		}
+		return 0, fault.E(fault.InvalidProgram, fault.Got("the address "+fault.Quote(address)),
+			fault.Want("the logical address of a pserver, such as "+Address(0)))
 	}
 	return int(server), nil
 }

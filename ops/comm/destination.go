@@ -1,8 +1,6 @@
 package comm
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -36,9 +34,8 @@ func destinations(a attributes, variables []string, namesAttr string) ([]destina
 		names = variables
 	}
 	if len(epmap) != len(variables) || len(names) != len(variables) {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram,
-			Got:  fmt.Sprintf("%d entries in %s and %d in %s", len(epmap), epmapAttr, len(names), namesAttr),
-			Want: fmt.Sprintf("%d, one per variable", len(variables))}
+		return nil, fault.E(fault.InvalidProgram, fault.Gotf("%d entries in %s and %d in %s", len(epmap), epmapAttr, len(names), namesAttr),
+			fault.Wantf("%d, one per variable", len(variables)))
 	}
 	all := make([]destination, len(variables))
 	taken := map[destination]bool{}
@@ -48,15 +45,12 @@ func destinations(a attributes, variables []string, namesAttr string) ([]destina
 			return nil, err
 		}
 		if variable == program.Empty || names[i] == program.Empty || names[i] == "" {
-			return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("no name for variable %d", i), Want: "a variable and its name at the server"}
+			return nil, fault.E(fault.InvalidProgram, fault.Gotf("no name for variable %d", i), fault.Want("a variable and its name at the server"))
 		}
 		all[i] = destination{server, names[i]}
 		if taken[all[i]] {
-			return nil, &fault.Fault{
-				Kind: fault.InvalidProgram, Variable: variable,
-				Got:  fmt.Sprintf("%s at %s twice in one op", fault.Quote(names[i]), epmap[i]),
-				Want: "one variable of a name at each server",
-			}
+			return nil, fault.E(fault.InvalidProgram, fault.Var(variable), fault.Gotf("%s at %s twice in one op", fault.Quote(names[i]), epmap[i]),
+				fault.Want("one variable of a name at each server"))
 		}
 		taken[all[i]] = true
 	}
@@ -72,7 +66,7 @@ func messages(b *ops.Binding, variables []string, tensors []*tensor.Tensor, name
 	all := make([]ops.Message, len(to))
 	for i, d := range to {
 		if i >= len(tensors) || tensors[i] == nil {
-			return nil, &fault.Fault{Kind: fault.InvalidProgram, Variable: variables[i], Got: "a variable without a value", Want: "a tensor"}
+			return nil, fault.E(fault.InvalidProgram, fault.Var(variables[i]), fault.Got("a variable without a value"), fault.Want("a tensor"))
 		}
 		all[i] = ops.Message{Name: d.name, Server: d.server, Merge: merge, Value: tensors[i]}
 	}
@@ -96,7 +90,7 @@ func server(b *ops.Binding) (ops.Server, error) {
 }
 
 func needsCluster(got string) error {
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: got, Want: "a cluster", Hint: "this op needs a cluster: run it through edl listen"}
+	return fault.E(fault.InvalidArgument, fault.Got(got), fault.Want("a cluster"), fault.Hint("this op needs a cluster: run it through edl listen"))
 }
 
 // control gives an output of control variables its shape: no elements.

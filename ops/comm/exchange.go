@@ -2,7 +2,6 @@ package comm
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -38,11 +37,11 @@ func bindExchange(b *ops.Binding) (ops.Kernel, error) {
 	}
 	name, own, all := b.Op().In("X"), b.In("X"), b.Outs("Out")
 	if own == nil || slices.ContainsFunc(all, func(t *tensor.Tensor) bool { return t == nil }) {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: "a variable without a value", Want: "X and an Out for each pserver"}
+		return nil, fault.E(fault.InvalidProgram, fault.Got("a variable without a value"), fault.Want("X and an Out for each pserver"))
 	}
 	for _, t := range all {
 		if t.DType() != own.DType() || !slices.Equal(t.Dims(), own.Dims()) {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf("Out %v", t), Want: fmt.Sprintf("%v as X", own)}
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Out %v", t), fault.Wantf("%v as X", own))
 		}
 	}
 	return func(ctx context.Context) error { return server.Exchange(ctx, name, own, all) }, nil

@@ -3,7 +3,6 @@ package comm
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -27,7 +26,7 @@ func init() {
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
 				if m.Kind != program.LoDTensor {
-					return &fault.Fault{Kind: fault.Unsupported, Variable: s.Op().Inputs["X"][i], Got: fmt.Sprintf("X %v", m), Want: "a dense tensor"}
+					return fault.E(fault.Unsupported, fault.Var(s.Op().Inputs["X"][i]), fault.Gotf("X %v", m), fault.Want("a dense tensor"))
 				}
 			}
 			control(s)

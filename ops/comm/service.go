@@ -1,7 +1,6 @@
 package comm
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -38,7 +37,7 @@ type Contribution struct {
 // *fault.Fault.
 func ServiceOf(op *program.Op) (Service, error) {
 	if op.Type != serveOp {
-		return Service{}, ops.At(op, &fault.Fault{Kind: fault.InvalidArgument, Got: "the op " + fault.Quote(op.Type), Want: serveOp})
+		return Service{}, ops.At(op, fault.E(fault.InvalidArgument, fault.Got("the op "+fault.Quote(op.Type)), fault.Want(serveOp)))
 	}
 	s, err := ops.Infer(op, func(string) (ops.Meta, bool) { return ops.Meta{}, true })
 	if err != nil {
@@ -152,5 +151,5 @@ func block(a attributes, name string) (program.BlockIndex, error) {
 
 // invalid makes the fault of an op that contradicts itself: what is wanted, and what was got as a format.
 func invalid(want, got string, args ...any) error {
-	return &fault.Fault{Kind: fault.InvalidProgram, Op: serveOp, Got: fmt.Sprintf(got, args...), Want: want}
+	return fault.E(fault.InvalidProgram, fault.Op(serveOp), fault.Gotf(got, args...), fault.Want(want))
 }

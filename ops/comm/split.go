@@ -2,7 +2,6 @@ package comm
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -55,7 +54,7 @@ func inferSplit(s *ops.Shapes) error {
 func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	x, outs, sections := b.In("X"), b.Outs("Out"), b.Ints("sections")
 	wrong := func(got string, args ...any) error {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: fmt.Sprintf(got, args...), Want: fmt.Sprintf("the rows of X %v in %d parts", x, len(outs))}
+		return fault.E(fault.ShapeMismatch, fault.Gotf(got, args...), fault.Wantf("the rows of X %v in %d parts", x, len(outs)))
 	}
 	if len(x.Dims()) == 0 || len(sections) != len(outs) {
 		return nil, wrong("sections %v", sections)

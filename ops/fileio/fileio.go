@@ -3,7 +3,6 @@ package fileio
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -47,7 +46,7 @@ func save(opType, doc string, many bool) {
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
 				if m.Kind != program.LoDTensor {
-					return &fault.Fault{Kind: fault.Unsupported, Variable: s.Op().Inputs["X"][i], Got: fmt.Sprintf("X %v", m), Want: "a dense tensor"}
+					return fault.E(fault.Unsupported, fault.Var(s.Op().Inputs["X"][i]), fault.Gotf("X %v", m), fault.Want("a dense tensor"))
 				}
 			}
 			return refuseHalf(s, saveHalfAttr)
@@ -102,7 +101,8 @@ func refuseHalf(s *ops.Shapes, attr string) error {
 // storageOf returns the files of the run.
 func storageOf(b *ops.Binding) (ops.Storage, error) {
 	if b.Env == nil || b.Env.Storage == nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "no directory for parameter files", Want: "one", Hint: "give the executor storage"}
+		return nil, fault.E(fault.InvalidArgument, fault.Got("no directory for parameter files"), fault.Want("one"),
+			fault.Hint("give the executor storage"))
 	}
 	return b.Env.Storage, nil
 }
@@ -111,7 +111,7 @@ func storageOf(b *ops.Binding) (ops.Storage, error) {
 func complete(names []string, tensors []*tensor.Tensor) error {
 	for i, name := range names {
 		if i >= len(tensors) || tensors[i] == nil {
-			return &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a variable without a value", Want: "a tensor"}
+			return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a variable without a value"), fault.Want("a tensor"))
 		}
 	}
 	return nil

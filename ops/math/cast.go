@@ -2,7 +2,6 @@ package math
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -34,8 +33,8 @@ func init() {
 func inferCast(s *ops.Shapes) error {
 	m := s.In("X")
 	if from := tensor.DType(s.Int("in_dtype")); from != m.DType {
-		return &fault.Fault{Kind: fault.TypeMismatch, Op: "cast", Variable: s.Op().In("X"), Site: s.Op().Site(),
-			Got: fmt.Sprintf("X %v", m), Want: fmt.Sprintf("%v, as in_dtype says", from)}
+		return fault.E(fault.TypeMismatch, fault.Op("cast"), fault.Var(s.Op().In("X")), fault.Line(s.Op().Line()), fault.Gotf("X %v", m),
+			fault.Wantf("%v, as in_dtype says", from))
 	}
 	to, err := infer.DType(s, "out_dtype")
 	if err != nil {

@@ -130,10 +130,8 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	epsilon := b.Float("epsilon")
 	given := givenStatistics(b)
 	if given && (mean == nil || variance == nil) {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(),
-			Got: "no Mean or no Variance", Want: "both, since they are what X was normalised by",
-		}
+		return nil, fault.E(fault.InvalidProgram, fault.On(b.Op()), fault.Got("no Mean or no Variance"),
+			fault.Want("both, since they are what X was normalised by"))
 	}
 	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		gx, gscale, gbias := bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias)

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/internal/bind"
@@ -71,6 +69,6 @@ func checkLabels(op *program.Op, labels []int64, first, classes int, ignored int
 	}
 	label := labels[row]
 	row += first
-	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Label"), Site: op.Site(),
-		Got: fmt.Sprintf("label %d in row %d", label, row), Want: fmt.Sprintf("0 to %d, or %d to ignore the row", classes-1, ignored)}
+	return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("Label")),
+		fault.Gotf("label %d in row %d", label, row), fault.Wantf("0 to %d, or %d to ignore the row", classes-1, ignored))
 }

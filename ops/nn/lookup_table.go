@@ -2,7 +2,6 @@ package nn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -85,8 +84,8 @@ func checkIDs(op *program.Op, ids []int64, first int, rows int64) error {
 	if at < 0 {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("Ids"), Site: op.Site(),
-		Got: fmt.Sprintf("id %d in row %d", ids[at], first+at), Want: fmt.Sprintf("0 to %d, the rows of the table", rows-1)}
+	return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("Ids")),
+		fault.Gotf("id %d in row %d", ids[at], first+at), fault.Wantf("0 to %d, the rows of the table", rows-1))
 }
 
 func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {

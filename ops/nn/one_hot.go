@@ -2,7 +2,6 @@ package nn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -58,8 +57,8 @@ func bindOneHot[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	return func(context.Context) error {
 		classes := x.Int64s()
 		if at := kernel.FirstBadID(classes, depth); at >= 0 {
-			return &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.In("X"), Site: op.Site(),
-				Got: fmt.Sprintf("class %d in row %d", classes[at], at), Want: fmt.Sprintf("0 to %d", depth-1)}
+			return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("X")),
+				fault.Gotf("class %d in row %d", classes[at], at), fault.Wantf("0 to %d", depth-1))
 		}
 		kernel.OneHot(tensor.Data[T](to), classes, int(depth))
 		return nil

@@ -19,7 +19,7 @@ func (r *rule) bind(b *ops.Binding) (ops.Kernel, error) {
 	case tensor.Float64:
 		return bindAs(r, b, r.float64)
 	}
-	return nil, &fault.Fault{Kind: fault.TypeMismatch, Got: "Param " + param.String(), Want: "float32 or float64"}
+	return nil, fault.E(fault.TypeMismatch, fault.Got("Param "+param.String()), fault.Want("float32 or float64"))
 }
 
 // bindAs collects the tensors of all slots and checks them once more, because a plan is bound to tensors that no
@@ -46,7 +46,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 			return nil, missing(slot)
 		}
 		if t.DType() != param.DType() || t.Len() != 1 {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Got: slot + " " + t.String(), Want: "one element of " + param.DType().String()}
+			return nil, fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Want("one element of "+param.DType().String()))
 		}
 		numbers = append(numbers, t)
 	}
@@ -118,7 +118,7 @@ func like(slot string, t, param *tensor.Tensor) error {
 		return missing(slot)
 	}
 	if t.DType() != param.DType() || !slices.Equal(t.Dims(), param.Dims()) {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: slot + " " + t.String(), Want: param.String() + " as Param"}
+		return fault.E(fault.ShapeMismatch, fault.Got(slot+" "+t.String()), fault.Want(param.String()+" as Param"))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -59,10 +58,8 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 	}
 	n := rows.Len()
 	if !kernel.OrderableRows(n, u.height) {
-		return nil, &fault.Fault{
-			Kind: fault.TooLarge, Variable: b.Op().In(gradSlot),
-			Got: fmt.Sprintf("%d rows of %d", n, u.height), Want: "a product of both below 2^62",
-		}
+		return nil, fault.E(fault.TooLarge, fault.Var(b.Op().In(gradSlot)), fault.Gotf("%d rows of %d", n, u.height),
+			fault.Want("a product of both below 2^62"))
 	}
 	u.order, u.spare = b.Scratch(tensor.Int64, n), b.Scratch(tensor.Int64, n)
 	lazy := r.lazy != nil && r.lazy(b)
@@ -119,7 +116,7 @@ func checkGradient(grad, param *tensor.Tensor) error {
 	}
 	whole := ops.MetaOfValue(grad).Dims
 	if grad.DType() != param.DType() || !slices.Equal(whole, param.Dims()) {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Got: gradSlot + " " + grad.String(), Want: "rows of " + param.String() + " as Param"}
+		return fault.E(fault.ShapeMismatch, fault.Got(gradSlot+" "+grad.String()), fault.Want("rows of "+param.String()+" as Param"))
 	}
 	return nil
 }

@@ -98,5 +98,5 @@ func (r *rule) numberSlots() []string {
 
 // missing is the fault of a slot that holds no variable where one is needed.
 func missing(slot string) error {
-	return &fault.Fault{Kind: fault.InvalidProgram, Got: "no variable in slot " + slot, Want: "one"}
+	return fault.E(fault.InvalidProgram, fault.Got("no variable in slot "+slot), fault.Want("one"))
 }

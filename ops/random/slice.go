@@ -1,7 +1,6 @@
 package random
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/edl-go/edl/fault"
@@ -15,22 +14,20 @@ import (
 // not fill.
 func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Op: op.Type, Site: op.Site(),
-			Got: "an op that draws nothing", Want: "an initializer by chance",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Got("an op that draws nothing"),
+			fault.Want("an initializer by chance"))
 	}
 	shape, _ := op.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)
 	scalar := len(shape) == 0
 	if !ok || scalar && (from != 0 || to != 1) || !scalar && (from < 0 || to < from || to > shape[0]) {
-		return nil, &fault.Fault{Kind: fault.ShapeMismatch, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
-			Got: fmt.Sprintf("rows [%d, %d)", from, to), Want: fmt.Sprintf("rows within shape %v", shape)}
+		return nil, fault.E(fault.ShapeMismatch, fault.On(op), fault.Var(op.Out("Out")),
+			fault.Gotf("rows [%d, %d)", from, to), fault.Wantf("rows within shape %v", shape))
 	}
 	first, _ := op.Int(firstAttr)
 	if first < 0 || first > math.MaxInt64-int64(n) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Op: op.Type, Variable: op.Out("Out"), Site: op.Site(),
-			Got: fmt.Sprintf("%s = %d", firstAttr, first), Want: "an index of the origin"}
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.Out("Out")),
+			fault.Gotf("%s = %d", firstAttr, first), fault.Want("an index of the origin"))
 	}
 	if from > 0 {
 		first += from * (int64(n) / shape[0])

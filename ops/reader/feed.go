@@ -2,7 +2,6 @@ package reader
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -46,7 +45,7 @@ var column = ops.Attr{Name: "col", Kind: int32(0), Doc: "position in the list, f
 
 func kindIn(s *ops.Shapes, kind program.VarKind, want string) error {
 	if m := s.In("X"); m.Kind != kind {
-		return &fault.Fault{Kind: fault.TypeMismatch, Variable: s.Op().In("X"), Got: fmt.Sprintf("X %v", m), Want: want}
+		return fault.E(fault.TypeMismatch, fault.Var(s.Op().In("X")), fault.Gotf("X %v", m), fault.Want(want))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -56,8 +55,8 @@ func fieldsOf(s *ops.Shapes) ([]program.Var, error) {
 func readerIn(s *ops.Shapes, slot string) ([]program.Var, error) {
 	m := s.In(slot)
 	if m.Kind != program.Reader || len(m.Fields) == 0 {
-		return nil, &fault.Fault{Kind: fault.TypeMismatch, Variable: s.Op().In(slot), Got: fmt.Sprintf("%s %v of %d fields", slot, m, len(m.Fields)),
-			Want: "a reader of at least one field"}
+		return nil, fault.E(fault.TypeMismatch, fault.Var(s.Op().In(slot)), fault.Gotf("%s %v of %d fields", slot, m, len(m.Fields)),
+			fault.Want("a reader of at least one field"))
 	}
 	return m.Fields, nil
 }

@@ -41,7 +41,7 @@ func chain(outputs []string, stages ...stage) (*program.Block, *program.Op) {
 	for i, s := range stages {
 		name := "reader_" + string(rune('a'+i))
 		op := block.Append(&program.Op{Type: s.opType, Outputs: map[string][]string{"Out": {name}}, Attrs: maps.Clone(s.attrs)})
-		op.SetSite("train.go:" + string(rune('1'+i)))
+		op.SetLine("train.go:" + string(rune('1'+i)))
 		if i > 0 {
 			op.Inputs = map[string][]string{"UnderlyingReader": {below}}
 		}

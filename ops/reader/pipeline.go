@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -42,8 +41,8 @@ func PipelineOf(block *program.Block, read *program.Op) (Pipeline, error) {
 		yields = s.Outs("Out")[0]
 	}
 	if p.Batch == 0 {
-		return Pipeline{}, ops.At(read, &fault.Fault{Kind: fault.InvalidProgram, Variable: read.In("Reader"), Got: "a reader of single samples",
-			Want: "a reader of batches", Hint: "put " + batchOp + " after the file reader"})
+		return Pipeline{}, ops.At(read, fault.E(fault.InvalidProgram, fault.Var(read.In("Reader")), fault.Got("a reader of single samples"),
+			fault.Want("a reader of batches"), fault.Hint("put "+batchOp+" after the file reader")))
 	}
 	for i := range p.Fields {
 		p.Fields[i].Name = read.Outputs["Out"][i]
@@ -61,10 +60,8 @@ func (p *Pipeline) add(s *ops.Shapes) error {
 		}
 	case shuffleOp:
 		if p.Batch > 0 {
-			return &fault.Fault{
-				Kind: fault.InvalidProgram,
-				Got:  "a shuffle of batches", Want: "a shuffle of samples", Hint: "put " + shuffleOp + " before " + batchOp,
-			}
+			return fault.E(fault.InvalidProgram, fault.Got("a shuffle of batches"), fault.Want("a shuffle of samples"),
+				fault.Hint("put "+shuffleOp+" before "+batchOp))
 		}
 		p.ShuffleBuffer, p.ShuffleSeed = int(s.Int("buffer_size")), s.Int("seed")
 	case batchOp:
@@ -81,14 +78,11 @@ func (p *Pipeline) add(s *ops.Shapes) error {
 // in every program.
 func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 	if read.Type != readOp {
-		return nil, ops.At(read, &fault.Fault{Kind: fault.InvalidArgument, Got: "the op " + fault.Quote(read.Type), Want: readOp})
+		return nil, ops.At(read, fault.E(fault.InvalidArgument, fault.Got("the op "+fault.Quote(read.Type)), fault.Want(readOp)))
 	}
 	at := slices.Index(block.Ops, read)
 	if at < 0 {
-		return nil, ops.At(read, &fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  "an op of another block", Want: fmt.Sprintf("an op of block %d", block.Index),
-		})
+		return nil, ops.At(read, fault.E(fault.InvalidArgument, fault.Got("an op of another block"), fault.Wantf("an op of block %d", block.Index)))
 	}
 	chain := []*program.Op{read}
 	have := map[string]bool{}
@@ -100,10 +94,8 @@ func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 		}
 		op := block.Ops[at]
 		if have[op.Type] {
-			return nil, ops.At(op, &fault.Fault{
-				Kind: fault.InvalidProgram, Variable: op.Out("Out"),
-				Got: "a second " + op.Type + " in one chain of readers", Want: "each at most once",
-			})
+			return nil, ops.At(op, fault.E(fault.InvalidProgram, fault.Var(op.Out("Out")),
+				fault.Got("a second "+op.Type+" in one chain of readers"), fault.Want("each at most once")))
 		}
 		have[op.Type] = true
 		chain = append(chain, op)
@@ -122,21 +114,18 @@ func creatorOf(block *program.Block, user *program.Op, name string, at int) (int
 			continue
 		}
 		if found >= 0 {
-			return 0, ops.At(op, &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a second op that creates the reader", Want: "one"})
+			return 0, ops.At(op, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a second op that creates the reader"),
+				fault.Want("one")))
 		}
 		found = i
 	}
 	if found < 0 || found >= at {
-		return 0, ops.At(user, &fault.Fault{
-			Kind: fault.InvalidProgram, Variable: name,
-			Got: "a reader that no op before this one creates", Want: "one that " + recordIOOp + " or a decorator of it creates",
-		})
+		return 0, ops.At(user, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a reader that no op before this one creates"),
+			fault.Want("one that "+recordIOOp+" or a decorator of it creates")))
 	}
 	if def, ok := ops.Lookup(block.Ops[found].Type); !ok || def.Class != ops.Read || block.Ops[found].Type == readOp {
-		return 0, ops.At(block.Ops[found], &fault.Fault{
-			Kind: fault.InvalidProgram, Variable: name,
-			Got: "an op that creates no readers", Want: "one of those that begin with create_",
-		})
+		return 0, ops.At(block.Ops[found], fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("an op that creates no readers"),
+			fault.Want("one of those that begin with create_")))
 	}
 	return found, nil
 }

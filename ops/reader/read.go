@@ -1,8 +1,6 @@
 package reader
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -25,8 +23,8 @@ func inferRead(s *ops.Shapes) error {
 		return err
 	}
 	if n := len(s.Outs("Out")); n != len(fields) {
-		return &fault.Fault{Kind: fault.InvalidProgram, Variable: s.Op().In("Reader"), Got: fmt.Sprintf("%d variables in Out", n),
-			Want: fmt.Sprintf("%d, one for each field of the reader", len(fields))}
+		return fault.E(fault.InvalidProgram, fault.Var(s.Op().In("Reader")), fault.Gotf("%d variables in Out", n),
+			fault.Wantf("%d, one for each field of the reader", len(fields)))
 	}
 	for i, f := range fields {
 		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: f.DType, Dims: f.Dims, LoDLevel: f.LoDLevel})

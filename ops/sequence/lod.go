@@ -34,15 +34,15 @@ func (x batch) offsets() ([]int64, error) {
 	switch {
 	case err != nil:
 	case len(lod) == 0:
-		err = &fault.Fault{Kind: fault.InvalidArgument, Got: "no LoD", Want: "rows that are cut into sequences"}
+		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that are cut into sequences"))
 	case len(lod[len(lod)-1]) != x.n+1:
-		err = &fault.Fault{Kind: fault.ShapeMismatch, Got: "another number of sequences", Want: "as many as the plan was made for"}
+		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("as many as the plan was made for"))
 	default:
 		return lod[len(lod)-1], nil
 	}
 	var f *fault.Fault
 	errors.As(err, &f)
 	c := *f
-	c.Op, c.Variable, c.Site = x.op.Type, x.op.In(x.slot), x.op.Site()
+	c.Op, c.Variable, c.Line = x.op.Type, x.op.In(x.slot), x.op.Line()
 	return nil, &c
 }

@@ -12,7 +12,7 @@ func bindSequencePoolGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, dout, dx, index, kind := batchIn(b, "X"), b.In("Out@GRAD"), b.Out("X@GRAD"), b.In("MaxIndex"), b.Str("pooltype")
 	_, width := bind.Matrix(x.value.Dims(), 1)
 	if kind == largest && index == nil {
-		return nil, &fault.Fault{Kind: fault.InvalidProgram, Got: "pooltype MAX without MaxIndex", Want: "the output MaxIndex of the forward op"}
+		return nil, fault.E(fault.InvalidProgram, fault.Got("pooltype MAX without MaxIndex"), fault.Want("the output MaxIndex of the forward op"))
 	}
 	return b.Loops(ops.Loop{N: x.n, Apart: true, Run: func(_, from, to int) error {
 		offsets, err := x.offsets()
@@ -41,8 +41,8 @@ func (x batch) checkIndex(index []int32, begin, end int64) error {
 	}
 	for _, at := range index {
 		if int64(at) < begin || int64(at) >= end {
-			return &fault.Fault{Kind: fault.InvalidArgument, Op: x.op.Type, Variable: x.op.In("MaxIndex"), Site: x.op.Site(),
-				Got: "a row of another sequence", Want: "what the forward op wrote"}
+			return fault.E(fault.InvalidArgument, fault.On(x.op), fault.Var(x.op.In("MaxIndex")),
+				fault.Got("a row of another sequence"), fault.Want("what the forward op wrote"))
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func plan(p *program.Program) *drawing {
 	for _, b := range p.Blocks {
 		current := map[value]int{}
 		for i, op := range b.Ops {
-			box := d.add(node{block: b.Index, text: op.Type, tip: fmt.Sprintf("op %d %s", i, op.Site()), color: roleColor(op.Role()), op: true})
+			box := d.add(node{block: b.Index, text: op.Type, tip: fmt.Sprintf("op %d %s", i, op.Line()), color: roleColor(op.Role()), op: true})
 			for _, name := range op.InputNames() {
 				at := value{b.Index, name}
 				if _, ok := current[at]; !ok {

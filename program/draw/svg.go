@@ -45,5 +45,5 @@ func SVG(ctx context.Context, p *program.Program) ([]byte, error) {
 }
 
 func tooLarge(got, want string) error {
-	return &fault.Fault{Kind: fault.TooLarge, Got: got, Want: want, Hint: "prune the program to a target first"}
+	return fault.E(fault.TooLarge, fault.Got(got), fault.Want(want), fault.Hint("prune the program to a target first"))
 }

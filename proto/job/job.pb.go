@@ -640,7 +640,7 @@ type Failure struct {
 	Where         string                 `protobuf:"bytes,4,opt,name=where,proto3" json:"where,omitempty"`
 	Got           string                 `protobuf:"bytes,5,opt,name=got,proto3" json:"got,omitempty"`
 	Want          string                 `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"`
-	Site          string                 `protobuf:"bytes,7,opt,name=site,proto3" json:"site,omitempty"`
+	Line          string                 `protobuf:"bytes,7,opt,name=line,proto3" json:"line,omitempty"`
 	Hint          string                 `protobuf:"bytes,8,opt,name=hint,proto3" json:"hint,omitempty"`
 	Message       string                 `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -719,9 +719,9 @@ func (x *Failure) GetWant() string {
 	return ""
 }
 
-func (x *Failure) GetSite() string {
+func (x *Failure) GetLine() string {
 	if x != nil {
-		return x.Site
+		return x.Line
 	}
 	return ""
 }
@@ -1440,7 +1440,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05where\x18\x04 \x01(\tR\x05where\x12\x10\n" +
 	"\x03got\x18\x05 \x01(\tR\x03got\x12\x12\n" +
 	"\x04want\x18\x06 \x01(\tR\x04want\x12\x12\n" +
-	"\x04site\x18\a \x01(\tR\x04site\x12\x12\n" +
+	"\x04line\x18\a \x01(\tR\x04line\x12\x12\n" +
 	"\x04hint\x18\b \x01(\tR\x04hint\x12\x18\n" +
 	"\amessage\x18\t \x01(\tR\amessage\"\xa6\x02\n" +
 	"\n" +

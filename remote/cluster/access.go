@@ -3,7 +3,6 @@ package cluster
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -63,7 +62,7 @@ func (a Access) Check(endpoints []string) error {
 // secure reports whether the endpoints are to be spoken to through TLS.
 func secure(endpoints []string) (bool, error) {
 	if len(endpoints) == 0 {
-		return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: "no endpoint"}
+		return false, fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got("no endpoint"))
 	}
 	safe := 0
 	for _, e := range endpoints {
@@ -73,16 +72,16 @@ func secure(endpoints []string) (bool, error) {
 		}
 		u, err := url.Parse(scheme + "://" + host)
 		if err != nil || scheme != "http" && scheme != "https" || u.Host == "" || u.Port() == "" || u.Host != host {
-			return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: "endpoint " + fault.Quote(e),
-				Want: "http://HOST:PORT, https://HOST:PORT or HOST:PORT"}
+			return false, fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got("endpoint "+fault.Quote(e)),
+				fault.Want("http://HOST:PORT, https://HOST:PORT or HOST:PORT"))
 		}
 		if scheme == "https" {
 			safe++
 		}
 	}
 	if safe != 0 && safe != len(endpoints) {
-		return false, &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: fmt.Sprintf("%d of %d endpoints with https", safe, len(endpoints)),
-			Want: "all or none"}
+		return false, fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Gotf("%d of %d endpoints with https", safe, len(endpoints)),
+			fault.Want("all or none"))
 	}
 	return safe != 0, nil
 }
@@ -90,7 +89,7 @@ func secure(endpoints []string) (bool, error) {
 // tls returns the configuration for the endpoints, nil for plain text.
 func (a Access) tls(endpoints []string) (*tls.Config, error) {
 	refuse := func(got, want, hint string, err error) error {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "etcd", Got: got, Want: want, Hint: hint, Err: err}
+		return fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got(got), fault.Want(want), fault.Hint(hint), fault.Cause(err))
 	}
 	safe, err := secure(endpoints)
 	switch {

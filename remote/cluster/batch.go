@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"unicode"
@@ -55,8 +54,8 @@ func part(prefix string, changes []Change) (txn, error) {
 			return txn{}, err
 		}
 		if n := len(prefix) + len(c.Key) + len(c.Value); n > MaxBytes {
-			return txn{}, &fault.Fault{Kind: fault.TooLarge, Where: prefix + c.Key, Got: fmt.Sprintf("an entry of %d bytes", n),
-				Want: fmt.Sprintf("at most %d", MaxBytes)}
+			return txn{}, fault.E(fault.TooLarge, fault.At(prefix+c.Key), fault.Gotf("an entry of %d bytes", n),
+				fault.Wantf("at most %d", MaxBytes))
 		}
 		last[c.Key] = i
 	}
@@ -76,8 +75,8 @@ func part(prefix string, changes []Change) (txn, error) {
 func checkKey(key string) error {
 	odd := strings.ContainsFunc(key, func(r rune) bool { return r == unicode.ReplacementChar || unicode.IsControl(r) })
 	if key == "" || len(key) > maxKey || odd || strings.HasPrefix(key, "/") || strings.HasSuffix(key, "/") || strings.Contains(key, "//") {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "key " + fault.Quote(key),
-			Want: fmt.Sprintf("names separated by '/', at most %d bytes", maxKey)}
+		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("key "+fault.Quote(key)),
+			fault.Wantf("names separated by '/', at most %d bytes", maxKey))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -26,17 +25,17 @@ func (s *state) Commit(ctx context.Context, changes []Change) error {
 	case s.deposed:
 		return s.fenced()
 	default:
-		return &fault.Fault{Kind: fault.Unavailable, Where: s.key(stateKey), Got: "a commit before it of which some may be durable",
-			Hint: "load the state first"}
+		return fault.E(fault.Unavailable, fault.At(s.key(stateKey)), fault.Got("a commit before it of which some may be durable"),
+			fault.Hint("load the state first"))
 	}
 	err = s.try(ctx, s.advance)
 	fenced := fault.KindOf(err) == fault.Fenced
 	switch {
 	case fenced && s.open.tried: // nobody here will know any more
 		s.deposed = true
-		err = &fault.Fault{Kind: fault.Unavailable, Where: s.key(lockKey),
-			Got:  fmt.Sprintf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
-			Hint: "its successor loads what has become of it"}
+		err = fault.E(fault.Unavailable, fault.At(s.key(lockKey)),
+			fault.Gotf("a commit without an answer when the coordinator of fence %d lost the lock", s.leader.created),
+			fault.Hint("its successor loads what has become of it"))
 	case err == nil, fenced, !s.open.tried && s.open.next == 0:
 		s.open = nil
 	}
@@ -97,6 +96,6 @@ func (s *state) outcome(ctx context.Context) (int64, error) {
 		}
 		return 0, s.fenced()
 	}
-	return 0, &fault.Fault{Kind: fault.Internal, Where: s.key(commitKey), Got: fault.Quote(now.commit.value),
-		Want: "the last commit of the coordinator that holds the lock"}
+	return 0, fault.E(fault.Internal, fault.At(s.key(commitKey)), fault.Got(fault.Quote(now.commit.value)),
+		fault.Want("the last commit of the coordinator that holds the lock"))
 }

@@ -67,7 +67,7 @@ func (r *registry) count(ctx context.Context, key, what string) (int, error) {
 func countIn(key, text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, &fault.Fault{Kind: fault.Corrupt, Where: key, Got: fault.Quote(text), Want: "a number"}
+		return 0, fault.E(fault.Corrupt, fault.At(key), fault.Got(fault.Quote(text)), fault.Want("a number"))
 	}
 	return n, checkCount(n)
 }
@@ -75,8 +75,7 @@ func countIn(key, text string) (int, error) {
 // checkCount bounds a number of members before anything is made of that size.
 func checkCount(n int) error {
 	if n < 1 || n > maxMembers {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: fmt.Sprintf("%d members of a role", n),
-			Want: fmt.Sprintf("1 to %d", maxMembers)}
+		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Gotf("%d members of a role", n), fault.Wantf("1 to %d", maxMembers))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func Embed(ctx context.Context, dir string, log *slog.Logger) (*Embedded, error)
 
 func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Embedded, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &fault.Fault{Kind: contextKind(ctx), Where: "embedded etcd", Err: context.Cause(ctx)}
+		return nil, fault.E(contextKind(ctx), fault.At("embedded etcd"), fault.Cause(context.Cause(ctx)))
 	}
 	c := embed.NewConfig()
 	c.Dir = dir

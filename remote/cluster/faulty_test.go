@@ -61,7 +61,7 @@ type faulty struct {
 	failed  func() // called when a request fails; may be nil
 }
 
-var errLost = &fault.Fault{Kind: fault.Unavailable, Where: "network", Got: "a request that was lost"}
+var errLost = fault.E(fault.Unavailable, fault.At("network"), fault.Got("a request that was lost"))
 
 func (f *faulty) lose() error {
 	if f.failed != nil {

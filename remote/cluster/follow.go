@@ -15,7 +15,8 @@ func (r *registry) Follow(ctx context.Context, m Member) (<-chan string, error) 
 		key = addressKey
 	case job.Role_PSERVER:
 	default:
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: r.prefix, Got: m.String(), Want: "a coordinator or a pserver, which have addresses"}
+		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()),
+			fault.Want("a coordinator or a pserver, which have addresses"))
 	}
 	return watch(ctx, r, key, func(v view) (string, bool) { return v[r.prefix+key].value, true })
 }
@@ -25,7 +26,7 @@ func watch[T comparable](ctx context.Context, r *registry, key string, value fun
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
 		cancel()
-		return nil, &fault.Fault{Kind: contextKind(ctx), Where: r.prefix + key, Err: context.Cause(ctx)}
+		return nil, fault.E(contextKind(ctx), fault.At(r.prefix+key), fault.Cause(context.Cause(ctx)))
 	}
 	values := make(chan T, 1)
 	var last T

@@ -43,8 +43,8 @@ var (
 // checkPrefix refuses prefixes whose keys would meet those of others.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !legalPrefix.MatchString(prefix) || strings.HasPrefix(prefix+"/", nodesPrefix) {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "key prefix " + fault.Quote(prefix),
-			Want: "/edl/<job>, of letters, digits, '.', '_' and '-', outside of " + nodesPrefix}
+		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("key prefix "+fault.Quote(prefix)),
+			fault.Want("/edl/<job>, of letters, digits, '.', '_' and '-', outside of "+nodesPrefix))
 	}
 	return nil
 }

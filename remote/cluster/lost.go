@@ -14,7 +14,7 @@ func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
 		cancel()
-		return nil, &fault.Fault{Kind: contextKind(ctx), Where: r.prefix, Err: context.Cause(ctx)}
+		return nil, fault.E(contextKind(ctx), fault.At(r.prefix), fault.Cause(context.Cause(ctx)))
 	}
 	lost := make(chan Member)
 	report := func(m Member) {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -62,8 +61,8 @@ func (r *registry) ClaimServer(ctx context.Context, index int, address string) (
 			m.Index++
 		}
 		if m.Index == desired {
-			return nil, &fault.Fault{Kind: fault.Fenced, Where: r.prefix + serversKey, Got: fmt.Sprintf("%d live pservers", desired), Want: "a free index",
-				Hint: "the job already has all the pservers that it wants"}
+			return nil, fault.E(fault.Fenced, fault.At(r.prefix+serversKey), fault.Gotf("%d live pservers", desired), fault.Want("a free index"),
+				fault.Hint("the job already has all the pservers that it wants"))
 		}
 		held, err := r.claim(ctx, m, r.prefix+memberKey(m), address)
 		if held != nil || err != nil {
@@ -100,12 +99,12 @@ func (r *registry) LeadCoordinator(ctx context.Context, address string) (Members
 
 func (r *registry) claimMember(ctx context.Context, m Member, address string) (Membership, error) {
 	if m.Index < 0 || m.Index >= maxMembers {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: r.prefix, Got: m.String(), Want: fmt.Sprintf("0 to %d", maxMembers-1)}
+		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()), fault.Wantf("0 to %d", maxMembers-1))
 	}
 	key := r.prefix + memberKey(m)
 	held, err := r.claim(ctx, m, key, address)
 	if held == nil && err == nil {
-		err = &fault.Fault{Kind: fault.Fenced, Where: key, Got: "another live " + m.String(), Hint: "wait until its lease has ended"}
+		err = fault.E(fault.Fenced, fault.At(key), fault.Got("another live "+m.String()), fault.Hint("wait until its lease has ended"))
 	}
 	return result(held, err)
 }

@@ -48,7 +48,7 @@ func (m *membership) Leave(ctx context.Context) error {
 		return storeFault(ctx, m.keys[0], err)
 	}
 	if !ok {
-		return &fault.Fault{Kind: fault.Fenced, Where: m.keys[0], Got: "a lease that was lost before leaving"}
+		return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
 	}
 	m.left = true
 	_ = m.lease.revoke(ctx) // a lease without keys does no harm

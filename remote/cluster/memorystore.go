@@ -17,7 +17,7 @@ type memoryStore struct {
 	closed bool
 }
 
-var errClosed = &fault.Fault{Kind: fault.Canceled, Got: "a registry that is closed"}
+var errClosed = fault.E(fault.Canceled, fault.Got("a registry that is closed"))
 
 func (s *memoryStore) grant(context.Context) (lease, error) {
 	s.memory.mu.Lock()

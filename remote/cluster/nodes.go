@@ -12,12 +12,13 @@ import (
 // RegisterNode announces a listener.
 func (r *registry) RegisterNode(ctx context.Context, id, address string) (Membership, error) {
 	if !legalID.MatchString(id) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "node id " + fault.Quote(id),
-			Want: "1 to 128 letters, digits, '.', '_', ':' and '-'"}
+		return nil, fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("node id "+fault.Quote(id)),
+			fault.Want("1 to 128 letters, digits, '.', '_', ':' and '-'"))
 	}
 	held, err := r.claim(ctx, Member{}, nodesPrefix+id, address)
 	if held == nil && err == nil {
-		err = &fault.Fault{Kind: fault.Fenced, Where: nodesPrefix + id, Got: "another live node of this id", Hint: "give every listener an id of its own"}
+		err = fault.E(fault.Fenced, fault.At(nodesPrefix+id), fault.Got("another live node of this id"),
+			fault.Hint("give every listener an id of its own"))
 	}
 	return result(held, err)
 }

@@ -44,7 +44,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	where := "etcd at " + strings.Join(c.Endpoints, ", ")
 	probed := probe(ctx, c.Endpoints, secured)
 	if mistrust(probed) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: where, Err: probed, Hint: "name the authority of its certificate"}
+		return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Cause(probed), fault.Hint("name the authority of its certificate"))
 	}
 	s, err := connect(ctx, c, secured)
 	if err == nil {
@@ -54,7 +54,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 		_ = s.close()
 	}
 	if probed != nil && fault.KindOf(err) == fault.Unavailable {
-		err = &fault.Fault{Kind: fault.Unavailable, Where: where, Err: probed}
+		err = fault.E(fault.Unavailable, fault.At(where), fault.Cause(probed))
 	}
 	return nil, storeFault(ctx, where, err)
 }

@@ -89,8 +89,8 @@ func (p *Peers) tell(m Member, addresses <-chan string, told chan<- string) {
 			return
 		}
 	}
-	p.cancel(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of where the " + m.String() + " is",
-		Hint: "look at the rights of the user in etcd"}) // changes nothing when ctx has ended, after which there are no addresses either
+	p.cancel(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of where the "+m.String()+" is"),
+		fault.Hint("look at the rights of the user in etcd"))) // changes nothing when ctx has ended, after which there are no addresses either
 }
 
 // Close ends all connections.

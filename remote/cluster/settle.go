@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -53,7 +52,7 @@ func (s *state) settle(ctx context.Context) error {
 	return nil
 }
 
-var errUnsettled = &fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "a commit that was on its way"}
+var errUnsettled = fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("a commit that was on its way"))
 
 // holding is what decides about a transaction.
 type holding struct {
@@ -71,7 +70,7 @@ func (s *state) read(ctx context.Context) (map[string][]byte, error) {
 	prefix := s.key(stateKey)
 	err := s.leader.registry.store.scan(ctx, prefix, func(key string, e entry) error {
 		if size += len(key) + len(e.value); size > maxState {
-			return &fault.Fault{Kind: fault.TooLarge, Where: prefix, Got: "a larger state", Want: fmt.Sprintf("at most %d bytes", maxState)}
+			return fault.E(fault.TooLarge, fault.At(prefix), fault.Got("a larger state"), fault.Wantf("at most %d bytes", maxState))
 		}
 		entries[strings.TrimPrefix(key, prefix)] = []byte(e.value)
 		return nil

@@ -73,8 +73,8 @@ func (r *registry) State(leader Membership) State {
 
 type noState struct{}
 
-var errNoState = &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "a member that is no coordinator",
-	Want: "the one that LeadCoordinator returned"}
+var errNoState = fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("a member that is no coordinator"),
+	fault.Want("the one that LeadCoordinator returned"))
 
 func (noState) Load(context.Context) (map[string][]byte, error) { return nil, errNoState }
 func (noState) Commit(context.Context, []Change) error          { return errNoState }
@@ -92,5 +92,5 @@ func (s *state) token() string {
 func (s *state) key(key string) string { return s.leader.registry.prefix + key }
 
 func (s *state) fenced() error {
-	return &fault.Fault{Kind: fault.Fenced, Where: s.key(lockKey), Got: fmt.Sprintf("the coordinator of fence %d without the lock", s.leader.created)}
+	return fault.E(fault.Fenced, fault.At(s.key(lockKey)), fault.Gotf("the coordinator of fence %d without the lock", s.leader.created))
 }

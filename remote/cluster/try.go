@@ -20,8 +20,8 @@ func (s *state) begin(ctx context.Context) (context.Context, func(), error) {
 		}, nil
 	case <-ctx.Done():
 		defer cancel()
-		return nil, nil, &fault.Fault{Kind: contextKind(ctx), Where: s.key(stateKey), Got: "no end of waiting for the commit before",
-			Err: context.Cause(ctx)}
+		return nil, nil, fault.E(contextKind(ctx), fault.At(s.key(stateKey)), fault.Got("no end of waiting for the commit before"),
+			fault.Cause(context.Cause(ctx)))
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *registry) await(ctx context.Context, key string, missing func(view) str
 	if errors.Is(err, fault.Unavailable) {
 		reason += ": " + err.Error()
 	}
-	return &fault.Fault{Kind: contextKind(ctx), Where: r.prefix + key, Got: "no end of waiting for " + reason, Err: context.Cause(ctx)}
+	return fault.E(contextKind(ctx), fault.At(r.prefix+key), fault.Got("no end of waiting for "+reason), fault.Cause(context.Cause(ctx)))
 }
 
 // look returns the keys below prefix as they are now.
@@ -111,7 +111,7 @@ func storeFault(ctx context.Context, where string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		f := &fault.Fault{Kind: contextKind(ctx), Where: where, Got: "no answer of the store", Err: context.Cause(ctx)}
+		f := fault.E(contextKind(ctx), fault.At(where), fault.Got("no answer of the store"), fault.Cause(context.Cause(ctx)))
 		if fault.KindOf(err) == fault.Unavailable {
 			f.Got += ": " + err.Error()
 		}
@@ -119,7 +119,7 @@ func storeFault(ctx context.Context, where string, err error) error {
 	case errors.As(err, &f):
 		return err
 	}
-	return &fault.Fault{Kind: fault.Unavailable, Where: where, Err: err}
+	return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
 }
 
 func contextKind(ctx context.Context) fault.Kind {

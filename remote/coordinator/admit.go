@@ -12,7 +12,7 @@ import (
 // checkJob refuses a question about another job.
 func (s *Server) checkJob(id string) error {
 	if id != s.cfg.Identity.Job {
-		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id), Want: "job " + s.cfg.Identity.Job}
+		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(id)), fault.Want("job "+s.cfg.Identity.Job))
 	}
 	return nil
 }
@@ -20,7 +20,8 @@ func (s *Server) checkJob(id string) error {
 // checkFed refuses what only the user of an interactive job may ask.
 func (s *Server) checkFed() error {
 	if !s.cfg.Interactive {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "coordinator", Got: "a feed for a job that reads its own data", Want: "an interactive job"}
+		return fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Got("a feed for a job that reads its own data"),
+			fault.Want("an interactive job"))
 	}
 	return nil
 }
@@ -31,7 +32,7 @@ func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
 		return err
 	}
 	if n := max(s.cfg.Trainers, s.cfg.TrainersMax); int64(id.Rank) >= int64(n) {
-		return &fault.Fault{Kind: fault.Foreign, Got: trainerName(id.Rank), Want: fmt.Sprintf("trainers 0 to %d", n-1)}
+		return fault.E(fault.Foreign, fault.Got(trainerName(id.Rank)), fault.Wantf("trainers 0 to %d", n-1))
 	}
 	return s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) {
 		if s.ready && id.Fence > s.lead.Fence {
@@ -52,7 +53,7 @@ func (s *Server) admitFirst(ctx context.Context, who **rpc.Identity) func(*rpc.I
 }
 
 func (s *Server) deposed(got string) error {
-	return &fault.Fault{Kind: fault.Fenced, Where: "coordinator", Got: got, Want: fmt.Sprintf("the lock of fence %d", s.lead.Fence)}
+	return fault.E(fault.Fenced, fault.At("coordinator"), fault.Got(got), fault.Wantf("the lock of fence %d", s.lead.Fence))
 }
 
 // isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
@@ -63,11 +64,11 @@ func (s *Server) isMember(id *rpc.Identity) error {
 	who := fmt.Sprintf("trainer %d of generation %d", id.Rank, id.Generation)
 	switch {
 	case id.Generation > g.Number:
-		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: who, Want: fmt.Sprintf("at most generation %d", g.Number)}
+		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(who), fault.Wantf("at most generation %d", g.Number))
 	case !s.cfg.Sync && (!ok || member.Since != id.Generation):
-		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: who, Want: "one that has not been given up"}
+		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(who), fault.Want("one that has not been given up"))
 	case s.cfg.Sync && (!ok || id.Generation != g.Number || s.machine.Now() != generation.Running):
-		return &fault.Fault{Kind: fault.Superseded, Where: "coordinator", Got: who, Want: "a member of the next generation"}
+		return fault.E(fault.Superseded, fault.At("coordinator"), fault.Got(who), fault.Want("a member of the next generation"))
 	}
 	return nil
 }

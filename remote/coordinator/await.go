@@ -39,7 +39,7 @@ func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) 
 			return err
 		}
 		if s.ended {
-			return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "the end of the job while waiting for " + w.what}
+			return fault.E(fault.Stale, fault.At("coordinator"), fault.Got("the end of the job while waiting for "+w.what))
 		}
 		changed := s.changed
 		s.mu.Unlock()
@@ -58,7 +58,8 @@ func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) 
 // start of it will answer the same call.
 func passing(err error) error {
 	if errors.Is(err, fault.Fenced) || errors.Is(err, fault.Canceled) {
-		return &fault.Fault{Kind: fault.Unavailable, Where: "coordinator", Got: "the end of this coordinator", Want: "the next one", Err: err}
+		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Got("the end of this coordinator"), fault.Want("the next one"),
+			fault.Cause(err))
 	}
 	return err
 }
@@ -69,7 +70,7 @@ func gaveUp(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		kind = fault.DeadlineExceeded
 	}
-	return &fault.Fault{Kind: kind, Where: "coordinator", Got: "no end of waiting for " + what, Err: ctx.Err()}
+	return fault.E(kind, fault.At("coordinator"), fault.Got("no end of waiting for "+what), fault.Cause(ctx.Err()))
 }
 
 // waitsNow tells what is waited for: first by the job, then by callers who do not wait for that alone. s.mu is held.

@@ -45,7 +45,7 @@ func TestFailureReachesEveryone(t *testing.T) {
 		"server": {func(s running) error { return s.Lost(t.Context(), cluster.Member{Role: job.Role_PSERVER, Index: 1}) }, fault.LostMember, "pserver 1"},
 		"left with a failure": {func(s running) error {
 			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0),
-				Failure: wire.FailureOf(&fault.Fault{Kind: fault.NotFinite, Op: "mean", Variable: "loss"})})
+				Failure: wire.FailureOf(fault.E(fault.NotFinite, fault.Op("mean"), fault.Var("loss")))})
 			return err
 		}, fault.NotFinite, `trainer 1: op mean, variable "loss"`},
 		"failed": {func(s running) error {

@@ -38,7 +38,7 @@ func (s *fakeServer) hear(id *rpc.Identity) error {
 		return fault.New(fault.Unavailable, "a server that has ended")
 	}
 	if id.Fence < s.fence {
-		return &fault.Fault{Kind: fault.Fenced, Where: "pserver", Got: "a coordinator of the past"}
+		return fault.E(fault.Fenced, fault.At("pserver"), fault.Got("a coordinator of the past"))
 	}
 	s.fence = id.Fence
 	return nil

@@ -30,7 +30,7 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 		return nil, fault.New(fault.InvalidArgument, "the session has been closed")
 	case run.Step > s.fed:
 		s.mu.Unlock()
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("step %d", run.Step), Want: fmt.Sprintf("step %d", s.fed)}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("step %d", run.Step), fault.Wantf("step %d", s.fed))
 	case run.Step == s.fed:
 		ranks := []uint32{}
 		for rank, share := range shares {
@@ -44,7 +44,7 @@ func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 		s.broadcast()
 	case run.Step < s.answered:
 		s.mu.Unlock()
-		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("step %d again", run.Step), Want: fmt.Sprintf("step %d", s.fed)}
+		return nil, fault.E(fault.Stale, fault.Gotf("step %d again", run.Step), fault.Wantf("step %d", s.fed))
 	}
 	s.mu.Unlock()
 	var done *job.Step

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -21,8 +20,8 @@ func checkStep(p *program.Program, run *rpc.StepRun, feed map[string]*tensor.Ten
 	}
 	for _, name := range run.Fetch {
 		if _, ok := p.Global().Var(name); !ok {
-			return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a name that the trainers' program does not declare", Want: "a variable to fetch",
-				Hint: "name what only servers compute in the fetch list of the job"}
+			return fault.E(fault.NotFound, fault.Var(name), fault.Got("a name that the trainers' program does not declare"),
+				fault.Want("a variable to fetch"), fault.Hint("name what only servers compute in the fetch list of the job"))
 		}
 	}
 	return checkMissing(p, feed)
@@ -32,12 +31,11 @@ func checkStep(p *program.Program, run *rpc.StepRun, feed map[string]*tensor.Ten
 func checkFeed(p *program.Program, name string, value *tensor.Tensor) error {
 	v, ok := p.Global().Var(name)
 	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a feed", Want: "the name of a variable of the program"}
+		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"))
 	}
 	if v.LoDLevel > 0 || len(value.LoD()) > 0 {
-		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: "a feed whose rows form sequences",
-			Want: "rows that can be divided among trainers",
-			Hint: "train models of sequences with the local executor"}
+		return fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed whose rows form sequences"),
+			fault.Want("rows that can be divided among trainers"), fault.Hint("train models of sequences with the local executor"))
 	}
 	kind := fault.OK
 	switch dims := value.Dims(); {
@@ -55,7 +53,7 @@ func checkFeed(p *program.Program, name string, value *tensor.Tensor) error {
 	if kind == fault.OK {
 		return nil
 	}
-	return &fault.Fault{Kind: kind, Variable: name, Got: "a feed of " + value.String(), Want: fmt.Sprintf("%v, with at least one row", ops.MetaOf(v))}
+	return fault.E(kind, fault.Var(name), fault.Got("a feed of "+value.String()), fault.Wantf("%v, with at least one row", ops.MetaOf(v)))
 }
 
 // checkMissing finds the first op that reads a variable which nobody gives a value.
@@ -65,7 +63,7 @@ func checkMissing(p *program.Program, feed map[string]*tensor.Tensor) error {
 		for _, name := range op.InputNames() {
 			v, ok := p.Global().Var(name)
 			if ok && !v.Persistable && !written[name] && feed[name] == nil {
-				return ops.At(op, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "no value for " + name, Want: "a feed"})
+				return ops.At(op, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value for "+name), fault.Want("a feed")))
 			}
 		}
 		for _, name := range op.OutputNames() {

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -22,17 +21,15 @@ func newFeeds(trainers int) feeds {
 // next returns share number n of a rank, nil when it is not there yet. A request for it says that those before have been trained.
 func (f *feeds) next(rank int, n uint64) (*rpc.FeedShare, error) {
 	if rank >= len(f.shares) {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a request for a feed of trainer %d", rank),
-			Want: fmt.Sprintf("trainers 0 to %d", len(f.shares)-1)}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("a request for a feed of trainer %d", rank),
+			fault.Wantf("trainers 0 to %d", len(f.shares)-1))
 	}
 	first, end := f.first[rank], f.first[rank]+uint64(len(f.shares[rank]))
 	switch {
 	case n < first:
-		return nil, &fault.Fault{Kind: fault.Stale, Got: fmt.Sprintf("a request for feed %d of trainer %d", n, rank),
-			Want: fmt.Sprintf("feed %d or later", first)}
+		return nil, fault.E(fault.Stale, fault.Gotf("a request for feed %d of trainer %d", n, rank), fault.Wantf("feed %d or later", first))
 	case n > end:
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a request for feed %d of trainer %d", n, rank),
-			Want: fmt.Sprintf("at most %d", end)}
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("a request for feed %d of trainer %d", n, rank), fault.Wantf("at most %d", end))
 	}
 	f.shares[rank], f.first[rank] = slices.Delete(f.shares[rank], 0, int(n-first)), n
 	switch {

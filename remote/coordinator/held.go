@@ -67,7 +67,7 @@ func (s *Server) held(ctx context.Context, g generation.Generation, rank uint32,
 			header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return value, nil })
 		}
 		if err == nil && header.Version != g.Round {
-			err = &fault.Fault{Kind: fault.Unavailable, Got: fmt.Sprintf("the value after %d rounds", header.Version), Want: fmt.Sprint(g.Round)}
+			err = fault.E(fault.Unavailable, fault.Gotf("the value after %d rounds", header.Version), fault.Want(fmt.Sprint(g.Round)))
 		}
 		return wire.FromStatus(serverName(server), err)
 	})

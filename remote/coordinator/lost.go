@@ -21,8 +21,8 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 	switch m.Role {
 	case job.Role_PSERVER:
 		if s.cfg.Interactive {
-			s.Fail(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no sign of life of " + m.String(), Want: "a living server",
-				Hint: "look at its log"})
+			s.Fail(fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("no sign of life of "+m.String()), fault.Want("a living server"),
+				fault.Hint("look at its log")))
 			return nil
 		}
 		return s.lostServer(m.Index)
@@ -74,8 +74,8 @@ func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 			continue
 		}
 		if s.cfg.Interactive {
-			s.finish(&fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("no sign of life of %v in %s", m, s.steps.progress()),
-				Want: "a living trainer", Hint: "look at its log: edl logs JOB trainer-" + fmt.Sprint(m.Index)})
+			s.finish(fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("no sign of life of %v in %s", m, s.steps.progress()),
+				fault.Want("a living trainer"), fault.Hint("look at its log: edl logs JOB trainer-"+fmt.Sprint(m.Index))))
 		}
 		_ = s.step(generation.Lost{Rank: uint32(m.Index), Incarnation: incarnation, Reason: s.members.reasons[uint32(m.Index)]})
 	}
@@ -103,8 +103,8 @@ func (s *Server) joined(ctx context.Context, e generation.Joined) error {
 			return err
 		}
 		if incarnation, lives := live[member]; !lives || incarnation != e.Incarnation {
-			return &fault.Fault{Kind: fault.Fenced, Where: member.String(), Got: fmt.Sprintf("the process of revision %d without a lease", e.Incarnation),
-				Want: "one that lives"}
+			return fault.E(fault.Fenced, fault.At(member.String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
+				fault.Want("one that lives"))
 		}
 	}
 }

@@ -57,8 +57,8 @@ func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse
 			continue
 		}
 		if r.Segment = q.Segment(g.Round); r.Segment == nil {
-			return nil, &fault.Fault{Kind: fault.Internal, Where: "dataset " + fault.Quote(name),
-				Got: fmt.Sprintf("round %d, of which it is not known where it lies", g.Round)}
+			return nil, fault.E(fault.Internal, fault.At("dataset "+fault.Quote(name)),
+				fault.Gotf("round %d, of which it is not known where it lies", g.Round))
 		}
 	}
 	if s.cfg.Sync {
@@ -79,8 +79,9 @@ func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResp
 		return &rpc.LeaveResponse{}, nil
 	}
 	if isMember && m.Id.Generation > 0 && m.Id.Generation < member.Since {
-		return nil, &fault.Fault{Kind: fault.Stale, Where: "coordinator",
-			Got: fmt.Sprintf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation), Want: "that of the process which took its place"}
+		return nil, fault.E(fault.Stale, fault.At("coordinator"),
+			fault.Gotf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation),
+			fault.Want("that of the process which took its place"))
 	}
 	switch {
 	case m.Failure != nil:

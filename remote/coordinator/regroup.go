@@ -81,7 +81,7 @@ func (s *Server) effect(ctx context.Context, change uint64, who string, call fun
 		e, err = call(attempt)
 		err = wire.FromStatus(who, err)
 		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // the end of that server's process: another takes its place
-			err = &fault.Fault{Kind: fault.Unavailable, Where: who, Got: "the end of this server", Want: "the next one", Err: err}
+			err = fault.E(fault.Unavailable, fault.At(who), fault.Got("the end of this server"), fault.Want("the next one"), fault.Cause(err))
 		}
 		return err
 	})

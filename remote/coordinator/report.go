@@ -43,9 +43,9 @@ func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) e
 		if slices.EqualFunc(q.Files(), m.Dataset.GetFiles(), func(a, b *rpc.DataFile) bool { return proto.Equal(a, b) }) {
 			return nil
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "dataset " + fault.Quote(name),
-			Got:  describe(m.Dataset.GetFiles(), q.Files()) + " from " + trainerName(m.Id.Rank),
-			Want: describe(q.Files(), m.Dataset.GetFiles()) + ", as first reported", Hint: "give every trainer the same files"}
+		return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)),
+			fault.Got(describe(m.Dataset.GetFiles(), q.Files())+" from "+trainerName(m.Id.Rank)),
+			fault.Want(describe(q.Files(), m.Dataset.GetFiles())+", as first reported"), fault.Hint("give every trainer the same files"))
 	})
 }
 

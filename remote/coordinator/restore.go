@@ -23,8 +23,8 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 		return err
 	}
 	if s.cfg.Interactive && durable.Number > 0 {
-		return &fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: "no word of the feeds that the coordinator before had taken",
-			Hint: "begin the session again"}
+		return fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("no word of the feeds that the coordinator before had taken"),
+			fault.Hint("begin the session again"))
 	}
 	live := map[cluster.Member]uint64{}
 	if len(durable.Members) > 0 && s.cfg.Live != nil {

@@ -87,7 +87,7 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 	close(s.led)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { s.Fail(&fault.Fault{Kind: fault.Canceled, Where: "coordinator", Err: context.Cause(ctx)}) })
+	stop := context.AfterFunc(ctx, func() { s.Fail(fault.E(fault.Canceled, fault.At("coordinator"), fault.Cause(context.Cause(ctx)))) })
 	defer stop()
 	if err := s.begin(ctx, lead); err != nil {
 		s.Fail(err)

@@ -26,7 +26,7 @@ func (s *Server) committed(ctx context.Context, pass int32, round uint64) (range
 			}
 		}
 		if err == nil && ledger.Round < round {
-			err = &fault.Fault{Kind: fault.Unavailable, Got: fmt.Sprintf("the ledger of %d rounds", ledger.Round), Want: fmt.Sprint(round)}
+			err = fault.E(fault.Unavailable, fault.Gotf("the ledger of %d rounds", ledger.Round), fault.Want(fmt.Sprint(round)))
 		}
 		return err
 	})

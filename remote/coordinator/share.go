@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -20,7 +18,7 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 	feed := map[string]*tensor.Tensor{}
 	for _, value := range run.Feed {
 		if feed[value.Name] != nil {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Variable: value.Name, Got: "two feeds of one variable", Want: "one"}
+			return nil, fault.E(fault.InvalidArgument, fault.Var(value.Name), fault.Got("two feeds of one variable"), fault.Want("one"))
 		}
 		var err error
 		if feed[value.Name], err = decode(value); err != nil {
@@ -41,8 +39,8 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 		}
 		whole := feed[value.Name]
 		if rows >= 0 && whole.Dims()[0] != rows {
-			return nil, &fault.Fault{Kind: fault.ShapeMismatch, Variable: value.Name, Got: whole.String(),
-				Want: fmt.Sprintf("%d rows, as the other feeds have", rows)}
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Got(whole.String()),
+				fault.Wantf("%d rows, as the other feeds have", rows))
 		}
 		rows = whole.Dims()[0]
 		for t, s := range shares {
@@ -68,10 +66,10 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 func decode(v *job.Value) (*tensor.Tensor, error) {
 	t, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
 	if err == nil && len(rest) > 0 {
-		err = &fault.Fault{Kind: fault.Corrupt, Got: fmt.Sprintf("%d bytes behind the tensor", len(rest))}
+		err = fault.E(fault.Corrupt, fault.Gotf("%d bytes behind the tensor", len(rest)))
 	}
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: v.Name, Err: err}
+		return nil, fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
 	}
 	return t, nil
 }

@@ -160,7 +160,7 @@ func (c *collector) progress() string { return fmt.Sprintf("step %d of pass %d",
 // checkReport refuses a report that no trainer makes.
 func checkReport(m *rpc.TrainerStep) error {
 	if m.Rows < 0 || m.GlobalRows < m.Rows {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("a report of %d of %d rows", m.Rows, m.GlobalRows)}
+		return fault.E(fault.InvalidArgument, fault.Gotf("a report of %d of %d rows", m.Rows, m.GlobalRows))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ type held struct {
 
 func (h *held) check() error {
 	if h.of != h.fence {
-		return &fault.Fault{Kind: fault.Fenced, Where: "store", Got: "a lock that was lost"}
+		return fault.E(fault.Fenced, fault.At("store"), fault.Got("a lock that was lost"))
 	}
 	return nil
 }

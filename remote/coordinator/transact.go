@@ -70,5 +70,5 @@ func (s *Server) whyEnded() error {
 	if s.err != nil {
 		return passing(s.err)
 	}
-	return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: "a request after the end of the job"}
+	return fault.E(fault.Stale, fault.At("coordinator"), fault.Got("a request after the end of the job"))
 }

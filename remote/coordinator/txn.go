@@ -16,7 +16,7 @@ import (
 func (t *txn) queue(name string) (*queue.Queue, error) {
 	q, ok := t.queues[name]
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.NotFound, Where: "dataset " + fault.Quote(name), Got: "a request before the dataset was reported"}
+		return nil, fault.E(fault.NotFound, fault.At("dataset "+fault.Quote(name)), fault.Got("a request before the dataset was reported"))
 	}
 	q = q.Clone()
 	t.queues[name] = q
@@ -81,8 +81,8 @@ func queueKey(dataset string) string { return dataKey + url.PathEscape(dataset) 
 
 // exhausted is why a job ends of whose dataset every task was discarded.
 func exhausted(dataset string, effects queue.Effects) error {
-	f := &fault.Fault{Kind: fault.Corrupt, Where: "dataset " + fault.Quote(dataset), Got: "no task that any trainer could do",
-		Hint: "look at the trainers' logs"}
+	f := fault.E(fault.Corrupt, fault.At("dataset "+fault.Quote(dataset)), fault.Got("no task that any trainer could do"),
+		fault.Hint("look at the trainers' logs"))
 	if i := slices.IndexFunc(effects.Notes, func(n queue.Note) bool { return n.Reason != "" }); i >= 0 {
 		f.Got += "; the last one: " + effects.Notes[i].Reason
 	}

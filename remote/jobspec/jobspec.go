@@ -65,7 +65,7 @@ func orDefault(d *durationpb.Duration, value time.Duration) *durationpb.Duration
 func Check(s *job.JobSpec) error {
 	var faults fault.List
 	wrong := func(field, got, want string) {
-		faults.Add(&fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: field + " " + got, Want: want})
+		faults.Add(fault.E(fault.InvalidArgument, fault.At("job"), fault.Got(field+" "+got), fault.Want(want)))
 	}
 	within := func(field string, n, least, most int64) {
 		if n < least || n > most {

@@ -125,9 +125,9 @@ func TestWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{
-		dir:     &fault.Fault{Kind: fault.InvalidArgument, Where: dir, Got: "a directory", Want: "a regular file"},
-		pipe:    &fault.Fault{Kind: fault.InvalidArgument, Where: pipe, Got: "a pipe", Want: "a regular file"},
-		missing: &fault.Fault{Kind: fault.NotFound, Where: missing, Err: syscall.ENOENT},
+		dir:     fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("a directory"), fault.Want("a regular file")),
+		pipe:    fault.E(fault.InvalidArgument, fault.At(pipe), fault.Got("a pipe"), fault.Want("a regular file")),
+		missing: fault.E(fault.NotFound, fault.At(missing), fault.Cause(syscall.ENOENT)),
 	} {
 		if _, err := jobspec.Load(path); err == nil || err.Error() != want.Error() || fault.KindOf(err) != fault.KindOf(want) {
 			t.Errorf("got %v, want %v", err, want)

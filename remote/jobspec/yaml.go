@@ -3,7 +3,6 @@ package jobspec
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
@@ -68,7 +67,7 @@ func Load(path string) (*File, error) {
 		return nil, fault.File(fault.Corrupt, path, err)
 	}
 	if size > maxFile || len(b) > maxFile {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: "a job file of more than 1 MiB", Want: "a few lines of YAML"}
+		return nil, fault.E(fault.TooLarge, fault.At(path), fault.Got("a job file of more than 1 MiB"), fault.Want("a few lines of YAML"))
 	}
 	var y file
 	d := yaml.NewDecoder(bytes.NewReader(b))
@@ -100,8 +99,8 @@ func (y *file) spec() (*job.JobSpec, error) {
 	most := y.TrainersMax
 	if y.Trainers.most != 0 {
 		if most != 0 && most != y.Trainers.most {
-			return nil, &fault.Fault{Kind: fault.InvalidArgument, Want: "one of them",
-				Got: fmt.Sprintf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most)}
+			return nil, fault.E(fault.InvalidArgument, fault.Want("one of them"),
+				fault.Gotf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most))
 		}
 		most = y.Trainers.most
 	}
@@ -129,5 +128,5 @@ func ParseMode(name string) (job.Mode, error) {
 	case "async":
 		return job.Mode_ASYNC, nil
 	}
-	return 0, &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("mode %s", fault.Quote(name)), Want: "sync or async"}
+	return 0, fault.E(fault.InvalidArgument, fault.Gotf("mode %s", fault.Quote(name)), fault.Want("sync or async"))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -38,8 +37,8 @@ func encodeSpec(spec *job.RoleSpec) ([]byte, error) {
 func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, nil, &fault.Fault{Kind: fault.Corrupt, Where: stdin, Want: "a length of 4 bytes", Err: err,
-			Hint: "roles are started by edl itself, not by hand"}
+		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Want("a length of 4 bytes"), fault.Cause(err),
+			fault.Hint("roles are started by edl itself, not by hand"))
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:]))
 	if size > MaxSpec {
@@ -51,7 +50,7 @@ func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, nil, &fault.Fault{Kind: fault.Corrupt, Where: stdin, Got: fmt.Sprintf("%d bytes", n), Want: fmt.Sprintf("%d bytes", size), Err: err}
+		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Gotf("%d bytes", n), fault.Wantf("%d bytes", size), fault.Cause(err))
 	}
 	spec = &job.RoleSpec{}
 	if err := proto.Unmarshal(b.Bytes(), spec); err != nil {
@@ -66,5 +65,5 @@ func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error
 }
 
 func tooLarge(where string, n int64) error {
-	return &fault.Fault{Kind: fault.TooLarge, Where: where, Got: fmt.Sprintf("%d bytes", n), Want: fmt.Sprintf("at most %d", MaxSpec)}
+	return fault.E(fault.TooLarge, fault.At(where), fault.Gotf("%d bytes", n), fault.Wantf("at most %d", MaxSpec))
 }

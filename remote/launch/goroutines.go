@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"runtime/debug"
 	"sync"
@@ -23,7 +22,7 @@ type goroutines func(ctx context.Context, spec *job.RoleSpec, log io.Writer) err
 
 func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &fault.Fault{Kind: fault.Canceled, Where: nameOf(spec), Err: context.Cause(ctx)}
+		return nil, fault.E(fault.Canceled, fault.At(nameOf(spec)), fault.Cause(context.Cause(ctx)))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := &goroutine{name: nameOf(spec), cancel: cancel, done: make(chan struct{})}
@@ -42,7 +41,7 @@ func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Wr
 	defer func() {
 		if p := recover(); p != nil {
 			_, _ = log.Write(debug.Stack())
-			err = &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("panic: %v", p)}
+			err = fault.E(fault.Internal, fault.Gotf("panic: %v", p))
 		}
 	}()
 	return run(ctx, spec, log)
@@ -77,13 +76,13 @@ func (h *goroutine) Wait() error {
 
 // Kill cancels the role. It waits for a moment, because a role that obeys leaves nothing behind that still runs.
 func (h *goroutine) Kill() {
-	killed := &fault.Fault{Kind: fault.LostMember, Where: h.name, Got: "killed"}
+	killed := fault.E(fault.LostMember, fault.At(h.name), fault.Got("killed"))
 	h.cancelFor(killTime, killed, killed)
 }
 
 func (h *goroutine) Stop(grace time.Duration) {
 	h.cancelFor(grace, fault.New(fault.Drained, "told to end"),
-		&fault.Fault{Kind: fault.DeadlineExceeded, Where: h.name, Got: fmt.Sprintf("no end within %v of being stopped", grace)})
+		fault.E(fault.DeadlineExceeded, fault.At(h.name), fault.Gotf("no end within %v of being stopped", grace)))
 }
 
 // cancelFor cancels the role, and gives it up after grace.

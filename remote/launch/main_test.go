@@ -58,7 +58,7 @@ func child(behaviour string) int {
 		return 138
 	case "explain":
 		fmt.Fprintln(os.Stderr, "before")
-		launch.ReportFailure(os.Stderr, &fault.Fault{Kind: fault.NotFinite, Op: "log", Variable: "loss", Site: "net.go:7"})
+		launch.ReportFailure(os.Stderr, fault.E(fault.NotFinite, fault.Op("log"), fault.Var("loss"), fault.Line("net.go:7")))
 		return 1
 	case "explain at length":
 		launch.ReportFailure(os.Stderr, fault.New(fault.Corrupt, strings.Repeat("too much to say ", 10_000)))

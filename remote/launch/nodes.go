@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -41,7 +40,8 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, &fault.Fault{Kind: fault.Unavailable, Where: nameOf(spec), Got: "no node to run it on", Hint: "start listeners that join the cluster"}
+		return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Got("no node to run it on"),
+			fault.Hint("start listeners that join the cluster"))
 	}
 	var failures []error
 	turn := n.next.Add(1) - 1
@@ -55,8 +55,8 @@ func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (H
 		}
 		failures = append(failures, err)
 	}
-	return nil, &fault.Fault{Kind: fault.Unavailable, Where: nameOf(spec), Got: fmt.Sprintf("%d nodes that do not answer", len(nodes)),
-		Err: errors.Join(failures...)}
+	return nil, fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer", len(nodes)),
+		fault.Cause(errors.Join(failures...)))
 }
 
 // startOn starts the role on one node. It returns when the node has said that the role runs.

@@ -56,7 +56,7 @@ func TestNoNodeAnswers(t *testing.T) {
 func TestRoleFailsOnNode(t *testing.T) {
 	var all nodes
 	all.add(t, "a", launch.Goroutines(func(context.Context, *job.RoleSpec, io.Writer) error {
-		return &fault.Fault{Kind: fault.NotFinite, Op: "mean", Variable: "loss"}
+		return fault.E(fault.NotFinite, fault.Op("mean"), fault.Var("loss"))
 	}))
 	h, _ := start(t, &launch.Nodes{Directory: &all})
 	expectFault(t, h.Wait(), fault.NotFinite, "trainer 1 of job digits on node a", "op mean", `"loss"`)

@@ -29,7 +29,7 @@ var _ Launcher = Processes{}
 // Start starts the child. It does not wait for the child to read its spec.
 func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error) {
 	if ctx.Err() != nil {
-		return nil, &fault.Fault{Kind: fault.Canceled, Where: nameOf(spec), Err: context.Cause(ctx)}
+		return nil, fault.E(fault.Canceled, fault.At(nameOf(spec)), fault.Cause(context.Cause(ctx)))
 	}
 	message, err := encodeSpec(spec)
 	if err != nil {
@@ -116,7 +116,7 @@ func (h *process) outcome(err error) error {
 	if told := h.out.Told(); told != nil && state.ExitCode() > 0 {
 		return named(h.name, fault.Kind(told.Kind), wire.FaultOf(told))
 	}
-	f := &fault.Fault{Kind: kindOfExit(state.ExitCode()), Where: h.name, Got: state.String(), Want: "exit status 0"}
+	f := fault.E(kindOfExit(state.ExitCode()), fault.At(h.name), fault.Got(state.String()), fault.Want("exit status 0"))
 	if h.stopped.Load() && state.ExitCode() < 0 {
 		f.Kind = fault.Canceled
 	}

@@ -130,7 +130,7 @@ func TestProcessTellsItsFailure(t *testing.T) {
 	err := h.Wait()
 	expectFault(t, err, fault.NotFinite, "trainer 1 of job digits", "net.go:7", `"loss"`)
 	var f *fault.Fault
-	if !errors.As(err, &f) || f.Op != "log" || f.Variable != "loss" || f.Site != "net.go:7" {
+	if !errors.As(err, &f) || f.Op != "log" || f.Variable != "loss" || f.Line != "net.go:7" {
 		t.Errorf("%+v", f)
 	}
 	if lines := log.rest(); !slices.Equal(lines, []string{"before\n"}) {

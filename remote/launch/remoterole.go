@@ -66,7 +66,7 @@ func (h *remoteRole) await(ctx context.Context) error {
 	}
 	h.cancel()
 	<-h.done
-	return &fault.Fault{Kind: kind, Where: h.where, Got: "no word that it was started", Err: context.Cause(ctx)}
+	return fault.E(kind, fault.At(h.where), fault.Got("no word that it was started"), fault.Cause(context.Cause(ctx)))
 }
 
 // follow sends the spec and passes on what the node tells. It returns the last status,
@@ -121,9 +121,9 @@ func (h *remoteRole) outcome(last *job.RoleStatus, err error) error {
 		return wire.FromStatus(h.where, err) // it never ran
 	}
 	if h.stopped.Load() {
-		return &fault.Fault{Kind: fault.Canceled, Where: h.where, Got: "no orderly end after being stopped", Err: err}
+		return fault.E(fault.Canceled, fault.At(h.where), fault.Got("no orderly end after being stopped"), fault.Cause(err))
 	}
-	return &fault.Fault{Kind: fault.LostMember, Where: h.where, Got: "the end of the connection to the node", Err: err}
+	return fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of the connection to the node"), fault.Cause(err))
 }
 
 func (h *remoteRole) Wait() error {

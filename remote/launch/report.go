@@ -63,7 +63,7 @@ func decodeReport(line string) *job.Failure {
 func named(name string, kind fault.Kind, err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Error() != err.Error() {
-		return &fault.Fault{Kind: kind, Where: name, Err: err}
+		return fault.E(kind, fault.At(name), fault.Cause(err))
 	}
 	c := *f
 	if c.Where = name; f.Where != "" && f.Where != name {

@@ -32,7 +32,7 @@ func MakeRunDir(parent string) (string, error) {
 // that is gone already is no error.
 func RemoveRunDir(dir string) error {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "run directory", Got: fault.Quote(dir), Want: "a clean absolute path"}
+		return fault.E(fault.InvalidArgument, fault.At("run directory"), fault.Got(fault.Quote(dir)), fault.Want("a clean absolute path"))
 	}
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,8 +45,8 @@ func RemoveRunDir(dir string) error {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil // another process has removed it meanwhile
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "run directory", Got: fault.Quote(dir),
-			Want: "a directory with the file " + marker + " in it"}
+		return fault.E(fault.InvalidArgument, fault.At("run directory"), fault.Got(fault.Quote(dir)),
+			fault.Want("a directory with the file "+marker+" in it"))
 	}
 	// Renamed first, so that no one meets a directory that has lost its marker but still exists.
 	if err := os.Rename(dir, dir+removing); err != nil && !errors.Is(err, fs.ErrNotExist) {

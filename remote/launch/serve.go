@@ -27,7 +27,8 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 	err := wire.ReceivePieces(spec, MaxSpec, func() ([]byte, error) {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return nil, &fault.Fault{Kind: fault.Canceled, Where: "role spec", Got: "the end of the stream", Want: "an empty piece after the last"}
+			return nil, fault.E(fault.Canceled, fault.At("role spec"), fault.Got("the end of the stream"),
+				fault.Want("an empty piece after the last"))
 		}
 		if err == nil && len(m.Piece) == 0 {
 			return nil, io.EOF

@@ -55,7 +55,8 @@ func hear[T any](ctx context.Context, j *Job, what string, open func(context.Con
 		for v := range channel {
 			told(v)
 		}
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "cluster", Got: "no more word of it", Hint: "look at the rights of the user in etcd"}
+		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("no more word of it"),
+			fault.Hint("look at the rights of the user in etcd"))
 	})
 }
 

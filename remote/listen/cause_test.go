@@ -38,8 +38,8 @@ func TestNotANumber(t *testing.T) {
 	spec := reading(t)
 	spec.Program = encoded(t, testkit.Built(t, m, loss)).Program
 	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
-	if f.Kind != fault.NotFinite || f.Op != "log" || f.Variable != bad.Name() || !strings.Contains(f.Site, "cause_test.go") {
-		t.Errorf("%v: op %q, variable %q, line %q", f, f.Op, f.Variable, f.Site)
+	if f.Kind != fault.NotFinite || f.Op != "log" || f.Variable != bad.Name() || !strings.Contains(f.Line, "cause_test.go") {
+		t.Errorf("%v: op %q, variable %q, line %q", f, f.Op, f.Variable, f.Line)
 	}
 }
 

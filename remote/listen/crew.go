@@ -71,7 +71,7 @@ func (c *crew) run(ctx context.Context) error {
 		case <-timer.C:
 			effects = c.step(c.machine.Tick)
 		case <-ctx.Done():
-			return &fault.Fault{Kind: fault.Canceled, Where: "job " + c.job.ID, Err: context.Cause(ctx)}
+			return fault.E(fault.Canceled, fault.At("job "+c.job.ID), fault.Cause(context.Cause(ctx)))
 		}
 	}
 }

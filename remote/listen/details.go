@@ -3,7 +3,6 @@ package listen
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -32,8 +31,8 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	c := j.crew
 	j.mu.Unlock()
 	if c == nil {
-		return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that does not run",
-			Want: "one that does: its queues are not kept"}
+		return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that does not run"),
+			fault.Want("one that does: its queues are not kept"))
 	}
 	d := j.Show(ctx)
 	ctx, cancel := context.WithTimeout(ctx, entriesTime)
@@ -48,13 +47,12 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.spec.TrainersMax == j.spec.Trainers {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: where,
-			Got:  fmt.Sprintf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
-			Want: "an elastic job", Hint: "start it with --trainers MIN:MAX"}
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
+			fault.Want("an elastic job"), fault.Hint("start it with --trainers MIN:MAX"))
 	}
 	if trainers < j.spec.Trainers || trainers > j.spec.TrainersMax {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: where, Got: fmt.Sprintf("%d trainers", trainers),
-			Want: fmt.Sprintf("%d to %d", j.spec.Trainers, j.spec.TrainersMax)}
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers", trainers),
+			fault.Wantf("%d to %d", j.spec.Trainers, j.spec.TrainersMax))
 	}
 	j.mu.Lock()
 	c, starting := j.crew, !j.hasBegun()
@@ -66,7 +64,7 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	case starting:
 		return nil
 	case c == nil:
-		return &fault.Fault{Kind: fault.Unavailable, Where: where, Got: "a job that does not run"}
+		return fault.E(fault.Unavailable, fault.At(where), fault.Got("a job that does not run"))
 	}
 	return c.registry.SetTrainers(ctx, int(trainers))
 }

@@ -97,7 +97,7 @@ func (m *Manager) add(j *Job) error {
 		return fault.New(fault.Unavailable, "the listener is closing")
 	}
 	if have, ok := m.jobs[j.ID]; ok && !have.Ended() {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a name that a running job has", Want: "another name"}
+		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name that a running job has"), fault.Want("another name"))
 	}
 	m.forget()
 	m.jobs[j.ID] = j
@@ -125,7 +125,7 @@ func (m *Manager) Job(id string) (*Job, error) {
 	defer m.mu.Unlock()
 	j, ok := m.jobs[id]
 	if !ok {
-		unknown := &fault.Fault{Kind: fault.NotFound, Got: "job " + fault.Quote(id), Want: "a job of this listener, which has had none"}
+		unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job of this listener, which has had none"))
 		if len(m.jobs) > 0 {
 			unknown.Want = "one of " + strings.Join(slices.Sorted(maps.Keys(m.jobs)), ", ")
 		}

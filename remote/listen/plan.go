@@ -70,18 +70,18 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 	reads := slices.ContainsFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "read" })
 	switch {
 	case spec.Interactive && len(spec.Data) > 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "data for a job that is fed", Want: "one or the other"}
+		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("data for a job that is fed"), fault.Want("one or the other"))
 	case spec.Interactive:
 		return nil // what the program would read is fed
 	case !reads && len(spec.Data) == 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that neither reads data nor is fed",
-			Want: "a program with a read op, or an interactive job"}
+		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that neither reads data nor is fed"),
+			fault.Want("a program with a read op, or an interactive job"))
 	case reads && len(spec.Data) == 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "a program that reads its own data, and no data", Want: "files for its dataset",
-			Hint: "bind them with --data NAME=GLOB"}
+		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that reads its own data, and no data"),
+			fault.Want("files for its dataset"), fault.Hint("bind them with --data NAME=GLOB"))
 	case !reads && len(spec.Data) > 0:
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job", Got: "data for a program that reads none",
-			Want: "a program with a read op, or no data"}
+		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("data for a program that reads none"),
+			fault.Want("a program with a read op, or no data"))
 	}
 	return nil
 }

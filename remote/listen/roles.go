@@ -68,8 +68,8 @@ func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
 		return err
 	}
 	for m := range live {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a name whose " + m.String() + " lives", Want: "another name",
-			Hint: "another listener of the cluster runs a job of this name, or its roles have not ended yet"}
+		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
+			fault.Want("another name"), fault.Hint("another listener of the cluster runs a job of this name, or its roles have not ended yet"))
 	}
 	if err := registry.Forget(ctx); err != nil {
 		return err

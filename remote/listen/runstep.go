@@ -15,7 +15,7 @@ import (
 func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return &fault.Fault{Kind: fault.Corrupt, Got: "a stream without a message"}
+		return fault.E(fault.Corrupt, fault.Got("a stream without a message"))
 	}
 	if err != nil {
 		return err

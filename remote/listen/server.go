@@ -155,8 +155,8 @@ func (s *Server) Finish(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus,
 // StartRole runs a role that another listener sends.
 func (s *Server) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]) error {
 	if s.Local == nil {
-		return &fault.Fault{Kind: fault.Unsupported, Got: "a role for a listener that takes whole jobs only",
-			Want: "a listener that was started with --join"}
+		return fault.E(fault.Unsupported, fault.Got("a role for a listener that takes whole jobs only"),
+			fault.Want("a listener that was started with --join"))
 	}
 	return launch.ServeRole(stream, s.Local)
 }

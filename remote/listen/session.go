@@ -11,8 +11,8 @@ import (
 // session returns the coordinator of an interactive job, waiting until the job has begun.
 func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 	if !j.spec.Interactive {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: "job " + j.ID, Got: "a feed for a job that reads its own data",
-			Want: "a job without data"}
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
+			fault.Want("a job without data"))
 	}
 	select {
 	case <-j.manned:
@@ -29,7 +29,7 @@ func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
 		return nil, err
 	}
-	return nil, &fault.Fault{Kind: fault.Unavailable, Where: "job " + j.ID, Got: "a job that has ended"}
+	return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
 }
 
 // identity is that of the job's messages.

@@ -101,7 +101,7 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 // the one that followed it is void. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
-		return &fault.Fault{Kind: fault.Stale, Where: "coordinator", Got: got, Want: want}
+		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(got), fault.Want(want))
 	}
 	switch {
 	case m.Fence < w.fence:

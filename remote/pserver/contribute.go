@@ -101,8 +101,8 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 		return nil, s.refusal(err)
 	}
 	if !s.layout.Sync && s.ledger == nil {
-		return nil, s.refusal(&fault.Fault{Kind: fault.InvalidArgument, Where: s.where(), Got: "a barrier in async mode",
-			Want: "one to pserver 0, which keeps the ledger"})
+		return nil, s.refusal(fault.E(fault.InvalidArgument, fault.At(s.where()), fault.Got("a barrier in async mode"),
+			fault.Want("one to pserver 0, which keeps the ledger")))
 	}
 	verdict, err := s.decide(ctx, e, func(d Decision) error {
 		if d.Commit == nil {

@@ -69,8 +69,8 @@ func (s *Server) resume(e Event) error {
 	s.mu.Lock()
 	if s.finished && s.rounds != nil && e.Generation != s.machine.Generation() {
 		s.mu.Unlock()
-		return s.refusal(&fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the begin of generation " + itoa(e.Generation),
-			Want: "nothing more: every trainer has completed"})
+		return s.refusal(fault.E(fault.Stale, fault.At(s.where()), fault.Got("the begin of generation "+itoa(e.Generation)),
+			fault.Want("nothing more: every trainer has completed")))
 	}
 	d := s.machine.Step(e)
 	if d.Verdict == Take {

@@ -121,7 +121,7 @@ func (s *Server) absent(kind deadlineKind) (ranks []int, by []string) {
 
 // late is the failure of a server that has waited too long. s.mu is held.
 func (s *Server) late(kind deadlineKind, w wait) error {
-	f := &fault.Fault{Kind: fault.LostMember, Where: s.where(), Got: fmt.Sprintf("no end of waiting for %s within %v", s.say(w), w.limit)}
+	f := fault.E(fault.LostMember, fault.At(s.where()), fault.Gotf("no end of waiting for %s within %v", s.say(w), w.limit))
 	switch kind {
 	case waitsForGeneration:
 		f.Want, f.Hint = "a coordinator that begins it", "look at the coordinator's log, or raise start_deadline"

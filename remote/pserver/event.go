@@ -1,8 +1,6 @@
 package pserver
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 )
 
@@ -110,11 +108,11 @@ type State struct {
 }
 
 func refuse(kind fault.Kind, got, want string, args ...any) Decision {
-	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: kind, Got: fmt.Sprintf(got, args...), Want: want}}
+	return Decision{Verdict: Refuse, Err: fault.E(kind, fault.Gotf(got, args...), fault.Want(want))}
 }
 
 // unknownVariable refuses a contribution to what this server does not hold.
 func unknownVariable(name string) Decision {
-	return Decision{Verdict: Refuse, Err: &fault.Fault{Kind: fault.Foreign, Variable: name, Got: "a contribution that this server does not hold",
-		Want: "one of its gradients or states"}}
+	return Decision{Verdict: Refuse, Err: fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"),
+		fault.Want("one of its gradients or states"))}
 }

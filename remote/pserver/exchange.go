@@ -22,11 +22,11 @@ type publication struct {
 // exchange publishes own and collects the values of all servers in server order.
 func (s *Server) exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
 	if len(all) != s.cfg.Servers {
-		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: fmt.Sprintf("%d outputs", len(all)),
-			Want: fmt.Sprintf("one for each of %d servers", s.cfg.Servers)}
+		return fault.E(fault.InvalidProgram, fault.Op("exchange_partials"), fault.Var(name), fault.Gotf("%d outputs", len(all)),
+			fault.Wantf("one for each of %d servers", s.cfg.Servers))
 	}
 	if s.rounds == nil {
-		return &fault.Fault{Kind: fault.InvalidProgram, Op: "exchange_partials", Variable: name, Got: "an exchange in async mode"}
+		return fault.E(fault.InvalidProgram, fault.Op("exchange_partials"), fault.Var(name), fault.Got("an exchange in async mode"))
 	}
 	round := s.publish(name, own)
 	// Nobody changes meanwhile what is served, so it may be copied: the sums may be as far away as the end of a pause of the job.
@@ -120,7 +120,7 @@ func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream gr
 		return err
 	}
 	if !s.layout.Sync {
-		return s.refusal(&fault.Fault{Kind: fault.InvalidArgument, Where: s.where(), Got: "a request for partial sums in async mode"})
+		return s.refusal(fault.E(fault.InvalidArgument, fault.At(s.where()), fault.Got("a request for partial sums in async mode")))
 	}
 	slot := m.Id.Round % 2
 	var t *tensor.Tensor
@@ -132,8 +132,8 @@ func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream gr
 		case p.values[slot] == nil || p.rounds[slot] < m.Id.Round:
 			return false
 		case p.rounds[slot] > m.Id.Round:
-			stale = &fault.Fault{Kind: fault.Stale, Variable: m.Name, Where: s.where(), Got: "a request for partial sums of round " + itoa(m.Id.Round),
-				Want: "round " + itoa(p.rounds[slot])}
+			stale = fault.E(fault.Stale, fault.Var(m.Name), fault.At(s.where()),
+				fault.Got("a request for partial sums of round "+itoa(m.Id.Round)), fault.Want("round "+itoa(p.rounds[slot])))
 		default:
 			t = p.values[slot]
 		}

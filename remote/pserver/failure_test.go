@@ -26,7 +26,7 @@ func (d downloads) Context() context.Context { return d.ctx }
 func TestFailingBlockReachesTrainers(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		p := rig.SGD(0, sync, 1, 2)
-		broken := &fault.Fault{Kind: fault.NotFinite, Op: "sgd", Variable: "w0", Site: "train.go:12", Got: "NaN"}
+		broken := fault.E(fault.NotFinite, fault.Op("sgd"), fault.Var("w0"), fault.Line("train.go:12"), fault.Got("NaN"))
 		p.Blocks[1] = func(context.Context, ops.Step) error { return broken }
 		s := rig.Start(t, rig.Config(2), p)
 		err := rig.Each(2, func(rank int) error {
@@ -39,7 +39,7 @@ func TestFailingBlockReachesTrainers(t *testing.T) {
 				_, _, err = trainer.Get(t.Context(), 1, "w0", 2)
 			}
 			var f *fault.Fault
-			if !errors.As(err, &f) || f.Kind != fault.NotFinite || f.Op != "sgd" || f.Variable != "w0" || f.Site != "train.go:12" || f.Where == "" {
+			if !errors.As(err, &f) || f.Kind != fault.NotFinite || f.Op != "sgd" || f.Variable != "w0" || f.Line != "train.go:12" || f.Where == "" {
 				t.Errorf("sync %v: trainer %d is told %v", sync, rank, err)
 			}
 			return nil

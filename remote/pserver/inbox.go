@@ -24,8 +24,8 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
-			return inbox{}, &fault.Fault{Kind: fault.InvalidProgram, Op: "listen_and_serv", Variable: name, Got: "a contribution without a variable",
-				Want: "a persistable variable of block 0"}
+			return inbox{}, fault.E(fault.InvalidProgram, fault.Op("listen_and_serv"), fault.Var(name),
+				fault.Got("a contribution without a variable"), fault.Want("a persistable variable of block 0"))
 		}
 		b.targets[name] = t
 		b.arrived[name] = map[int]*tensor.Tensor{}
@@ -42,7 +42,7 @@ func (b *inbox) take(name string) (*tensor.Tensor, error) {
 	}
 	target, ok := b.targets[name]
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.Foreign, Variable: name, Got: "a contribution that this server does not hold"}
+		return nil, fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"))
 	}
 	return tensor.New(target.DType(), target.Dims()...)
 }

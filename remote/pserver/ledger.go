@@ -2,7 +2,6 @@ package pserver
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -43,12 +42,12 @@ type PassCount struct {
 func checkRanges(pass int32, list []Range) error {
 	for _, r := range list {
 		if r.From < 0 || r.From >= r.To {
-			return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("the records [%d, %d)", r.From, r.To), Want: "at least one record, from 0 on"}
+			return fault.E(fault.InvalidArgument, fault.Gotf("the records [%d, %d)", r.From, r.To), fault.Want("at least one record, from 0 on"))
 		}
 	}
 	if pass < 0 || len(list) > maxRanges {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("%d ranges of records in pass %d", len(list), pass),
-			Want: fmt.Sprintf("at most %d in pass 0 or later", maxRanges)}
+		return fault.E(fault.InvalidArgument, fault.Gotf("%d ranges of records in pass %d", len(list), pass),
+			fault.Wantf("at most %d in pass 0 or later", maxRanges))
 	}
 	return nil
 }
@@ -70,8 +69,8 @@ func (l *Ledger) Commit(pass int32, list []Range) error {
 	j := i + sort.Search(len(p.committed)-i, func(k int) bool { return p.committed[i+k].From > last })
 	merged, again := union(p.committed[i:j], list)
 	if l.ranges-(j-i)+len(merged) > maxRanges || l.passes[pass] == nil && len(l.passes) >= maxPasses {
-		return &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses),
-			Hint: "train with a smaller shuffle window"}
+		return fault.E(fault.TooLarge, fault.Gotf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses),
+			fault.Hint("train with a smaller shuffle window"))
 	}
 	if l.passes == nil {
 		l.passes = map[int32]*passLedger{}

@@ -3,7 +3,6 @@ package pserver
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/edl-go/edl/fault"
@@ -62,7 +61,7 @@ func DecodeLedger(b []byte) (*Ledger, error) {
 	// What could be read in several ways was not written by Encode: passes out of order, ranges that touch or are empty, numbers that are longer than
 	// they need be.
 	if d.bad || len(d.rest) > 0 || !l.sound() || !bytes.Equal(l.Encode(), b) {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Where: "ledger", Got: fmt.Sprintf("%d bytes", len(b)), Want: "those of a ledger"}
+		return nil, fault.E(fault.Corrupt, fault.At("ledger"), fault.Gotf("%d bytes", len(b)), fault.Want("those of a ledger"))
 	}
 	return l, nil
 }

@@ -32,7 +32,8 @@ func (s *Server) showLedger(ctx context.Context, m *rpc.LedgerRequest) (*rpc.Led
 		case <-s.done:
 		case <-s.failed:
 		case <-ctx.Done():
-			return nil, &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for the last update", Err: context.Cause(ctx)}
+			return nil, fault.E(contextKind(ctx), fault.At(s.where()), fault.Got("no end of waiting for the last update"),
+				fault.Cause(context.Cause(ctx)))
 		}
 	}
 	round, counts, committed, err := s.readLedger(m)
@@ -55,7 +56,8 @@ func (s *Server) readLedger(m *rpc.LedgerRequest) (round uint64, counts []PassCo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ledger == nil {
-		return 0, nil, nil, &fault.Fault{Kind: fault.NotFound, Where: s.where(), Got: "a request for the ledger", Want: "pserver 0, which keeps it"}
+		return 0, nil, nil, fault.E(fault.NotFound, fault.At(s.where()), fault.Got("a request for the ledger"),
+			fault.Want("pserver 0, which keeps it"))
 	}
 	round = s.applied
 	if s.rounds != nil {

@@ -55,8 +55,7 @@ func (s *Server) refusal(err error) error {
 
 // duplicate counts a message that was applied before.
 func (s *Server) duplicate(e Event, what string) {
-	_ = s.refusal(&fault.Fault{Kind: fault.Duplicate, Variable: e.Variable,
-		Got: fmt.Sprintf("trainer %d's %s to round %d again", e.Rank, what, e.Round)})
+	_ = s.refusal(fault.E(fault.Duplicate, fault.Var(e.Variable), fault.Gotf("trainer %d's %s to round %d again", e.Rank, what, e.Round)))
 }
 
 // decide asks the machine about a message, again after every change while it says Hold, and obeys. then is called with s.mu held when the message

@@ -29,7 +29,7 @@ func (s *Server) GetVariable(m *rpc.GetRequest, stream grpc.ServerStreamingServe
 	}
 	t, ok := s.blocks.Variable(m.Name)
 	if !ok {
-		return s.refusal(&fault.Fault{Kind: fault.NotFound, Variable: m.Name, Where: s.where(), Got: "a request for a variable that is not here"})
+		return s.refusal(fault.E(fault.NotFound, fault.Var(m.Name), fault.At(s.where()), fault.Got("a request for a variable that is not here")))
 	}
 	header := &rpc.VariableChunk{Name: m.Name, Version: s.current()}
 	if s.layout.Sync && kind == Read {

@@ -1,7 +1,6 @@
 package pserver
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -23,9 +22,9 @@ func (r *Rounds) barrier(m *member, e Event) Decision {
 // checkBarrier checks that a barrier speaks of what has been delivered: all of the variables, or none for a contribution without rows.
 func checkBarrier(e Event, delivered, names int) error {
 	if rows := e.Share.Rows; rows < 0 || e.Variables != delivered || rows > 0 && delivered != names || rows == 0 && delivered != 0 {
-		return &fault.Fault{Kind: fault.InvalidArgument,
-			Got:  fmt.Sprintf("a barrier of trainer %d over %d rows and %d variables with %d received", e.Rank, rows, e.Variables, delivered),
-			Want: fmt.Sprintf("all %d variables, or none for 0 rows", names)}
+		return fault.E(fault.InvalidArgument,
+			fault.Gotf("a barrier of trainer %d over %d rows and %d variables with %d received", e.Rank, rows, e.Variables, delivered),
+			fault.Wantf("all %d variables, or none for 0 rows", names))
 	}
 	return nil
 }

@@ -124,6 +124,6 @@ func (r *Rounds) lacks(commit []Declared) error {
 	if missing == "" {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.Internal, Got: fmt.Sprintf("round %d to commit without%s", r.round, missing[:len(missing)-1]),
-		Want: "a decision that rests on what the servers have"}
+	return fault.E(fault.Internal, fault.Gotf("round %d to commit without%s", r.round, missing[:len(missing)-1]),
+		fault.Want("a decision that rests on what the servers have"))
 }

@@ -79,7 +79,7 @@ func (s *Server) serve(ctx context.Context) error {
 		case <-s.failed:
 			return s.err
 		case <-ctx.Done():
-			return &fault.Fault{Kind: fault.Canceled, Where: s.where(), Err: context.Cause(ctx)}
+			return fault.E(fault.Canceled, fault.At(s.where()), fault.Cause(context.Cause(ctx)))
 		}
 	}
 }

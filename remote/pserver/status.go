@@ -19,7 +19,7 @@ import (
 // sameJob refuses questions about another job.
 func (s *Server) sameJob(id string) error {
 	if id != s.cfg.Identity.Job {
-		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id), Want: "job " + s.cfg.Identity.Job}
+		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(id)), fault.Want("job "+s.cfg.Identity.Job))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package pserver
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -27,8 +26,8 @@ func (t *term) Fence() uint64 { return t.fence }
 // obey checks that a message comes from the newest coordinator that was heard of, and notes its fence.
 func (t *term) obey(e Event) error {
 	if e.Fence < t.fence {
-		return &fault.Fault{Kind: fault.Fenced, Got: fmt.Sprintf("a message of the coordinator with fence %d", e.Fence),
-			Want: fmt.Sprintf("fence %d or higher: another coordinator has taken over", t.fence)}
+		return fault.E(fault.Fenced, fault.Gotf("a message of the coordinator with fence %d", e.Fence),
+			fault.Wantf("fence %d or higher: another coordinator has taken over", t.fence))
 	}
 	t.fence = e.Fence
 	return nil
@@ -37,7 +36,7 @@ func (t *term) obey(e Event) error {
 // known refuses ranks that the job cannot have.
 func (t *term) known(rank int) error {
 	if rank < 0 || rank >= t.limit {
-		return &fault.Fault{Kind: fault.Foreign, Got: fmt.Sprintf("trainer %d", rank), Want: fmt.Sprintf("trainers 0 to %d", t.limit-1)}
+		return fault.E(fault.Foreign, fault.Gotf("trainer %d", rank), fault.Wantf("trainers 0 to %d", t.limit-1))
 	}
 	return nil
 }
@@ -54,8 +53,8 @@ func (t *term) checkResume(e Event) error {
 	if !ranks(len(e.Members), func(i int) int { return e.Members[i].Rank }) || !ranks(len(e.Commit), func(i int) int { return e.Commit[i].Rank }) ||
 		slices.ContainsFunc(e.Members, func(m Member) bool { return m.Since > e.Generation }) ||
 		slices.ContainsFunc(e.Commit, func(d Declared) bool { return d.Rows < 0 }) {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("members %v with a commit of %d contributions", e.Members, len(e.Commit)),
-			Want: fmt.Sprintf("ranks 0 to %d, each once and in order", t.limit-1)}
+		return fault.E(fault.InvalidArgument, fault.Gotf("members %v with a commit of %d contributions", e.Members, len(e.Commit)),
+			fault.Wantf("ranks 0 to %d, each once and in order", t.limit-1))
 	}
 	return nil
 }

@@ -53,11 +53,11 @@ func (s *Server) await(ctx context.Context, reason func() wait, ok func() bool) 
 		case s.err != nil:
 			return s.err
 		case s.finished:
-			return &fault.Fault{Kind: fault.Stale, Where: s.where(), Got: "the end of the job while waiting for " + s.say(w)}
+			return fault.E(fault.Stale, fault.At(s.where()), fault.Got("the end of the job while waiting for "+s.say(w)))
 		case ctx.Err() != nil:
-			return &fault.Fault{Kind: contextKind(ctx), Where: s.where(), Got: "no end of waiting for " + s.say(w), Err: context.Cause(ctx)}
+			return fault.E(contextKind(ctx), fault.At(s.where()), fault.Got("no end of waiting for "+s.say(w)), fault.Cause(context.Cause(ctx)))
 		case late:
-			return &fault.Fault{Kind: fault.DeadlineExceeded, Where: s.where(), Got: fmt.Sprintf("no end of waiting for %s within %v", s.say(w), w.limit)}
+			return fault.E(fault.DeadlineExceeded, fault.At(s.where()), fault.Gotf("no end of waiting for %s within %v", s.say(w), w.limit))
 		}
 		s.waits[id] = w
 		s.pause(ctx, w)

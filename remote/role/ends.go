@@ -42,7 +42,7 @@ func inRole(name string, err error) error {
 	case found && f.Where != "":
 		return err
 	case !found || f.Error() != err.Error(): // there is more to tell than this fault
-		return &fault.Fault{Kind: fault.KindOf(err), Where: name, Err: err}
+		return fault.E(fault.KindOf(err), fault.At(name), fault.Cause(err))
 	}
 	c := *f
 	c.Where = name

@@ -12,8 +12,8 @@ import (
 
 // The error of a role names the role and keeps all that it tells, of what kind it is first.
 func TestErrorsOfARole(t *testing.T) {
-	nameless, named := fault.New(fault.NotFinite, "NaN"), &fault.Fault{Kind: fault.NotFound, Where: "data", Got: "nothing"}
-	late := &fault.Fault{Kind: fault.Unavailable, Where: "etcd", Got: "no answer"}
+	nameless, named := fault.New(fault.NotFinite, "NaN"), fault.E(fault.NotFound, fault.At("data"), fault.Got("nothing"))
+	late := fault.E(fault.Unavailable, fault.At("etcd"), fault.Got("no answer"))
 	for _, c := range []struct {
 		err  error
 		kind fault.Kind
@@ -44,7 +44,7 @@ func TestErrorsOfARole(t *testing.T) {
 func TestDrainedBeforeItBegins(t *testing.T) {
 	drained, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Drained, "terminated"))
-	canceled := &fault.Fault{Kind: fault.Canceled, Where: "etcd"}
+	canceled := fault.E(fault.Canceled, fault.At("etcd"))
 	for _, c := range []struct {
 		ctx  context.Context
 		role job.Role

@@ -50,7 +50,7 @@ func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, repo
 		}
 		declared, ok := p.Global().Find(value.Name)
 		if !ok {
-			return nil, &fault.Fault{Kind: fault.NotFound, Variable: value.Name, Got: "a fetched variable that the program does not declare"}
+			return nil, fault.E(fault.NotFound, fault.Var(value.Name), fault.Got("a fetched variable that the program does not declare"))
 		}
 		parts := make([]executor.Part, 0, len(reports))
 		for _, report := range reports {
@@ -59,7 +59,7 @@ func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, repo
 				continue
 			}
 			if at < 0 {
-				return nil, &fault.Fault{Kind: fault.Internal, Variable: value.Name, Got: "trainers that fetch different variables"}
+				return nil, fault.E(fault.Internal, fault.Var(value.Name), fault.Got("trainers that fetch different variables"))
 			}
 			t, _, err := tensor.DecodeStream(report.Fetched[at].Stream, tensor.Limits{})
 			if err != nil {

@@ -22,7 +22,7 @@ func loadPieces(scope *executor.Scope, dir string, p *program.Program) error {
 		for _, s := range service.Slices {
 			declared, ok := p.Global().Var(s.Name)
 			if !ok {
-				return &fault.Fault{Kind: fault.InvalidProgram, Variable: s.Name, Got: "a slice that block 0 does not declare"}
+				return fault.E(fault.InvalidProgram, fault.Var(s.Name), fault.Got("a slice that block 0 does not declare"))
 			}
 			if whole[s.Origin] == nil {
 				dims := append([]int64(nil), declared.Dims...)
@@ -80,14 +80,15 @@ func loadConstants(scope *executor.Scope, dir string, p *program.Program) error 
 func load(files *executor.DirStorage, name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 	t, err := tensor.New(dtype, dims...)
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.KindOf(err), Variable: name, Err: err}
+		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	return t, files.Load(name, []*tensor.Tensor{t})
 }
 
 func withFiles(dir string, use func(*executor.DirStorage) error) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return &fault.Fault{Kind: fault.NotFound, Where: dir, Got: "no directory of parameters", Want: "one file per variable", Err: err}
+		return fault.E(fault.NotFound, fault.At(dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"),
+			fault.Cause(err))
 	}
 	files, err := executor.NewStorage(dir)
 	if err != nil {
@@ -104,5 +105,5 @@ func serviceOf(p *program.Program) (comm.Service, error) {
 			return comm.ServiceOf(op)
 		}
 	}
-	return comm.Service{}, &fault.Fault{Kind: fault.InvalidProgram, Got: "no listen_and_serv", Want: "a pserver program"}
+	return comm.Service{}, fault.E(fault.InvalidProgram, fault.Got("no listen_and_serv"), fault.Want("a pserver program"))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -45,14 +44,14 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
 	defer func() { err = inRole(name, unbegun(ctx, spec.Role, err)) }()
 	if spec.Spec == nil {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "a role without the JobSpec of its job", Want: "one that a listener has made"}
+		return fault.E(fault.InvalidArgument, fault.Got("a role without the JobSpec of its job"), fault.Want("one that a listener has made"))
 	}
 	if err := jobspec.Check(spec.Spec); err != nil { // a role makes memory and deadlines of its numbers
 		return err
 	}
 	if have := ops.Fingerprint(); spec.Registry != have {
-		return &fault.Fault{Kind: fault.Unsupported, Got: "a program made with the ops " + spec.Registry, Want: "ops " + have,
-			Hint: "run the same version of edl everywhere"}
+		return fault.E(fault.Unsupported, fault.Got("a program made with the ops "+spec.Registry), fault.Want("ops "+have),
+			fault.Hint("run the same version of edl everywhere"))
 	}
 	r := &runner{spec: spec, registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
@@ -79,7 +78,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	case job.Role_TRAINER:
 		err = r.train(ctx)
 	default:
-		err = &fault.Fault{Kind: fault.InvalidArgument, Got: fmt.Sprintf("role %d", spec.Role), Want: "coordinator, pserver or trainer"}
+		err = fault.E(fault.InvalidArgument, fault.Gotf("role %d", spec.Role), fault.Want("coordinator, pserver or trainer"))
 	}
 	if err == nil {
 		r.log.Info("role ends")
@@ -117,7 +116,8 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 	go func() {
 		select {
 		case <-m.Done():
-			cancel(&fault.Fault{Kind: fault.Fenced, Where: m.Member().String(), Got: "a lost lease", Want: "a live one", Hint: "start the role again"})
+			cancel(fault.E(fault.Fenced, fault.At(m.Member().String()), fault.Got("a lost lease"), fault.Want("a live one"),
+				fault.Hint("start the role again")))
 		case <-stop:
 		}
 	}()

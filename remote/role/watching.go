@@ -51,6 +51,7 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 // lost, or does not change its size.
 func failDeaf(ctx context.Context, server *coordinator.Server, what string) {
 	if ctx.Err() == nil {
-		server.Fail(&fault.Fault{Kind: fault.Unavailable, Where: "cluster", Got: "no more word of " + what, Hint: "look at the rights of the user in etcd"})
+		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of "+what),
+			fault.Hint("look at the rights of the user in etcd")))
 	}
 }

@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -35,9 +34,10 @@ func (a asking) call(ctx context.Context, q question, attempt func(ctx context.C
 	switch {
 	case !errors.Is(err, fault.Unavailable):
 	case ctx.Err() != nil: // it was given up before patience was at an end
-		return &fault.Fault{Kind: fault.Canceled, Where: q.of, Got: "the end of the call for " + q.what, Err: context.Cause(ctx)}
+		return fault.E(fault.Canceled, fault.At(q.of), fault.Got("the end of the call for "+q.what), fault.Cause(context.Cause(ctx)))
 	default:
-		return &fault.Fault{Kind: fault.Unavailable, Where: q.of, Got: fmt.Sprintf("no answer to the call for %s within %v", q.what, a.patience), Err: err}
+		return fault.E(fault.Unavailable, fault.At(q.of), fault.Gotf("no answer to the call for %s within %v", q.what, a.patience),
+			fault.Cause(err))
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (a asking) attempts(ctx context.Context, q question,
 // last makes an attempt the last one when the trainer is to end.
 func (a asking) last(err error) error {
 	if errors.Is(err, fault.Unavailable) && a.draining() {
-		return &fault.Fault{Kind: fault.Drained, Got: err.Error()}
+		return fault.E(fault.Drained, fault.Got(err.Error()))
 	}
 	return err
 }

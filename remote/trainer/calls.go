@@ -37,7 +37,7 @@ func (c *calls) run(ctx context.Context, slots chan struct{}, f func(ctx context
 		err = f(ctx)
 		<-slots
 	case <-ctx.Done():
-		err = &fault.Fault{Kind: fault.Canceled, Err: context.Cause(ctx)}
+		err = fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -83,8 +83,8 @@ func (c *Comm) init() {
 // check refuses a server that a program names and nobody has.
 func (c *Comm) check(server int) error {
 	if server < 0 || server >= len(c.Servers) {
-		return &fault.Fault{Kind: fault.InvalidProgram, Where: serverName(server), Got: fmt.Sprintf("server %d", server),
-			Want: fmt.Sprintf("0 to %d", len(c.Servers)-1)}
+		return fault.E(fault.InvalidProgram, fault.At(serverName(server)), fault.Gotf("server %d", server),
+			fault.Wantf("0 to %d", len(c.Servers)-1))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestCommFailure(t *testing.T) {
 	}
 	told := make(chan error, 1)
 	go func() { told <- m.recv(ctx, c) }() // waits at both servers for trainer 1
-	list[1].Fail(&fault.Fault{Kind: fault.NotFinite, Op: "sgd"})
+	list[1].Fail(fault.E(fault.NotFinite, fault.Op("sgd")))
 	if err := <-told; !errors.Is(err, fault.NotFinite) || !strings.Contains(err.Error(), "pserver 1: op sgd") {
 		t.Error(err)
 	}

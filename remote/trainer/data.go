@@ -72,7 +72,7 @@ func (l *life) trainData(ctx context.Context) error {
 		return over
 	})
 	if steps.drained {
-		return errors.Join(&fault.Fault{Kind: fault.Drained}, from.HandIn(ctx), l.reporter.flush())
+		return errors.Join(fault.E(fault.Drained), from.HandIn(ctx), l.reporter.flush())
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (l *life) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedSha
 	for _, v := range share.Feed {
 		value, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
 		if err != nil || len(rest) > 0 {
-			return nil, &fault.Fault{Kind: fault.Corrupt, Variable: v.Name, Err: err}
+			return nil, fault.E(fault.Corrupt, fault.Var(v.Name), fault.Cause(err))
 		}
 		feed[v.Name] = value
 	}
@@ -110,6 +110,6 @@ func (l *life) readOne(ctx context.Context, name string) (*tensor.Tensor, error)
 	if value, ok := l.local.Scope().Find(name); ok {
 		return value, nil
 	}
-	return nil, &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a variable that has no value outside of a step",
-		Want: "a persistable variable, or a feed to compute it from"}
+	return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("a variable that has no value outside of a step"),
+		fault.Want("a persistable variable, or a feed to compute it from"))
 }

@@ -73,11 +73,11 @@ func (t *Trainer) outcome(ctx context.Context, err error) error {
 	case errors.Is(cause, fault.Fenced):
 		return cause
 	case t.ask.draining() && slices.Contains(followsFromDrain, kind):
-		return &fault.Fault{Kind: fault.Drained, Got: "the request to end before the data does"}
+		return fault.E(fault.Drained, fault.Got("the request to end before the data does"))
 	case kind == fault.Canceled && cause != nil && fault.KindOf(cause) != fault.Internal:
 		return cause
 	case kind == fault.Stale && !t.cfg.Sync:
-		return &fault.Fault{Kind: fault.Fenced, Got: "that this trainer was given up: " + err.Error(), Hint: "start the role again"}
+		return fault.E(fault.Fenced, fault.Got("that this trainer was given up: "+err.Error()), fault.Hint("start the role again"))
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -65,8 +64,8 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 		return nil, errEnded
 	}
 	if answer.Generation <= last.Generation {
-		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("generation %d", answer.Generation),
-			Want: fmt.Sprintf("one after %d", last.Generation)}
+		return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("generation %d", answer.Generation),
+			fault.Wantf("one after %d", last.Generation))
 	}
 	next := &generation{answer, last.identity}
 	next.identity.Generation, next.identity.Fence = answer.Generation, max(answer.Fence, last.identity.Fence)

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/dataset"
@@ -41,8 +40,7 @@ func newOrdered(t *tasks, reader *executor.Reader, f *files) (*ordered, error) {
 	s.segment.pass, s.segment.first, s.segment.skip = t.of.Segment.GetPass(), t.of.Segment.GetFirstRound(), t.of.Segment.GetSkip()
 	s.records.delay = int64(reader.ShuffleBuffer())
 	if s.round < s.segment.first {
-		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator",
-			Got: fmt.Sprintf("round %d in a segment from round %d on", s.round, s.segment.first)}
+		return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("round %d in a segment from round %d on", s.round, s.segment.first))
 	}
 	return s, nil
 }

@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/edl-go/edl/dataset"
@@ -25,7 +24,7 @@ func (s *ordered) refuse(ctx context.Context, reason error) error {
 	if err := s.tasks.failed(ctx, s.bad, reason); err != nil {
 		return err
 	}
-	return &fault.Fault{Kind: fault.Superseded, Got: fmt.Sprintf("task %d, which cannot be read: %v", s.bad.Id, reason)}
+	return fault.E(fault.Superseded, fault.Gotf("task %d, which cannot be read: %v", s.bad.Id, reason))
 }
 
 // open begins to read the segment at the batch of the next round.

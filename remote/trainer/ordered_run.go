@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"fmt"
 	"sort"
 
 	"github.com/edl-go/edl/dataset"
@@ -23,7 +22,7 @@ func runOf(r *rpc.GetTaskResponse, position int64, skip skips) (*run, error) {
 	n := &run{whole: &rpc.Task{Id: r.Task.GetId()}, to: position}
 	for _, t := range append([]*rpc.Task{r.Task}, r.Next...) {
 		if len(t.GetRecords()) == 0 || t.Records[len(t.Records)-1].GetTo() <= n.to {
-			return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("task %d without record %d", t.GetId(), n.to)}
+			return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("task %d without record %d", t.GetId(), n.to))
 		}
 		n.add(t, skip.cut(t.Records))
 	}

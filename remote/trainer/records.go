@@ -71,8 +71,8 @@ func (f *files) read(ctx context.Context, task *rpc.Task, r dataset.Range) iter.
 			}
 		}
 		if at < r.To {
-			yield(dataset.Record{}, &fault.Fault{Kind: fault.NotFound, Where: fmt.Sprintf("task %d", task.Id), Got: fmt.Sprintf("no file of record %d", at),
-				Want: "the files of all its records"})
+			yield(dataset.Record{}, fault.E(fault.NotFound, fault.Atf("task %d", task.Id), fault.Gotf("no file of record %d", at),
+				fault.Want("the files of all its records")))
 		}
 	}
 }

@@ -41,8 +41,8 @@ func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (
 		return err
 	})
 	if err == nil && m.Wait && endingOf(r) == pending {
-		return nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator", Got: fmt.Sprintf("no task of pass %d, and not its end", m.Pass),
-			Want: "one of them, as the request waits"}
+		return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("no task of pass %d, and not its end", m.Pass),
+			fault.Want("one of them, as the request waits"))
 	}
 	return r, err
 }

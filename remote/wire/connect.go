@@ -56,7 +56,7 @@ func dial(target string, address func() string, more ...grpc.DialOption) (*grpc.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: peerSilence, Timeout: peerAnswer}),
 		grpc.WithChainUnaryInterceptor(named), grpc.WithDisableServiceConfig())...)
 	if err != nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: address(), Err: err}
+		return nil, fault.E(fault.InvalidArgument, fault.At(address()), fault.Cause(err))
 	}
 	return conn, nil
 }
@@ -121,7 +121,7 @@ func recovered(method string, panicked any, err error) error {
 	if panicked == nil {
 		return err
 	}
-	return &fault.Fault{Kind: fault.Internal, Where: method, Got: fmt.Sprintf("a panic at %s: %v", panicLine(), panicked), Hint: "this is a bug in edl"}
+	return fault.E(fault.Internal, fault.At(method), fault.Gotf("a panic at %s: %v", panicLine(), panicked), fault.Hint("this is a bug in edl"))
 }
 
 // panicLine is file:line of the innermost call that panicked, as seen by the deferred function that recovers.

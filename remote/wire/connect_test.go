@@ -27,7 +27,7 @@ func TestNameOfThePeer(t *testing.T) {
 	if again := wire.FromStatus("job 3", named); again != named {
 		t.Errorf("named again: %v", again)
 	}
-	own := &fault.Fault{Kind: fault.Stale, Err: context.Canceled}
+	own := fault.E(fault.Stale, fault.Cause(context.Canceled))
 	if got := wire.FromStatus("pserver 1", own); got != own {
 		t.Errorf("got %v", got)
 	}

@@ -55,7 +55,7 @@ func FromStatus(where string, err error) error {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			kind = contextKind(err)
 		}
-		return &fault.Fault{Kind: kind, Where: where, Err: err}
+		return fault.E(kind, fault.At(where), fault.Cause(err))
 	}
 	for _, d := range s.Details() {
 		if m, ok := d.(*job.Failure); ok {
@@ -65,7 +65,7 @@ func FromStatus(where string, err error) error {
 			return FaultOf(m)
 		}
 	}
-	return &fault.Fault{Kind: kindOfCode(s.Code()), Where: where, Err: errors.New(plain(s.Message()))}
+	return fault.E(kindOfCode(s.Code()), fault.At(where), fault.Cause(errors.New(plain(s.Message()))))
 }
 
 func contextKind(err error) fault.Kind {
@@ -113,7 +113,7 @@ func FailureOf(err error) *job.Failure {
 		return &job.Failure{Kind: int32(f.Kind), Message: text(err.Error())}
 	}
 	m := &job.Failure{Kind: int32(f.Kind), Op: text(f.Op), Variable: text(f.Variable), Where: text(f.Where), Got: text(f.Got), Want: text(f.Want),
-		Site: text(f.Site), Hint: text(f.Hint)}
+		Line: text(f.Line), Hint: text(f.Hint)}
 	if f.Err != nil {
 		m.Message = text(f.Err.Error())
 	}
@@ -133,7 +133,8 @@ func FaultOf(m *job.Failure) error {
 	if kind <= fault.OK || kind.String() == fault.Internal.String() {
 		kind = fault.Internal
 	}
-	f := &fault.Fault{Kind: kind, Op: m.Op, Variable: m.Variable, Where: m.Where, Got: m.Got, Want: m.Want, Site: m.Site, Hint: m.Hint}
+	f := fault.E(kind, fault.Op(m.Op), fault.Var(m.Variable), fault.At(m.Where), fault.Got(m.Got), fault.Want(m.Want), fault.Line(m.Line),
+		fault.Hint(m.Hint))
 	if m.Message != "" {
 		f.Err = errors.New(m.Message)
 	}

@@ -47,7 +47,7 @@ func TestFaultsSurviveTheWire(t *testing.T) {
 	var sent error
 	client, _ := start(t, failing(func() error { return sent }))
 	for kind := fault.Internal; kind <= fault.Drained; kind++ {
-		want := fault.Fault{Kind: kind, Op: "sgd", Variable: "w", Where: "block 2", Got: "a", Want: "b", Site: "train.go:7", Hint: "c",
+		want := fault.Fault{Kind: kind, Op: "sgd", Variable: "w", Where: "block 2", Got: "a", Want: "b", Line: "train.go:7", Hint: "c",
 			Err: errors.New("cause")}
 		sent = &want
 		for form, err := range call(t, client) {
@@ -82,9 +82,9 @@ func TestOtherErrorsOnTheWire(t *testing.T) {
 		{errors.Join(fault.New(fault.Stale, "first"), errors.New("second")), fault.Stale, "second"},
 		{fmt.Errorf("while closing: %w", fault.New(fault.Corrupt, "x")), fault.Corrupt, "while closing"},
 		{fault.List{fault.New(fault.NotFound, "one"), fault.New(fault.Stale, "two")}, fault.NotFound, "two"},
-		{&fault.Fault{Kind: fault.LostMember, Err: status.Error(codes.Unavailable, "peer gone")}, fault.LostMember, "peer gone"},
+		{fault.E(fault.LostMember, fault.Cause(status.Error(codes.Unavailable, "peer gone"))), fault.LostMember, "peer gone"},
 		{status.Error(codes.ResourceExhausted, "too long"), fault.TooLarge, "too long"},
-		{&fault.Fault{Kind: fault.NotFound, Where: "dir/\xff\xfe.pb"}, fault.NotFound, "dir/?.pb"},
+		{fault.E(fault.NotFound, fault.At("dir/\xff\xfe.pb")), fault.NotFound, "dir/?.pb"},
 		{fault.New(fault.OK, "not a failure"), fault.Internal, "not a failure"},
 		{fault.New(99, "a kind of the future"), fault.Internal, "a kind of the future"},
 	} {

@@ -102,7 +102,7 @@ func (f *follower) dial(ctx context.Context, address string) (net.Conn, error) {
 	defer f.mu.Unlock()
 	if f.address != address {
 		_ = c.Close()
-		return nil, &fault.Fault{Kind: fault.Unavailable, Where: address, Got: "a peer that has moved"}
+		return nil, fault.E(fault.Unavailable, fault.At(address), fault.Got("a peer that has moved"))
 	}
 	followed := &followedConn{Conn: c, follower: f}
 	f.open[followed] = true

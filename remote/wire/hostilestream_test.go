@@ -73,7 +73,7 @@ func TestHostileStreams(t *testing.T) {
 
 // Over a real connection the receiver's refusal reaches the sender with its kind, in both directions.
 func TestRefusalKeepsItsKind(t *testing.T) {
-	stale := &fault.Fault{Kind: fault.Stale, Variable: "w", Got: "round 1"}
+	stale := fault.E(fault.Stale, fault.Var("w"), fault.Got("round 1"))
 	x := makeTensor(t, tensor.Float32, wire.ChunkBytes)
 	client, _ := start(t, &service{
 		send: func(s grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]) error {

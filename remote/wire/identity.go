@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
@@ -25,11 +24,11 @@ func (i Identity) Of(rank uint32, round uint64, attempt uint32) *rpc.Identity {
 func (i Identity) Check(id *rpc.Identity) error {
 	switch {
 	case id == nil:
-		return &fault.Fault{Kind: fault.Foreign, Got: "a message without identity", Want: "job " + i.Job}
+		return fault.E(fault.Foreign, fault.Got("a message without identity"), fault.Want("job "+i.Job))
 	case id.Job != i.Job:
-		return &fault.Fault{Kind: fault.Foreign, Got: "job " + fault.Quote(id.Job), Want: "job " + i.Job}
+		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(id.Job)), fault.Want("job "+i.Job))
 	case !bytes.Equal(id.ProgramHash, i.Program):
-		return &fault.Fault{Kind: fault.Foreign, Got: fmt.Sprintf("program %.12x", id.ProgramHash), Want: fmt.Sprintf("program %.12x", i.Program)}
+		return fault.E(fault.Foreign, fault.Gotf("program %.12x", id.ProgramHash), fault.Wantf("program %.12x", i.Program))
 	}
 	return nil
 }

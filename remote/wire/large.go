@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
@@ -132,8 +131,8 @@ func ReceiveFrom(where string, from interface{ Recv() (*rpc.Piece, error) }, m p
 		return p.GetPiece(), err
 	})
 	if f, ok := err.(*fault.Fault); ok && f.Where == "" && errors.Is(f, fault.TooLarge) {
-		return &fault.Fault{Kind: fault.TooLarge, Where: where, Got: fmt.Sprintf("%s of more than %d bytes", m.ProtoReflect().Descriptor().Name(), limit),
-			Want: fmt.Sprintf("at most %d", limit)}
+		return fault.E(fault.TooLarge, fault.At(where), fault.Gotf("%s of more than %d bytes", m.ProtoReflect().Descriptor().Name(), limit),
+			fault.Wantf("at most %d", limit))
 	}
 	return err
 }

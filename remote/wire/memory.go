@@ -20,7 +20,7 @@ func Memory(t *tensor.Tensor) ([]byte, error) {
 	case tensor.Int32:
 		return view(t.Int32s()), nil
 	}
-	return nil, &fault.Fault{Kind: fault.Unsupported, Got: t.String() + " on the wire", Want: "float32, float64, int32 or int64"}
+	return nil, fault.E(fault.Unsupported, fault.Got(t.String()+" on the wire"), fault.Want("float32, float64, int32 or int64"))
 }
 
 func view[T float32 | float64 | int32 | int64](s []T) []byte {

@@ -38,13 +38,13 @@ func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) erro
 			break
 		}
 		if errors.Is(err, io.EOF) {
-			return &fault.Fault{Kind: fault.Corrupt, Got: "a stream without a message"}
+			return fault.E(fault.Corrupt, fault.Got("a stream without a message"))
 		}
 		if err != nil {
 			return err
 		}
 		if len(piece) > limit-len(b) {
-			return &fault.Fault{Kind: fault.TooLarge, Got: "a message of more than " + fmt.Sprint(limit) + " bytes"}
+			return fault.E(fault.TooLarge, fault.Got("a message of more than "+fmt.Sprint(limit)+" bytes"))
 		}
 		b = append(b, piece...)
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/edl-go/edl/fault"
@@ -56,12 +55,11 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 		}
 		a.header = h
 	} else if n == 0 {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name, Got: fmt.Sprintf("a chunk without data at offset %d", h.Offset),
-			Want: "some"}
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset), fault.Want("some"))
 	}
 	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Variable: a.header.Name,
-			Got: fmt.Sprintf("%d bytes at offset %d", n, h.Offset), Want: fmt.Sprintf("at most %d at offset %d", len(a.room)-a.at, a.at)}
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d bytes at offset %d", n, h.Offset),
+			fault.Wantf("at most %d at offset %d", len(a.room)-a.at, a.at))
 	}
 	a.at += n
 	return a.room[a.at-n : a.at], nil
@@ -70,8 +68,8 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 // complete checks that the stream has ended where the variable does.
 func (a *assembly) complete() error {
 	if a.header == nil || a.at != len(a.room) {
-		return &fault.Fault{Kind: fault.Corrupt, Variable: a.header.GetName(), Got: fmt.Sprintf("a stream that ends after %d bytes", a.at),
-			Want: fmt.Sprintf("%d bytes", len(a.room))}
+		return fault.E(fault.Corrupt, fault.Var(a.header.GetName()), fault.Gotf("a stream that ends after %d bytes", a.at),
+			fault.Wantf("%d bytes", len(a.room)))
 	}
 	return nil
 }
@@ -83,8 +81,8 @@ func announced(h *rpc.VariableChunk, t *tensor.Tensor) error {
 		same = same && h.Dims[i] == t.Dims()[i]
 	}
 	if !same {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: h.Name, Got: fmt.Sprintf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes),
-			Want: t.String()}
+		return fault.E(fault.ShapeMismatch, fault.Var(h.Name), fault.Gotf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes),
+			fault.Want(t.String()))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func setup(_ context.Context, workload string, _ int) (measure.Work, error) {
 	model, update, _ := strings.Cut(workload, "/")
 	build, solver := models[model], solvers[update]
 	if build == nil || solver == nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Got: "workload " + workload, Want: "mlp or conv, / and sgd or adam"}
+		return nil, fault.E(fault.InvalidArgument, fault.Got("workload "+workload), fault.Want("mlp or conv, / and sgd or adam"))
 	}
 	n := &network{graph: G.NewGraph()}
 	build(n)

@@ -62,8 +62,8 @@ func command(ctx context.Context, workload string, threads int, seconds float64,
 
 func checkPyTorch(ctx context.Context) error {
 	missing := func(what string, err error) error {
-		return &fault.Fault{Kind: fault.NotFound, Got: "no " + what, Want: "Debian's PyTorch and OpenBLAS", Err: err,
-			Hint: "apt-get update && apt-get install -y python3-torch libopenblas0-openmp"}
+		return fault.E(fault.NotFound, fault.Got("no "+what), fault.Want("Debian's PyTorch and OpenBLAS"), fault.Cause(err),
+			fault.Hint("apt-get update && apt-get install -y python3-torch libopenblas0-openmp"))
 	}
 	if said, err := exec.CommandContext(ctx, python, "-c", "import torch").CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(said)), "\n")

@@ -68,7 +68,7 @@ func parse(arguments []string) (settings, error) {
 	for _, text := range strings.Split(threads, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return s, &fault.Fault{Kind: fault.InvalidArgument, Got: "-threads " + threads, Want: "numbers of at least 1 with commas between them"}
+			return s, fault.E(fault.InvalidArgument, fault.Got("-threads "+threads), fault.Want("numbers of at least 1 with commas between them"))
 		}
 		s.threads = append(s.threads, n)
 	}
@@ -77,7 +77,7 @@ func parse(arguments []string) (settings, error) {
 		return s, fault.Wrap(fault.InvalidArgument, "-run", err)
 	}
 	if s.rounds < 1 || flags.NArg() > 0 {
-		return s, &fault.Fault{Kind: fault.InvalidArgument, Got: strings.Join(arguments, " "), Want: "at least one round and no arguments"}
+		return s, fault.E(fault.InvalidArgument, fault.Got(strings.Join(arguments, " ")), fault.Want("at least one round and no arguments"))
 	}
 	return s, nil
 }

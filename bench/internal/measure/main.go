@@ -30,11 +30,11 @@ func command(ctx context.Context, arguments []string, out io.Writer, setup func(
 	}
 	threads, err := strconv.Atoi(arguments[1])
 	if err != nil || threads < 1 {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "threads " + arguments[1], Want: "a number, at least 1"}
+		return fault.E(fault.InvalidArgument, fault.Got("threads "+arguments[1]), fault.Want("a number, at least 1"))
 	}
 	seconds, err := strconv.ParseFloat(arguments[2], 64)
 	if err != nil {
-		return &fault.Fault{Kind: fault.InvalidArgument, Got: "seconds " + arguments[2], Want: "a number"}
+		return fault.E(fault.InvalidArgument, fault.Got("seconds "+arguments[2]), fault.Want("a number"))
 	}
 	runtime.GOMAXPROCS(threads)
 	start, err := PeakMemory()

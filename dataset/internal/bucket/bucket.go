@@ -54,7 +54,8 @@ func parse(name string, pattern bool) (address, error) {
 		err = errors.New("a fragment, which no object has")
 	}
 	if err != nil {
-		return address{}, &fault.Fault{Kind: fault.InvalidArgument, Got: "URL " + fault.Quote(name), Want: "such as s3://bucket/folder/name", Err: err}
+		return address{}, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(name)), fault.Want("such as s3://bucket/folder/name"),
+			fault.Cause(err))
 	}
 	a := address{bucket: *u, key: strings.TrimPrefix(u.Path, "/")}
 	a.bucket.Path, a.bucket.RawPath = "", ""
@@ -67,10 +68,8 @@ func parse(name string, pattern bool) (address, error) {
 		a.bucket.Path, a.key = path.Clean("/"+folder), u.Path[len(folder):]
 	}
 	if a.key == "" || strings.HasSuffix(a.key, "/") {
-		return address{}, &fault.Fault{
-			Kind: fault.InvalidArgument,
-			Got:  "URL " + fault.Quote(name), Want: "one that names objects, such as s3://bucket/folder/name-*",
-		}
+		return address{}, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(name)),
+			fault.Want("one that names objects, such as s3://bucket/folder/name-*"))
 	}
 	return a, nil
 }
@@ -98,10 +97,9 @@ func (c *Cache) bucket(ctx context.Context, a address) (*blob.Bucket, error) {
 		return b, nil
 	}
 	if mux := blob.DefaultURLMux(); !mux.ValidBucketScheme(a.bucket.Scheme) {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Where: name, Got: "URL scheme " + fault.Quote(a.bucket.Scheme),
-			Want: "one of " + strings.Join(mux.BucketSchemes(), ", "), Hint: "import the driver of gocloud.dev/blob in the program that reads",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.At(name), fault.Got("URL scheme "+fault.Quote(a.bucket.Scheme)),
+			fault.Want("one of "+strings.Join(mux.BucketSchemes(), ", ")),
+			fault.Hint("import the driver of gocloud.dev/blob in the program that reads"))
 	}
 	b, err := blob.OpenBucket(ctx, name)
 	if err != nil {
@@ -144,7 +142,7 @@ func failed(ctx context.Context, where string, err error) error {
 	case code == gcerrors.InvalidArgument, code == gcerrors.PermissionDenied:
 		kind = fault.InvalidArgument
 	}
-	f := &fault.Fault{Kind: kind, Where: where, Err: err}
+	f := fault.E(kind, fault.At(where), fault.Cause(err))
 	if kind == fault.Unavailable && strings.Contains(err.Error(), noCredentials) {
 		f.Hint = "give credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or ask without any: ?anonymous=true"
 	}

@@ -3,7 +3,6 @@ package bucket
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -34,10 +33,8 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 		return nil, err
 	}
 	if _, err := path.Match(a.key, ""); err != nil {
-		return nil, &fault.Fault{
-			Kind: fault.InvalidArgument, Where: "URL " + fault.Quote(pattern), Err: err,
-			Want: "a pattern of *, %3F and [a-z], with a backslash before any of these that is meant as it is",
-		}
+		return nil, fault.E(fault.InvalidArgument, fault.At("URL "+fault.Quote(pattern)), fault.Cause(err),
+			fault.Want("a pattern of *, %3F and [a-z], with a backslash before any of these that is meant as it is"))
 	}
 	b, err := c.bucket(ctx, a)
 	if err != nil {
@@ -59,7 +56,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 			return nil, failed(ctx, pattern, err)
 		}
 		if looked == maxListed {
-			return nil, &fault.Fault{Kind: fault.TooLarge, Where: pattern, Got: fmt.Sprintf("more than %d objects", maxListed), Want: "a longer prefix"}
+			return nil, fault.E(fault.TooLarge, fault.At(pattern), fault.Gotf("more than %d objects", maxListed), fault.Want("a longer prefix"))
 		}
 		if ok, _ := path.Match(a.key, o.Key); ok && !o.IsDir {
 			files = append(files, File{Name: a.name(o.Key), Base: path.Base(o.Key), Bytes: o.Size, Changed: o.ModTime})

@@ -91,8 +91,8 @@ func share(whole ops.Cost, loops []ops.Loop) ops.Cost {
 func (p *piece) check() error {
 	for _, v := range slices.Concat(p.reads, p.writes) {
 		if n := p.loop.N; n > 0 && !p.loop.Apart && v.place != valueless && !uses(p.whole, v) && v.elements()%n != 0 {
-			return &fault.Fault{Kind: fault.Internal, Variable: v.name, Got: fmt.Sprintf("%d elements in a loop of %d iterations", v.elements(), n),
-				Want: "as many for each iteration"}
+			return fault.E(fault.Internal, fault.Var(v.name), fault.Gotf("%d elements in a loop of %d iterations", v.elements(), n),
+				fault.Want("as many for each iteration"))
 		}
 	}
 	return nil
@@ -100,8 +100,8 @@ func (p *piece) check() error {
 
 // panicked turns what a kernel panicked with into a fault: a program must not be able to end the process.
 func panicked(r any) error {
-	return &fault.Fault{Kind: fault.Internal, Err: fmt.Errorf("the kernel panicked: %v", r),
-		Hint: "this is a bug of the op, or a tensor that the verifier should have refused"}
+	return fault.E(fault.Internal, fault.Cause(fmt.Errorf("the kernel panicked: %v", r)),
+		fault.Hint("this is a bug of the op, or a tensor that the verifier should have refused"))
 }
 
 // list returns the variables of some slots, each once; nil stands for all slots.

@@ -56,8 +56,8 @@ func (p *Plan) checkAfterUpdate() error {
 func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 	for _, f := range p.feeds {
 		if at := nonFinite(f.value); at >= 0 {
-			return &fault.Fault{Kind: fault.NotFinite, Variable: f.name, Where: p.where(),
-				Got: fmt.Sprintf("%s in element %d of the feed", element(f.value, at), at), Want: "finite numbers"}
+			return fault.E(fault.NotFinite, fault.Var(f.name), fault.At(p.where()),
+				fault.Gotf("%s in element %d of the feed", element(f.value, at), at), fault.Want("finite numbers"))
 		}
 	}
 	for i, s := range p.pieces[:p.firstPiece(p.update)] {
@@ -83,8 +83,8 @@ func (p *Plan) notFinite(s *piece, v *variable) error {
 	if at := nonFinite(v.tensor); at >= 0 {
 		got = fmt.Sprintf("%s in element %d of %v", element(v.tensor, at), at, v.tensor)
 	}
-	return ops.At(s.op, &fault.Fault{Kind: fault.NotFinite, Variable: v.name, Where: p.where(), Got: got, Want: "finite numbers",
-		Hint: "lower the learning rate, clip gradients or check the data"})
+	return ops.At(s.op, fault.E(fault.NotFinite, fault.Var(v.name), fault.At(p.where()), fault.Got(got), fault.Want("finite numbers"),
+		fault.Hint("lower the learning rate, clip gradients or check the data")))
 }
 
 func (p *Plan) where() string { return fmt.Sprintf("step %d", p.step.Round) }

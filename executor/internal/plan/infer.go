@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -99,7 +98,7 @@ func (c *compiler) inputMeta(name string) (ops.Meta, bool) {
 func (c *compiler) output(name string, inferred ops.Meta) error {
 	declared, ok := c.Block.Find(name)
 	if !ok {
-		return &fault.Fault{Kind: fault.InvalidProgram, Variable: name, Got: "a name that no block declares", Want: "a declared variable"}
+		return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 	}
 	v, met := c.variables[name]
 	if !isTensor(declared) {
@@ -119,10 +118,10 @@ func (c *compiler) output(name string, inferred ops.Meta) error {
 		}
 		return c.addOutput(name, meta, where)
 	case v.place == fed:
-		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed for a variable that the program computes",
-			Want: "feeds for its inputs"}
+		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed for a variable that the program computes"),
+			fault.Want("feeds for its inputs"))
 	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: meta.String(), Want: v.meta.String() + ", as it was before"}
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(meta.String()), fault.Want(v.meta.String()+", as it was before"))
 	}
 	return nil
 }
@@ -135,9 +134,9 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 	}
 	switch {
 	case inferred.Kind != want.Kind || inferred.DType != want.DType:
-		return want, &fault.Fault{Kind: fault.TypeMismatch, Variable: declared.Name, Got: inferred.String(), Want: want.String()}
+		return want, fault.E(fault.TypeMismatch, fault.Var(declared.Name), fault.Got(inferred.String()), fault.Want(want.String()))
 	case !ops.Compatible(inferred.Dims, want.Dims):
-		return want, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: inferred.String(), Want: want.String()}
+		return want, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Got(inferred.String()), fault.Want(want.String()))
 	}
 	meta := inferred
 	meta.Dims = slices.Clone(inferred.Dims)
@@ -147,8 +146,8 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 		}
 	}
 	if meta.Rows == program.Unknown || slices.Contains(meta.Dims, program.Unknown) {
-		return meta, &fault.Fault{Kind: fault.ShapeMismatch, Variable: declared.Name, Got: fmt.Sprintf("open dims %v", meta.Dims),
-			Want: "dims that follow from the feeds", Hint: "declare the extent, or feed what decides it"}
+		return meta, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Gotf("open dims %v", meta.Dims),
+			fault.Want("dims that follow from the feeds"), fault.Hint("declare the extent, or feed what decides it"))
 	}
 	return meta, nil
 }

@@ -27,7 +27,7 @@ func init() {
 		Bind:  func(b *ops.Binding) (ops.Kernel, error) { b.Scratch(tensor.Float32, -1).Len(); return nil, nil }})
 }
 
-// single is a program of one op at a site, with many others behind it that do not need it.
+// single is a program of one op at a line, with many others behind it that do not need it.
 func single(opType string) *program.Program {
 	p := program.New()
 	b := p.Global()
@@ -37,14 +37,14 @@ func single(opType string) *program.Program {
 			Attrs: map[string]program.Attr{"shape": []int64{1}, "dtype": int32(tensor.Float32), "value": float32(1)}}
 		if i == 0 {
 			op = &program.Op{Type: opType, Outputs: map[string][]string{"Out": {name}}}
-			op.SetSite("user/model.go:7")
+			op.SetLine("user/model.go:7")
 		}
 		b.Append(op)
 	}
 	return p
 }
 
-func TestKernelsThatGoWrongEndTheRunWithTheirSite(t *testing.T) {
+func TestKernelsThatGoWrongEndTheRunWithTheirLine(t *testing.T) {
 	pool := plan.NewPool(2)
 	defer pool.Close()
 	for opType, kind := range map[string]fault.Kind{"test_panics": fault.Internal, "test_fails": fault.Corrupt} {
@@ -55,7 +55,7 @@ func TestKernelsThatGoWrongEndTheRunWithTheirSite(t *testing.T) {
 		for _, on := range []*plan.Pool{nil, pool, pool} {
 			err := compiled.Run(context.Background(), on)
 			var f *fault.Fault
-			if !errors.As(err, &f) || f.Kind != kind || f.Op != opType || f.Site != "user/model.go:7" {
+			if !errors.As(err, &f) || f.Kind != kind || f.Op != opType || f.Line != "user/model.go:7" {
 				t.Errorf("%s: got %v", opType, err)
 			}
 		}
@@ -65,7 +65,7 @@ func TestKernelsThatGoWrongEndTheRunWithTheirSite(t *testing.T) {
 func TestBindingThatGoesWrongNamesTheOp(t *testing.T) {
 	_, err := plan.Compile(plan.Request{Block: single("test_binds_badly").Global(), Scope: executor.NewScope()})
 	var f *fault.Fault
-	if !errors.As(err, &f) || f.Kind != fault.Internal || f.Op != "test_binds_badly" || f.Site != "user/model.go:7" {
+	if !errors.As(err, &f) || f.Kind != fault.Internal || f.Op != "test_binds_badly" || f.Line != "user/model.go:7" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -54,7 +54,7 @@ type Memory struct {
 	Sum   int64 // what temporaries and scratch would take without sharing
 }
 
-// Compile makes a plan. Errors are faults that name op, variable and site.
+// Compile makes a plan. Errors are faults that name op, variable and line.
 func Compile(request Request) (*Plan, error) {
 	c := &compiler{Request: request, variables: map[string]*variable{}, blanks: map[tensor.DType]*tensor.Tensor{}, plan: &Plan{scope: request.Scope}}
 	for _, phase := range []func() error{c.infer, c.chooseWorkers, c.bind, c.fuse, c.layOut, c.attach} {
@@ -81,10 +81,10 @@ func (p *Plan) Feed(name string, t *tensor.Tensor) error {
 			continue
 		}
 		if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
-			return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprint(t), Want: f.value.String()}
+			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(fmt.Sprint(t)), fault.Want(f.value.String()))
 		}
 		if t.IsSelected() {
-			return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: t.String(), Want: "a dense " + f.value.String()}
+			return fault.E(fault.TypeMismatch, fault.Var(name), fault.Got(t.String()), fault.Want("a dense "+f.value.String()))
 		}
 		if err := f.checkSequences(t); err != nil {
 			return err

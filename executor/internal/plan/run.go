@@ -9,7 +9,7 @@ import (
 )
 
 // Run runs the plan once: on the caller's goroutine, joined by those of pool when there is one and the plan gains from it. When ctx ends
-// it stops before the next step. An error names op, variable and site; what the scope holds is then as far as the steps came.
+// it stops before the next step. An error names op, variable and line; what the scope holds is then as far as the steps came.
 //
 // A plan that checks for finite numbers does so between the gradients and the update: when the loss or a fetched variable that is
 // known by then is not finite, the update does not happen, so parameters stay as they were before the step.
@@ -107,7 +107,7 @@ func stopped(ctx context.Context) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		kind = fault.DeadlineExceeded
 	}
-	return &fault.Fault{Kind: kind, Err: context.Cause(ctx)}
+	return fault.E(kind, fault.Cause(context.Cause(ctx)))
 }
 
 // RunFromBarrier runs the plan from its first send_barrier on, without checks. It is how a trainer that has no rows in a round stays in step with
@@ -123,5 +123,5 @@ func (p *Plan) RunFromBarrier(ctx context.Context) error {
 		p.settle(i)
 		return nil
 	}
-	return &fault.Fault{Kind: fault.InvalidArgument, Got: "a batch without rows", Want: "at least one row in a program without send_barrier"}
+	return fault.E(fault.InvalidArgument, fault.Got("a batch without rows"), fault.Want("at least one row in a program without send_barrier"))
 }

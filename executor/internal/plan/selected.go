@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -22,8 +20,8 @@ func (c *compiler) addOutput(name string, meta ops.Meta, where place) error {
 		return nil
 	}
 	if where == scoped {
-		return &fault.Fault{Kind: fault.Unsupported, Variable: name, Got: fmt.Sprintf("a variable that outlives the run and holds %v", meta),
-			Want: "a dense tensor"}
+		return fault.E(fault.Unsupported, fault.Var(name), fault.Gotf("a variable that outlives the run and holds %v", meta),
+			fault.Want("a dense tensor"))
 	}
 	numbers := c.add("", ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{meta.Rows}}, where)
 	numbers.name = name + " rows" // for people

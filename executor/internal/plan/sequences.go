@@ -40,15 +40,15 @@ func (c *compiler) followers(of *variable) []sequenced {
 func (f *feed) checkSequences(t *tensor.Tensor) error {
 	lod := t.LoD()
 	if len(lod) != len(f.sequences) {
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: f.name, Got: fmt.Sprintf("%d LoD levels", len(lod)), Want: fmt.Sprint(len(f.sequences))}
+		return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d LoD levels", len(lod)), fault.Want(fmt.Sprint(len(f.sequences))))
 	}
 	for i, n := range f.sequences {
 		if got := int64(len(lod[i])) - 1; got != n {
-			return &fault.Fault{Kind: fault.ShapeMismatch, Variable: f.name, Got: fmt.Sprintf("%d sequences in LoD level %d", got, i), Want: fmt.Sprint(n)}
+			return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d sequences in LoD level %d", got, i), fault.Want(fmt.Sprint(n)))
 		}
 	}
 	if err := t.CheckLoD(); err != nil {
-		return &fault.Fault{Kind: fault.KindOf(err), Variable: f.name, Err: err}
+		return fault.E(fault.KindOf(err), fault.Var(f.name), fault.Cause(err))
 	}
 	return nil
 }

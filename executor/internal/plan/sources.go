@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,18 +14,18 @@ import (
 func (c *compiler) addFeed(name string) error {
 	declared, ok := c.Block.Find(name)
 	if !ok {
-		return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: "a feed", Want: "the name of a variable of the program"}
+		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"))
 	}
 	meta := c.Feeds[name]
 	switch {
 	case declared.Kind != program.LoDTensor || declared.Persistable:
-		return &fault.Fault{Kind: fault.InvalidArgument, Variable: name, Got: "a feed", Want: "a feed for a tensor that is not persistable"}
+		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed"), fault.Want("a feed for a tensor that is not persistable"))
 	case meta.Kind == program.SelectedRows:
-		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: "a dense tensor"}
+		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want("a dense tensor"))
 	case declared.DType != meta.DType:
-		return &fault.Fault{Kind: fault.TypeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
+		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
 	case !ops.Compatible(declared.Dims, meta.Dims):
-		return &fault.Fault{Kind: fault.ShapeMismatch, Variable: name, Got: fmt.Sprintf("a feed of %v", meta), Want: ops.MetaOf(declared).String()}
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
 	}
 	if meta.LoDLevel > 0 {
 		meta.LoDOf = name
@@ -62,9 +61,9 @@ func (c *compiler) checkSources() error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(missing))
-	f := &fault.Fault{Kind: fault.NotFound, Got: "no value for " + strings.Join(names, ", "), Want: "a feed, or a value in the scope"}
+	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed, or a value in the scope"))
 	if len(names) == 1 {
-		f.Variable, f.Op, f.Site = names[0], missing[names[0]].Type, missing[names[0]].Site()
+		f.Variable, f.Op, f.Line = names[0], missing[names[0]].Type, missing[names[0]].Line()
 	}
 	return f
 }
@@ -88,5 +87,5 @@ func (c *compiler) fetchUntouched(name string) error {
 	if !ok {
 		got = "a name that the program does not declare"
 	}
-	return &fault.Fault{Kind: fault.NotFound, Variable: name, Got: got, Want: "a variable to fetch"}
+	return fault.E(fault.NotFound, fault.Var(name), fault.Got(got), fault.Want("a variable to fetch"))
 }

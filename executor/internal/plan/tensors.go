@@ -21,7 +21,7 @@ func (c *compiler) makeTensor(v *variable) (err error) {
 		return err
 	case own, fed:
 		if v.tensor, err = tensor.New(v.meta.DType, v.meta.Stored()...); err != nil {
-			return &fault.Fault{Kind: fault.KindOf(err), Variable: v.name, Err: err}
+			return fault.E(fault.KindOf(err), fault.Var(v.name), fault.Cause(err))
 		}
 	case scoped:
 		if v.tensor, err = c.Scope.Var(v.name, v.meta.DType, v.meta.Dims); err != nil {

@@ -18,7 +18,7 @@ type Trace struct {
 // An Event is one step of a plan, or one part of it, that a worker ran.
 type Event struct {
 	Name  string
-	Site  string // line of the program, "" when unknown
+	Line  string // line of the program, "" when unknown
 	Lane  int    // worker, from 0
 	Round uint64
 	Start time.Duration // since the first event of the trace
@@ -52,7 +52,7 @@ func (t *Trace) add(s *step, parts, lane int, start time.Time, round uint64) {
 		t.lost++
 		return
 	}
-	t.events = append(t.events, Event{Name: s.name(), Site: s.pieces[0].op.Site(), Lane: lane, Round: round, Start: start.Sub(t.begin), Took: took,
+	t.events = append(t.events, Event{Name: s.name(), Line: s.pieces[0].op.Line(), Lane: lane, Round: round, Start: start.Sub(t.begin), Took: took,
 		Cost: s.cost()})
 }
 

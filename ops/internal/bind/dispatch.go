@@ -2,7 +2,6 @@ package bind
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -42,15 +41,14 @@ func choose(slot string, binders map[tensor.DType]Binder) Binder {
 			t = b.Out(slot)
 		}
 		if t == nil {
-			return nil, &fault.Fault{Kind: fault.InvalidProgram, Op: b.Op().Type, Site: b.Op().Site(), Got: "nothing in slot " + slot, Want: "a tensor"}
+			return nil, fault.E(fault.InvalidProgram, fault.On(b.Op()), fault.Got("nothing in slot "+slot),
+				fault.Want("a tensor"))
 		}
 		if bind := binders[t.DType()]; bind != nil {
 			return bind(b)
 		}
-		return nil, &fault.Fault{
-			Kind: fault.Unsupported, Op: b.Op().Type, Site: b.Op().Site(),
-			Got: fmt.Sprintf("%s %v", slot, t), Want: "an element type that the op computes with",
-		}
+		return nil, fault.E(fault.Unsupported, fault.On(b.Op()), fault.Gotf("%s %v", slot, t),
+			fault.Want("an element type that the op computes with"))
 	}
 }
 

@@ -1,8 +1,6 @@
 package infer
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/tensor"
@@ -10,14 +8,14 @@ import (
 
 // BadAttr makes the fault of an attribute whose value does not suit the inputs.
 func BadAttr(s *ops.Shapes, name, want string, args ...any) error {
-	return &fault.Fault{Kind: fault.InvalidArgument, Op: s.Op().Type, Site: s.Op().Site(),
-		Got: fmt.Sprintf("attribute %s = %v", name, s.Op().Attrs[name]), Want: fmt.Sprintf(want, args...)}
+	return fault.E(fault.InvalidArgument, fault.On(s.Op()),
+		fault.Gotf("attribute %s = %v", name, s.Op().Attrs[name]), fault.Wantf(want, args...))
 }
 
 // Unsupported makes the fault of an attribute value that is legal in Fluid but not computed here.
 func Unsupported(s *ops.Shapes, name, want string) error {
-	return &fault.Fault{Kind: fault.Unsupported, Op: s.Op().Type, Site: s.Op().Site(),
-		Got: fmt.Sprintf("attribute %s = %v", name, s.Op().Attrs[name]), Want: want}
+	return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Gotf("attribute %s = %v", name, s.Op().Attrs[name]),
+		fault.Want(want))
 }
 
 // DType reads an attribute that holds the number of an element type, which kernels must be able to compute with.

@@ -1,8 +1,6 @@
 package infer
 
 import (
-	"fmt"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -46,6 +44,6 @@ func Type(s *ops.Shapes, slot string, ok bool, want string) error {
 	if ok {
 		return nil
 	}
-	return &fault.Fault{Kind: fault.TypeMismatch, Op: s.Op().Type, Variable: s.Op().In(slot), Site: s.Op().Site(),
-		Got: fmt.Sprintf("%s %v", slot, s.In(slot)), Want: want}
+	return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In(slot)),
+		fault.Gotf("%s %v", slot, s.In(slot)), fault.Want(want))
 }

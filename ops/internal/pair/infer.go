@@ -64,8 +64,8 @@ func matches(s *ops.Shapes, slot string, want []ops.Meta) error {
 		if name == program.Empty || m.DType == want[i].DType && ops.Compatible(m.Dims, want[i].Dims) {
 			continue
 		}
-		return &fault.Fault{Kind: fault.ShapeMismatch, Op: s.Op().Type, Variable: name, Site: s.Op().Site(),
-			Got: fmt.Sprintf("%s %v", slot, m), Want: want[i].String()}
+		return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(name), fault.Gotf("%s %v", slot, m),
+			fault.Want(want[i].String()))
 	}
 	return nil
 }
@@ -77,6 +77,6 @@ func ofGradient(s *ops.Shapes, err error) error {
 		return err
 	}
 	c := *f
-	c.Op, c.Site, c.Variable = s.Op().Type, s.Op().Site(), ""
+	c.Op, c.Line, c.Variable = s.Op().Type, s.Op().Line(), ""
 	return &c
 }

@@ -30,9 +30,9 @@ func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit [
 	// A decision that was made durable stands, also where no server has heard of it yet.
 	round = max(most, g.Round)
 	if round-least > 1 {
-		return 0, nil, &fault.Fault{Kind: fault.Internal, Where: "coordinator",
-			Got:  fmt.Sprintf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
-			Want: "rounds that differ by at most 1"}
+		return 0, nil, fault.E(fault.Internal, fault.At("coordinator"),
+			fault.Gotf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
+			fault.Want("rounds that differ by at most 1"))
 	}
 	if shared && least == most && most >= g.Round && declaredByAll(g, answers) {
 		round++
@@ -42,9 +42,8 @@ func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit [
 
 // parametersGone is why a job cannot go on without the server that held a part of its parameters.
 func parametersGone(server int, when string) error {
-	return &fault.Fault{Kind: fault.LostMember, Where: "coordinator", Got: fmt.Sprintf("pserver %d lost %s; its parameters are gone", server, when),
-		Want: "a living server",
-		Hint: fmt.Sprintf("look at its log: edl logs JOB pserver-%d", server)}
+	return fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("pserver %d lost %s; its parameters are gone", server, when),
+		fault.Want("a living server"), fault.Hintf("look at its log: edl logs JOB pserver-%d", server))
 }
 
 // declaredByAll reports whether every member that has not completed has declared the open round at some server.

@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -157,5 +156,5 @@ func (m *Machine) fail(err error, out *Effects) {
 
 // refused is the error of a trainer that may not join.
 func refused(rank uint32, kind fault.Kind, got, want string) error {
-	return &fault.Fault{Kind: kind, Where: fmt.Sprintf("trainer %d", rank), Got: got, Want: want}
+	return fault.E(kind, fault.Atf("trainer %d", rank), fault.Got(got), fault.Want(want))
 }

@@ -75,8 +75,8 @@ func (m *Machine) tick(now time.Time, out *Effects) {
 	if w.LastError != "" {
 		got += "; " + w.LastError
 	}
-	m.fail(&fault.Fault{Kind: fault.DeadlineExceeded, Where: "coordinator", Got: got, Want: w.What,
-		Hint: "look at their logs, or raise start_deadline"}, out)
+	m.fail(fault.E(fault.DeadlineExceeded, fault.At("coordinator"), fault.Got(got), fault.Want(w.What),
+		fault.Hint("look at their logs, or raise start_deadline")), out)
 }
 
 // missing names the trainers that are waited for, and the last error of one of them.

@@ -14,8 +14,8 @@ import (
 // decode reads one entry, within limits.
 func decode(key string, value []byte) (proto.Message, error) {
 	if len(value) > maxEntry {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: "entry " + fault.Quote(key), Got: fmt.Sprintf("%d bytes", len(value)),
-			Want: fmt.Sprintf("at most %d", maxEntry)}
+		return nil, fault.E(fault.TooLarge, fault.At("entry "+fault.Quote(key)), fault.Gotf("%d bytes", len(value)),
+			fault.Wantf("at most %d", maxEntry))
 	}
 	var m proto.Message
 	switch prefix, _ := split(key); prefix {
@@ -52,5 +52,5 @@ func split(key string) (prefix string, number int64) {
 }
 
 func corrupt(key, what string) error {
-	return &fault.Fault{Kind: fault.Corrupt, Where: "entry " + fault.Quote(key), Got: what}
+	return fault.E(fault.Corrupt, fault.At("entry "+fault.Quote(key)), fault.Got(what))
 }

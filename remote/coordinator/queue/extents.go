@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"math"
 	"sort"
 	"strings"
@@ -34,17 +33,16 @@ func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
 	for i, f := range files {
 		switch {
 		case len(c.files)+len(files) > maxFiles:
-			return 0, &fault.Fault{Kind: fault.TooLarge, Got: fmt.Sprintf("%d files", len(c.files)+len(files)), Want: fmt.Sprintf("at most %d", maxFiles)}
+			return 0, fault.E(fault.TooLarge, fault.Gotf("%d files", len(c.files)+len(files)), fault.Wantf("at most %d", maxFiles))
 		case len(f.GetPath()) > maxPath:
-			return 0, &fault.Fault{Kind: fault.TooLarge, Where: fmt.Sprintf("file %d", len(c.files)+i),
-				Got:  fmt.Sprintf("a path of %d bytes", len(f.GetPath())),
-				Want: fmt.Sprintf("at most %d", maxPath)}
+			return 0, fault.E(fault.TooLarge, fault.Atf("file %d", len(c.files)+i), fault.Gotf("a path of %d bytes", len(f.GetPath())),
+				fault.Wantf("at most %d", maxPath))
 		case f.GetPath() == "" || !utf8.ValidString(f.Path):
-			return 0, &fault.Fault{Kind: fault.InvalidArgument, Where: fmt.Sprintf("file %d", len(c.files)+i), Got: "path " + fault.Quote(f.GetPath()),
-				Want: "a name in UTF-8"}
+			return 0, fault.E(fault.InvalidArgument, fault.Atf("file %d", len(c.files)+i), fault.Got("path "+fault.Quote(f.GetPath())),
+				fault.Want("a name in UTF-8"))
 		case f.GetRecords() < 0 || f.GetRecords() > math.MaxInt64/2-records || f.GetFirstRecord() != records:
-			return 0, &fault.Fault{Kind: fault.InvalidArgument, Where: "file " + fault.Quote(f.GetPath()),
-				Got: fmt.Sprintf("%d records from %d", f.GetRecords(), f.GetFirstRecord()), Want: fmt.Sprintf("records from %d on", records)}
+			return 0, fault.E(fault.InvalidArgument, fault.At("file "+fault.Quote(f.GetPath())),
+				fault.Gotf("%d records from %d", f.GetRecords(), f.GetFirstRecord()), fault.Wantf("records from %d on", records))
 		}
 		records += f.GetRecords()
 	}

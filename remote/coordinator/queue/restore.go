@@ -66,8 +66,8 @@ func (r *restore) in(err error) error {
 func (r *restore) readHead() error {
 	h := r.numbered[headKey][0].value.(*state.Head)
 	if h.Sync != r.policy.Sync {
-		return &fault.Fault{Kind: fault.InvalidArgument, Where: "entry head", Got: fmt.Sprintf("a queue in sync mode: %v", h.Sync),
-			Want: fmt.Sprint(r.policy.Sync)}
+		return fault.E(fault.InvalidArgument, fault.At("entry head"), fault.Gotf("a queue in sync mode: %v", h.Sync),
+			fault.Want(fmt.Sprint(r.policy.Sync)))
 	}
 	if h.Pass < 0 || h.Given < 0 || h.Done < 0 || h.Files < 0 || h.AverageNs < 0 || h.Returns < 0 || h.Retried < 0 || h.Segments < 0 {
 		return corrupt(headKey, "a number below 0")

@@ -41,7 +41,7 @@ func (s *step) note(what string, w *work, rank int) {
 }
 
 func (q *Queue) fault(kind fault.Kind, got, want string) error {
-	return &fault.Fault{Kind: kind, Where: "dataset " + fault.Quote(q.name), Got: got, Want: want}
+	return fault.E(kind, fault.At("dataset "+fault.Quote(q.name)), fault.Got(got), fault.Want(want))
 }
 
 // known refuses what cannot be a task or a rank.

@@ -32,6 +32,6 @@ func TooLong(server string, waits []*job.Wait, err error) error {
 		}
 		text += fmt.Sprintf("%s by %v", w.What, w.By)
 	}
-	return &fault.Fault{Kind: fault.DeadlineExceeded, Where: "the test of a " + server,
-		Got: fmt.Sprintf("no end within %v; it waits for %s", Patience, text), Err: err}
+	return fault.E(fault.DeadlineExceeded, fault.At("the test of a "+server), fault.Gotf("no end within %v; it waits for %s", Patience, text),
+		fault.Cause(err))
 }

@@ -26,7 +26,7 @@ var _ ops.BlockRunner = (*Program)(nil)
 func (p *Program) RunBlock(ctx context.Context, block program.BlockIndex, step ops.Step) error {
 	run, ok := p.Blocks[block]
 	if !ok {
-		return &fault.Fault{Kind: fault.InvalidProgram, Got: fmt.Sprintf("block %d", block)}
+		return fault.E(fault.InvalidProgram, fault.Gotf("block %d", block))
 	}
 	return run(ctx, step)
 }

@@ -45,8 +45,8 @@ func exhausted(what string, restarts int, last error) error {
 	if restarts == 0 {
 		return last
 	}
-	return &fault.Fault{Kind: fault.KindOf(last), Where: what,
-		Err: fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)}
+	return fault.E(fault.KindOf(last), fault.At(what),
+		fault.Cause(fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)))
 }
 
 // pauseAfter returns the pause that follows a pause.

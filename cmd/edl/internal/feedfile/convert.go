@@ -58,5 +58,5 @@ func convertTo[S, D number](t *tensor.Tensor, source []S) (*tensor.Tensor, error
 }
 
 func mismatch(got string, want tensor.DType) error {
-	return &fault.Fault{Kind: fault.TypeMismatch, Got: got, Want: want.String()}
+	return fault.E(fault.TypeMismatch, fault.Got(got), fault.Want(want.String()))
 }

@@ -50,7 +50,7 @@ func readCSV(f *os.File, _ int64) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if rows == 0 {
-		return nil, &fault.Fault{Kind: fault.Corrupt, Got: "no row", Want: "at least one row of numbers"}
+		return nil, fault.E(fault.Corrupt, fault.Got("no row"), fault.Want("at least one row of numbers"))
 	}
 	return tensor.FromSlice(data, int64(rows), int64(columns))
 }
@@ -65,5 +65,5 @@ func splitRow(line string) ([]string, error) {
 }
 
 func rowFault(row int, got, want string) error {
-	return &fault.Fault{Kind: fault.Corrupt, Err: fmt.Errorf("row %d", row+1), Got: got, Want: want}
+	return fault.E(fault.Corrupt, fault.Cause(fmt.Errorf("row %d", row+1)), fault.Got(got), fault.Want(want))
 }

@@ -5,7 +5,6 @@ package feedfile
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -24,7 +23,8 @@ const MaxBytes = 1 << 30
 func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
 	read := map[string]func(*os.File, int64) (*tensor.Tensor, error){".npy": readNPY, ".csv": readCSV}[filepath.Ext(path)]
 	if read == nil {
-		return nil, &fault.Fault{Kind: fault.InvalidArgument, Where: path, Got: "a file of unknown form", Want: "a name that ends in .npy or .csv"}
+		return nil, fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a file of unknown form"),
+			fault.Want("a name that ends in .npy or .csv"))
 	}
 	t, err := readFile(path, read)
 	if err != nil {
@@ -43,7 +43,7 @@ func readFile(path string, read func(*os.File, int64) (*tensor.Tensor, error)) (
 	}
 	defer f.Close()
 	if size > MaxBytes {
-		return nil, &fault.Fault{Kind: fault.TooLarge, Where: path, Got: fmt.Sprintf("%d bytes", size), Want: fmt.Sprintf("at most %d", MaxBytes)}
+		return nil, fault.E(fault.TooLarge, fault.At(path), fault.Gotf("%d bytes", size), fault.Wantf("at most %d", MaxBytes))
 	}
 	t, err := read(f, size)
 	if err != nil {

@@ -33,7 +33,8 @@ func readNPY(f *os.File, size int64) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if r.Header.Descr.Fortran {
-		return nil, &fault.Fault{Kind: fault.Unsupported, Got: "an array in column-major order", Want: "row-major", Hint: "save numpy.ascontiguousarray(x)"}
+		return nil, fault.E(fault.Unsupported, fault.Got("an array in column-major order"), fault.Want("row-major"),
+			fault.Hint("save numpy.ascontiguousarray(x)"))
 	}
 	dims := make([]int64, len(r.Header.Descr.Shape))
 	for i, n := range r.Header.Descr.Shape {
@@ -55,13 +56,13 @@ func readNPY(f *os.File, size int64) (*tensor.Tensor, error) {
 	case "|i1":
 		return widened[int8](r, data, dims)
 	default:
-		return nil, &fault.Fault{Kind: fault.Unsupported, Got: "an array of " + kind, Want: "bool, int8, uint8, int32, int64, float32 or float64"}
+		return nil, fault.E(fault.Unsupported, fault.Got("an array of "+kind), fault.Want("bool, int8, uint8, int32, int64, float32 or float64"))
 	}
 }
 
 // checkHeader reads the fixed part and the header text of a file, and returns the number of bytes behind them.
 func checkHeader(f *os.File, size int64) (int64, error) {
-	corrupt := func(got, want string) error { return &fault.Fault{Kind: fault.Corrupt, Got: got, Want: want} }
+	corrupt := func(got, want string) error { return fault.E(fault.Corrupt, fault.Got(got), fault.Want(want)) }
 	fixed := make([]byte, 12)
 	if n, err := io.ReadFull(f, fixed); err != nil {
 		return 0, corrupt(fmt.Sprintf("a file of %d bytes", n), "a .npy file")
@@ -75,7 +76,7 @@ func checkHeader(f *os.File, size int64) (int64, error) {
 	case 2:
 		start, length = 12, int64(binary.LittleEndian.Uint32(fixed[8:]))
 	default:
-		return 0, &fault.Fault{Kind: fault.Unsupported, Got: fmt.Sprintf("version %d of the .npy format", fixed[6]), Want: "1 or 2"}
+		return 0, fault.E(fault.Unsupported, fault.Gotf("version %d of the .npy format", fixed[6]), fault.Want("1 or 2"))
 	}
 	if length > maxHeader || start+length > size {
 		return 0, corrupt(fmt.Sprintf("a header of %d bytes in a file of %d", length, size), "a whole .npy file")
@@ -115,10 +116,8 @@ func widened[T int8 | uint8](r *npy.Reader, bytes int64, dims []int64) (*tensor.
 func exactly[T any](r *npy.Reader, bytes, width int64, dims []int64) ([]T, error) {
 	n, ok := tensor.Count(dims)
 	if !ok || len(dims) > tensor.MaxRank || int64(n) > bytes/width || int64(n)*width != bytes {
-		return nil, &fault.Fault{
-			Kind: fault.Corrupt,
-			Got:  fmt.Sprintf("%d bytes of elements", bytes), Want: fmt.Sprintf("those of shape %v at %d bytes each", dims, width),
-		}
+		return nil, fault.E(fault.Corrupt, fault.Gotf("%d bytes of elements", bytes),
+			fault.Wantf("those of shape %v at %d bytes each", dims, width))
 	}
 	data := make([]T, n)
 	if n == 0 {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Site returns the file:line of user code that built the op, or "" when the program does not say. For a program saved by
+// Line returns the file:line of user code that built the op, or "" when the program does not say. For a program saved by
 // Fluid's Python API it is the innermost line of the recorded stack outside of that API.
-func (op *Op) Site() string {
+func (op *Op) Line() string {
 	stack, _ := op.Strs(AttrCallstack)
 	if len(stack) == 1 {
 		return stack[0]
@@ -24,17 +24,17 @@ func (op *Op) Site() string {
 	return ""
 }
 
-// SetSite records where user code built the op.
-func (op *Op) SetSite(site string) {
-	if site != "" {
-		op.SetAttr(AttrCallstack, []string{site})
+// SetLine records where user code built the op.
+func (op *Op) SetLine(line string) {
+	if line != "" {
+		op.SetAttr(AttrCallstack, []string{line})
 	}
 }
 
-// CallSite returns the nearest caller outside of the packages of this module whose import path starts with one of the given prefixes, as
+// CallerLine returns the nearest caller outside of the packages of this module whose import path starts with one of the given prefixes, as
 // directory/file:line. The directory is one level only, so that a program built from the same sources is the same on every
 // machine.
-func CallSite(inside ...string) string {
+func CallerLine(inside ...string) string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
@@ -70,3 +70,6 @@ func within(frame runtime.Frame, inside []string) bool {
 	}
 	return false
 }
+
+// FaultSource implements fault.Source.
+func (op *Op) FaultSource() (opType, line string) { return op.Type, op.Line() }

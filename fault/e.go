@@ -1,0 +1,79 @@
+package fault
+
+import "fmt"
+
+// E makes a Fault of a kind. The fields may stand in any order; by convention place and op come first, then what was found, what is right, and
+// what to do:
+//
+//	fault.E(fault.ShapeMismatch, fault.On(op), fault.Var("x"), fault.Gotf("dims %v", have), fault.Wantf("dims %v", need))
+//
+// A field that is given twice keeps its last value.
+func E(kind Kind, fields ...Field) *Fault {
+	f := &Fault{Kind: kind}
+	for _, field := range fields {
+		field.set(f)
+	}
+	return f
+}
+
+// A Field is one argument of E: Op, Var, On, At, Got, Want, Line, Hint, Cause, or one of the forms that end in f and take a format.
+type Field interface{ set(*Fault) }
+
+type (
+	// Op is the type of the op of the program, such as "mul".
+	Op string
+	// Var is a variable of the program.
+	Var string
+	// At is a file, block, endpoint or member: where it was found.
+	At string
+	// Got is what was found.
+	Got string
+	// Want is what would have been right.
+	Want string
+	// Line is the file:line of user code that built the op.
+	Line string
+	// Hint is what to do.
+	Hint string
+)
+
+func (s Op) set(f *Fault)   { f.Op = string(s) }
+func (s Var) set(f *Fault)  { f.Variable = string(s) }
+func (s At) set(f *Fault)   { f.Where = string(s) }
+func (s Got) set(f *Fault)  { f.Got = string(s) }
+func (s Want) set(f *Fault) { f.Want = string(s) }
+func (s Line) set(f *Fault) { f.Line = string(s) }
+func (s Hint) set(f *Fault) { f.Hint = string(s) }
+
+// Varf is Var with a format.
+func Varf(format string, args ...any) Field { return Var(fmt.Sprintf(format, args...)) }
+
+// Atf is At with a format.
+func Atf(format string, args ...any) Field { return At(fmt.Sprintf(format, args...)) }
+
+// Gotf is Got with a format.
+func Gotf(format string, args ...any) Field { return Got(fmt.Sprintf(format, args...)) }
+
+// Wantf is Want with a format.
+func Wantf(format string, args ...any) Field { return Want(fmt.Sprintf(format, args...)) }
+
+// Hintf is Hint with a format.
+func Hintf(format string, args ...any) Field { return Hint(fmt.Sprintf(format, args...)) }
+
+// Cause is the error behind a fault; nil leaves it without one.
+func Cause(err error) Field { return cause{err} }
+
+type cause struct{ err error }
+
+func (c cause) set(f *Fault) { f.Err = c.err }
+
+// A Source is an op that knows its type and the line of user code that built it.
+type Source interface {
+	FaultSource() (op, line string)
+}
+
+// On names the op that a fault concerns, with its line.
+func On(op Source) Field { return on{op} }
+
+type on struct{ op Source }
+
+func (o on) set(f *Fault) { f.Op, f.Line = o.op.FaultSource() }
