@@ -29,34 +29,35 @@ const (
 	Superseded            // the generation of a message has ended, in order: join the next one
 )
 
-// kinds is the one table from kind to name, gRPC code and exit code.
+// kinds is the one table from kind to name, gRPC code, exit code and permanence.
 var kinds = [...]struct {
-	name string
-	grpc uint32 // google.golang.org/grpc/codes
-	exit int
+	name      string
+	grpc      uint32 // google.golang.org/grpc/codes
+	exit      int
+	permanent bool // trying again, or starting again, cannot help
 }{
-	OK:               {"ok", 0, 0},
-	Internal:         {"internal error", 13, 1},
-	InvalidProgram:   {"invalid program", 3, 2},
-	InvalidArgument:  {"invalid argument", 3, 2},
-	TypeMismatch:     {"type mismatch", 3, 2},
-	ShapeMismatch:    {"shape mismatch", 3, 2},
-	NotFound:         {"not found", 5, 2},
-	Unsupported:      {"unsupported", 12, 2},
-	Corrupt:          {"corrupt data", 15, 2},
-	TooLarge:         {"limit exceeded", 8, 2},
-	NotFinite:        {"not a finite number", 11, 1},
-	Unavailable:      {"unavailable", 14, 1},
-	DeadlineExceeded: {"deadline exceeded", 4, 1},
-	Canceled:         {"interrupted", 1, 130},
-	Duplicate:        {"duplicate message", 6, 1},
-	Stale:            {"stale message", 9, 1},
-	Foreign:          {"message of another job", 7, 1},
-	LostMember:       {"member lost", 10, 1},
-	VerifyFailed:     {"verification failed", 9, 3},
-	Fenced:           {"fenced", 10, 138},
-	Drained:          {"drained", 1, 143},
-	Superseded:       {"superseded", 10, 1},
+	OK:               {"ok", 0, 0, false},
+	Internal:         {"internal error", 13, 1, false},
+	InvalidProgram:   {"invalid program", 3, 2, true},
+	InvalidArgument:  {"invalid argument", 3, 2, true},
+	TypeMismatch:     {"type mismatch", 3, 2, true},
+	ShapeMismatch:    {"shape mismatch", 3, 2, true},
+	NotFound:         {"not found", 5, 2, true},
+	Unsupported:      {"unsupported", 12, 2, true},
+	Corrupt:          {"corrupt data", 15, 2, true},
+	TooLarge:         {"limit exceeded", 8, 2, true},
+	NotFinite:        {"not a finite number", 11, 1, true},
+	Unavailable:      {"unavailable", 14, 1, false},
+	DeadlineExceeded: {"deadline exceeded", 4, 1, false},
+	Canceled:         {"interrupted", 1, 130, false},
+	Duplicate:        {"duplicate message", 6, 1, false},
+	Stale:            {"stale message", 9, 1, false},
+	Foreign:          {"message of another job", 7, 1, true},
+	LostMember:       {"member lost", 10, 1, false},
+	VerifyFailed:     {"verification failed", 9, 3, true},
+	Fenced:           {"fenced", 10, 138, false},
+	Drained:          {"drained", 1, 143, false},
+	Superseded:       {"superseded", 10, 1, false},
 }
 
 // String names the kind in plain words.
@@ -84,4 +85,12 @@ func (k Kind) ExitCode() int {
 		return kinds[Internal].exit
 	}
 	return kinds[k].exit
+}
+
+// Permanent reports whether what failed would fail again: the same call, or another start of the same role, cannot do better.
+func (k Kind) Permanent() bool {
+	if k < 0 || int(k) >= len(kinds) {
+		return kinds[Internal].permanent
+	}
+	return kinds[k].permanent
 }
