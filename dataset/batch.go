@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -14,18 +15,16 @@ type Batch struct {
 	Records    []Range          // the records here, in row order
 }
 
-// A Range is the records [From, To) of a dataset.
-type Range struct {
-	From, To int64
-}
+// A Range is the records From, From+1, ..., To-1 of a dataset. Records are numbered through all its files, from 0 on.
+type Range = ranges.Range
 
 // appendRecord adds a record, to the last range if it follows it.
-func appendRecord(ranges []Range, record int64) []Range {
-	if n := len(ranges); n > 0 && ranges[n-1].To == record {
-		ranges[n-1].To++
-		return ranges
+func appendRecord(list []Range, record int64) []Range {
+	if n := len(list); n > 0 && list[n-1].To == record {
+		list[n-1].To++
+		return list
 	}
-	return append(ranges, Range{record, record + 1})
+	return append(list, Range{From: record, To: record + 1})
 }
 
 // A Part is one of several equal shares of each global batch: of n rows, rows n*Index/Of up to n*(Index+1)/Of. The zero
