@@ -1,13 +1,15 @@
-// Package executor runs programs on this machine: it says when things happen.
+// Package executor runs programs. Local runs them in this process; package remote has an Executor with the same contract that runs them on a cluster.
 //
-// A Scope holds the variables that live from step to step. A block is compiled once per feed shape into a plan, a flat list of
-// kernels bound to pre-planned memory, and a plan is run once per step; a step after the first allocates nothing. New returns
-// the local Executor; package remote has one of the same interface that runs the program on many machines, so a user changes
-// one constructor to go from one to the other.
+// Compiling, running and training:
+//   - executor.go: the contract of an Executor
+//   - local.go: Local, one step at a time; train.go: the loop over batches; source.go, reader.go and files.go: where batches come from
+//   - scope.go: the variables that live from step to step; state.go: what is saved beside them
+//   - compile.go, and internal/plan: from a program and the shapes of its feeds to a flat list of bound kernels
 package executor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/edl-go/edl/program"
@@ -17,46 +19,114 @@ import (
 // Feed gives values to variables of a program by name.
 type Feed map[string]*tensor.Tensor
 
-// An Executor runs programs. Local and remote executors differ in nothing that a caller of this interface can see, except
-// speed.
+// ErrStop, or an error that wraps it, from the callback of Train ends the call well, after the step that the callback was given.
+var ErrStop = errors.New("executor: stop training after this step")
+
+// An Executor owns one state and runs programs on it. A user changes only the constructor to go from one machine to a cluster: calls in the same
+// order have the same effects and results, but for speed and for how sums are grouped.
+//
+// # The state
+//
+// The state is the persistable variables by name (parameters, what optimizers and learning-rate schedules remember, moving statistics) and the
+// Progress: how many steps were trained, and where the next batch of the data lies. A new executor has an empty state. Train, Run, Load and Save act
+// on the state one at a time, in the order in which they are called.
+//
+//   - A program finds its variables in the state by name. What a new program shares by name with the programs before it, it takes from the state;
+//     a variable that the state does not have yet gets its value from the program's startup program.
+//   - A program that trains (it has update ops) changes the state step by step. A step that fails, or is cancelled, leaves the state of the step before
+//     it or, on one machine, an error that says otherwise.
+//   - A program that trains nothing (a clone for test, a pruned program for prediction) reads the state and changes nothing: also the moving statistics
+//     that its ops would update are as they were when it ends.
+//   - Train goes on where the one before it stopped, if both read their data in the same way (same dataset name, batch size, shuffle): pass, batch,
+//     shuffle, learning-rate schedule and dropout are those that one longer call would have had. So Train with one pass and then with two gives the
+//     parameters of Train with three. A program that reads in another way begins at its first pass.
+//   - Save writes the state of a program's variables with the Progress; Load brings both back, in this executor, another one, or one on a cluster.
+//
+// # Ending early
+//
+// ErrStop from the callback of Train ends the call well, after the step that the callback was given: the state is that of this step, it is saved if
+// TrainOptions.Save says so, and the next Train goes on with the next batch. Any other error from the callback, and the end of ctx, end the call with
+// that error and save nothing; the state is that of some step at or after the last one that was told.
+//
+// Methods may be called from several goroutines. Calls wait for each other.
 type Executor interface {
-	// Run runs one step: it feeds, runs the global block of p once, and returns the variables named by fetch, in that
-	// order, as tensors that belong to the caller. The first Run of a program whose persistable variables have no value yet runs
-	// p.Startup before.
+	// Run runs one step: it feeds, runs the global block of p once, and returns the variables named by fetch, in that order, as tensors that belong
+	// to the caller. A step of a program that trains counts as one step of the Progress and leaves the position in the data alone.
 	Run(ctx context.Context, p *program.Program, feed Feed, fetch ...string) ([]*tensor.Tensor, error)
 
-	// Train runs a program that reads its own data until its passes are done. each, which may be nil, is called after every step, in order,
-	// with the variables named by fetch; an error from it ends the run.
+	// Train runs a program that reads its own data for a number of passes. each, which may be nil, is called after every step, in order, with the
+	// variables named by run.Fetch. A program without update ops is evaluated: it reads the data and changes neither variables nor Progress.
 	Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error)
 
-	// Close ends what the executor started.
+	// Save writes the persistable variables of p and the Progress to dir, a directory of this machine that is made if need be. Every variable of p must
+	// have a value.
+	Save(ctx context.Context, dir string, p *program.Program) error
+
+	// Load takes the persistable variables of p from a directory or combined file of this machine into the state, with the Progress if there is one
+	// (else the Progress begins anew). Without LoadOptions.Partial a variable that is missing there, or has other dims, is an error and nothing is
+	// loaded.
+	Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error)
+
+	// Close ends what the executor started. The state is gone.
 	Close() error
+}
+
+// LoadOptions says how Load treats what does not fit.
+type LoadOptions struct {
+	// Partial loads what is there under the same name with the same type and dims, and initialises the rest from p's startup program: a new head on
+	// an old body.
+	Partial bool
+}
+
+// LoadReport lists the persistable variables of a program by what Load did with them, each list sorted.
+type LoadReport struct {
+	Loaded      []string
+	Initialized []string // from the startup program, because they are missing or have other dims in what was loaded
+}
+
+// Progress is the part of a state that is not a variable.
+type Progress struct {
+	Steps  uint64 // trained so far. The next step has this number; random ops count from it
+	Pass   int    // in which the next batch lies, from 0
+	Batch  uint64 // batches of that pass that are trained
+	Reader string // ReaderHash of the program that Pass and Batch belong to; empty when no data was read
 }
 
 // TrainOptions says what a run to the end binds and reports.
 type TrainOptions struct {
-	Data   map[string][]string // dataset name in the program -> globs of record files
-	Passes int                 // how often the dataset is read; 0 means as often as the program says, which is once by default
-	Fetch  []string            // variables reported with every step
-	Save   string              // directory to save persistable variables to afterwards; empty for none
-	Params string              // directory or combined file to start from instead of the startup program; empty for none
+	Data map[string][]string // dataset name in the program -> globs of record files
+	// Passes is how many passes end in this call; 0 means as many as the program says, which is one by default. When the state lies within a pass, the
+	// rest of that pass counts as the first.
+	Passes int
+	Fetch  []string // variables reported with every step
+	Save   string   // directory to save to after the last step, as Save does; on a cluster, of the machine that the trainers run on. Empty for none
+	Params string   // directory or combined file to load first, as Load does; on a cluster, of the machines that the roles run on. Empty for none
+	// Ahead is how many steps a cluster may be ahead of the callback. With 0, a step begins only after each has returned for the step before, so that
+	// ErrStop ends the run at exactly that step. A negative number sets no bound: the fastest, and ErrStop ends the run some steps later. It has no effect
+	// where each is nil, in async mode, which ends as soon as it can, and on one machine, which is never ahead.
+	Ahead int
 }
 
 // StepResult is what one step of training reports.
 type StepResult struct {
-	Pass     int    // from 0
-	Step     uint64 // from 0, over all passes
+	Pass     int    // from 0, over all calls that went on with each other
+	Step     uint64 // Progress.Steps before the step
 	Rows     int64  // rows of the batch, over all trainers
 	Trainers int    // that the batch was divided among; 1 where it was not
-	// Unreported is how many of Rows Fetched does not stand for, because the trainers that had them were lost before they had reported the step.
+	// Unreported is how many of Rows the fetched values do not cover, because trainers were lost before they had reported them.
 	Unreported int64
-	Fetched    []*tensor.Tensor // valid until the callback returns
+	// Attempt counts how often the call has started over on a cluster, because parameters were lost: 0 for the first attempt.
+	Attempt int
+	// Repeated says that an earlier attempt has told a step of this number already. What that one told does not count any more.
+	Repeated bool
+	Fetched  []*tensor.Tensor // valid until the callback returns
 }
 
 // Summary is what a finished run reports.
 type Summary struct {
-	Passes  int           // that were completed
-	Steps   uint64        // over all passes
-	Records int64         // over all passes and trainers
+	Passes  int           // that ended in this call, and one more where the call ended within a pass
+	Steps   uint64        // trained in this call
+	Records int64         // read in this call, over all passes and trainers
+	Stopped bool          // the callback returned ErrStop
 	Elapsed time.Duration // of training
 }

@@ -83,7 +83,7 @@ func (e *Executor) begin(ctx context.Context, p *program.Program) error {
 			fault.Want("program "+e.session.hash.Short()), fault.Hint("use one executor per model"))
 	}
 	spec := proto.Clone(e.spec).(*JobSpec)
-	spec.Data, spec.Interactive = nil, true
+	spec.Data, spec.Fed = nil, true
 	if spec.Program, err = p.Encode(); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	if spec.Program, err = p.Encode(); err != nil {
 		return nil, err
 	}
-	spec.Data, spec.Interactive = nil, false
+	spec.Data, spec.Fed = nil, false
 	for _, name := range sortedNames(run.Data) {
 		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name]), Follow: follows(e.spec, name)}
 		for i, glob := range binding.Globs {

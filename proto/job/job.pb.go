@@ -268,11 +268,15 @@ type JobSpec struct {
 	Lease           *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                               // of every role; 0: 5 seconds
 	RecordsPerTask  int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`    // 0: chosen from the dataset
 	Workers         int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                          // kernel threads per trainer; 0: 1
-	Interactive     bool                   `protobuf:"varint,21,opt,name=interactive,proto3" json:"interactive,omitempty"`                                  // fed step by step by whoever submitted it, until it is finished
+	Fed             bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                  // its batches come from whoever submitted it, step by step, and not from data, until it is finished
 	MaxRestarts     int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`               // of each role, after failures that another start may mend; 0: 10; negative: none
 	MaxTaskFailures int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"` // a task that failed or timed out more often is discarded; 0: 3
 	MinTaskTimeout  *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`     // bounds of the time that a task may take, which is otherwise
 	MaxTaskTimeout  *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`     // a multiple of the moving average; 0: round_deadline, and 20 times that
+	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. Excludes params
+	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
+	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet; 0: steps wait for nobody
+	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -447,9 +451,9 @@ func (x *JobSpec) GetWorkers() int32 {
 	return 0
 }
 
-func (x *JobSpec) GetInteractive() bool {
+func (x *JobSpec) GetFed() bool {
 	if x != nil {
-		return x.Interactive
+		return x.Fed
 	}
 	return false
 }
@@ -482,6 +486,103 @@ func (x *JobSpec) GetMaxTaskTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *JobSpec) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *JobSpec) GetKeepState() bool {
+	if x != nil {
+		return x.KeepState
+	}
+	return false
+}
+
+func (x *JobSpec) GetMaxAhead() int32 {
+	if x != nil {
+		return x.MaxAhead
+	}
+	return 0
+}
+
+func (x *JobSpec) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+// Progress is the part of a state that is not a variable: how far training is.
+type Progress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`  // trained so far. The next step has this number: learning-rate schedules and random ops count from it
+	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`    // the next batch of the reader lies in this pass, from 0
+	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`  // batches of the pass that are trained; 0 in async mode
+	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"` // hash of the reading part of the program that pass and batch belong to; empty: no data was read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Progress) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Progress) GetPass() int32 {
+	if x != nil {
+		return x.Pass
+	}
+	return 0
+}
+
+func (x *Progress) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Progress) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
 // RoleSpec is what one process of a job is given: its role program and how to find the others.
 type RoleSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -499,13 +600,16 @@ type RoleSpec struct {
 	Advertise     string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                        // host that servers of this role listen on and announce
 	SaveProgram   []byte                 `protobuf:"bytes,13,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"` // of a trainer: collects every persistable variable from the servers and saves it
 	Placement     []*ServerLoad          `protobuf:"bytes,14,rep,name=placement,proto3" json:"placement,omitempty"`
+	Begin         *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                       // where the job begins; absent: at its first step and the first batch
+	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"` // directory of the state that the job starts with; empty: spec.params, or the startup program
+	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`    // directory that the state is written to after the last step, beside spec.save; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +621,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[2]
+	mi := &file_proto_job_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +634,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RoleSpec) GetJob() string {
@@ -631,6 +735,27 @@ func (x *RoleSpec) GetPlacement() []*ServerLoad {
 	return nil
 }
 
+func (x *RoleSpec) GetBegin() *Progress {
+	if x != nil {
+		return x.Begin
+	}
+	return nil
+}
+
+func (x *RoleSpec) GetStateDir() string {
+	if x != nil {
+		return x.StateDir
+	}
+	return ""
+}
+
+func (x *RoleSpec) GetKeepDir() string {
+	if x != nil {
+		return x.KeepDir
+	}
+	return ""
+}
+
 // Failure is an error that survived the wire: the fields of fault.Fault.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -649,7 +774,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +786,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[3]
+	mi := &file_proto_job_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +799,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Failure) GetKind() int32 {
@@ -759,7 +884,7 @@ type RoleStatus struct {
 
 func (x *RoleStatus) Reset() {
 	*x = RoleStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +896,7 @@ func (x *RoleStatus) String() string {
 func (*RoleStatus) ProtoMessage() {}
 
 func (x *RoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[4]
+	mi := &file_proto_job_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +909,7 @@ func (x *RoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleStatus.ProtoReflect.Descriptor instead.
 func (*RoleStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{4}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RoleStatus) GetRole() Role {
@@ -872,7 +997,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1009,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[5]
+	mi := &file_proto_job_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1022,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{5}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Wait) GetWho() string {
@@ -959,6 +1084,8 @@ type JobStatus struct {
 	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
 	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"` // wanted
 	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`      // why the job does not go on now; empty when it does
+	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`   // how often the job has started over because its parameters were lost
+	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`  // as last known
 	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`   // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -966,7 +1093,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1105,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[6]
+	mi := &file_proto_job_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1118,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{6}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -1092,6 +1219,20 @@ func (x *JobStatus) GetPaused() string {
 	return ""
 }
 
+func (x *JobStatus) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *JobStatus) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 func (x *JobStatus) GetRefused() uint64 {
 	if x != nil {
 		return x.Refused
@@ -1111,7 +1252,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1264,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1277,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -1171,7 +1312,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1324,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1337,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Value) GetName() string {
@@ -1227,7 +1368,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1380,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1393,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -1304,6 +1445,7 @@ type Step struct {
 	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Fetched       []*Value               `protobuf:"bytes,4,rep,name=fetched,proto3" json:"fetched,omitempty"`
 	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`     // that it was divided among, with those who had no row of it
+	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`     // an attempt of the job before this one has told a step of this number already
 	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"` // sync: rows of it for which fetched does not stand, because their trainers were lost before they had reported them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1311,7 +1453,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1465,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1478,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetPass() int32 {
@@ -1374,6 +1516,13 @@ func (x *Step) GetTrainers() int32 {
 	return 0
 }
 
+func (x *Step) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
 func (x *Step) GetUnreported() int64 {
 	if x != nil {
 		return x.Unreported
@@ -1389,7 +1538,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xb9\a\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -1411,12 +1560,22 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0eround_deadline\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\rroundDeadline\x12/\n" +
 	"\x05lease\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12(\n" +
 	"\x10records_per_task\x18\x13 \x01(\x03R\x0erecordsPerTask\x12\x18\n" +
-	"\aworkers\x18\x14 \x01(\x05R\aworkers\x12 \n" +
-	"\vinteractive\x18\x15 \x01(\bR\vinteractive\x12!\n" +
+	"\aworkers\x18\x14 \x01(\x05R\aworkers\x12\x10\n" +
+	"\x03fed\x18\x15 \x01(\bR\x03fed\x12!\n" +
 	"\fmax_restarts\x18\x16 \x01(\x05R\vmaxRestarts\x12*\n" +
 	"\x11max_task_failures\x18\x17 \x01(\x05R\x0fmaxTaskFailures\x12C\n" +
 	"\x10min_task_timeout\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\x0eminTaskTimeout\x12C\n" +
-	"\x10max_task_timeout\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\x0emaxTaskTimeout\"\xa3\x03\n" +
+	"\x10max_task_timeout\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\x0emaxTaskTimeout\x12\x14\n" +
+	"\x05state\x18\x1a \x01(\tR\x05state\x12\x1d\n" +
+	"\n" +
+	"keep_state\x18\x1b \x01(\bR\tkeepState\x12\x1b\n" +
+	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x12\x18\n" +
+	"\apartial\x18\x1d \x01(\bR\apartial\"b\n" +
+	"\bProgress\x12\x14\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
+	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
+	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x84\x04\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -1432,7 +1591,10 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\arun_dir\x18\v \x01(\tR\x06runDir\x12\x1c\n" +
 	"\tadvertise\x18\f \x01(\tR\tadvertise\x12!\n" +
 	"\fsave_program\x18\r \x01(\fR\vsaveProgram\x121\n" +
-	"\tplacement\x18\x0e \x03(\v2\x13.edl.job.ServerLoadR\tplacement\"\xc7\x01\n" +
+	"\tplacement\x18\x0e \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12'\n" +
+	"\x05begin\x18\x0f \x01(\v2\x11.edl.job.ProgressR\x05begin\x12\x1b\n" +
+	"\tstate_dir\x18\x10 \x01(\tR\bstateDir\x12\x19\n" +
+	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\"\xc7\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x1a\n" +
@@ -1463,7 +1625,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\"\xd7\x03\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"\xa0\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -1480,6 +1642,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\tplacement\x18\f \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12\x1a\n" +
 	"\btrainers\x18\x0e \x01(\x05R\btrainers\x12\x16\n" +
 	"\x06paused\x18\x0f \x01(\tR\x06paused\x12\x18\n" +
+	"\aattempt\x18\x10 \x01(\x05R\aattempt\x12-\n" +
+	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +
 	"ServerLoad\x12\x16\n" +
@@ -1492,13 +1656,14 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05Event\x12#\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepH\x00R\x04step\x12,\n" +
 	"\x06status\x18\x02 \x01(\v2\x12.edl.job.JobStatusH\x00R\x06statusB\x06\n" +
-	"\x04what\"\xa8\x01\n" +
+	"\x04what\"\xc4\x01\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12(\n" +
 	"\afetched\x18\x04 \x03(\v2\x0e.edl.job.ValueR\afetched\x12\x1a\n" +
-	"\btrainers\x18\x05 \x01(\x05R\btrainers\x12\x1e\n" +
+	"\btrainers\x18\x05 \x01(\x05R\btrainers\x12\x1a\n" +
+	"\brepeated\x18\a \x01(\bR\brepeated\x12\x1e\n" +
 	"\n" +
 	"unreported\x18\x06 \x01(\x03R\n" +
 	"unreported*\x1b\n" +
@@ -1532,54 +1697,57 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Role)(0),                     // 1: edl.job.Role
 	(State)(0),                    // 2: edl.job.State
 	(*DataBinding)(nil),           // 3: edl.job.DataBinding
 	(*JobSpec)(nil),               // 4: edl.job.JobSpec
-	(*RoleSpec)(nil),              // 5: edl.job.RoleSpec
-	(*Failure)(nil),               // 6: edl.job.Failure
-	(*RoleStatus)(nil),            // 7: edl.job.RoleStatus
-	(*Wait)(nil),                  // 8: edl.job.Wait
-	(*JobStatus)(nil),             // 9: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 10: edl.job.ServerLoad
-	(*Value)(nil),                 // 11: edl.job.Value
-	(*Event)(nil),                 // 12: edl.job.Event
-	(*Step)(nil),                  // 13: edl.job.Step
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Progress)(nil),              // 5: edl.job.Progress
+	(*RoleSpec)(nil),              // 6: edl.job.RoleSpec
+	(*Failure)(nil),               // 7: edl.job.Failure
+	(*RoleStatus)(nil),            // 8: edl.job.RoleStatus
+	(*Wait)(nil),                  // 9: edl.job.Wait
+	(*JobStatus)(nil),             // 10: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 11: edl.job.ServerLoad
+	(*Value)(nil),                 // 12: edl.job.Value
+	(*Event)(nil),                 // 13: edl.job.Event
+	(*Step)(nil),                  // 14: edl.job.Step
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	3,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	14, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	14, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	14, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	14, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	14, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	15, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	15, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	15, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	15, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	15, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	4,  // 8: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	10, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	1,  // 10: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	2,  // 11: edl.job.RoleStatus.state:type_name -> edl.job.State
-	6,  // 12: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	15, // 13: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	15, // 14: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	2,  // 15: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 16: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	7,  // 17: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	6,  // 18: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	10, // 19: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	13, // 20: edl.job.Event.step:type_name -> edl.job.Step
-	9,  // 21: edl.job.Event.status:type_name -> edl.job.JobStatus
-	11, // 22: edl.job.Step.fetched:type_name -> edl.job.Value
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	5,  // 10: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	1,  // 11: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	2,  // 12: edl.job.RoleStatus.state:type_name -> edl.job.State
+	7,  // 13: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	16, // 14: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	16, // 15: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	2,  // 16: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 17: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	8,  // 18: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	7,  // 19: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	11, // 20: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	5,  // 21: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	14, // 22: edl.job.Event.step:type_name -> edl.job.Step
+	10, // 23: edl.job.Event.status:type_name -> edl.job.JobStatus
+	12, // 24: edl.job.Step.fetched:type_name -> edl.job.Value
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1587,7 +1755,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
-	file_proto_job_job_proto_msgTypes[9].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[10].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -1597,7 +1765,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -680,6 +680,375 @@ func (x *JobDetails) GetLedger() *LedgerResponse {
 	return nil
 }
 
+type FinishRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // number of the last step to train; absent: a fed job ends after its feeds, another one as soon as it can
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishRequest) Reset() {
+	*x = FinishRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishRequest) ProtoMessage() {}
+
+func (x *FinishRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
+func (*FinishRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FinishRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *FinishRequest) GetAfterStep() uint64 {
+	if x != nil && x.AfterStep != nil {
+		return *x.AfterStep
+	}
+	return 0
+}
+
+type AcknowledgeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"` // the steps below this number are acknowledged
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeRequest) Reset() {
+	*x = AcknowledgeRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeRequest) ProtoMessage() {}
+
+func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
+func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AcknowledgeRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *AcknowledgeRequest) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+type AcknowledgeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeResponse) Reset() {
+	*x = AcknowledgeResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeResponse) ProtoMessage() {}
+
+func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
+func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+}
+
+// StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
+type StateValues struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Progress      *job.Progress          `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
+	Values        []*job.Value           `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateValues) Reset() {
+	*x = StateValues{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateValues) ProtoMessage() {}
+
+func (x *StateValues) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
+func (*StateValues) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StateValues) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *StateValues) GetValues() []*job.Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type ReadStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"` // variables that are wanted; one that the state does not have is left out. Empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadStateRequest) Reset() {
+	*x = ReadStateRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadStateRequest) ProtoMessage() {}
+
+func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
+func (*ReadStateRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReadStateRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ReadStateRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+type WriteStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteStateResponse) Reset() {
+	*x = WriteStateResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteStateResponse) ProtoMessage() {}
+
+func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
+func (*WriteStateResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WriteStateResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type ReleaseStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseStateRequest) Reset() {
+	*x = ReleaseStateRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseStateRequest) ProtoMessage() {}
+
+func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReleaseStateRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type ReleaseStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseStateResponse) Reset() {
+	*x = ReleaseStateResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseStateResponse) ProtoMessage() {}
+
+func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+}
+
 type StepRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          []*job.Value           `protobuf:"bytes,1,rep,name=feed,proto3" json:"feed,omitempty"`
@@ -691,7 +1060,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +1072,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +1085,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -749,7 +1118,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +1130,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +1143,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -795,7 +1164,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +1176,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1189,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -840,7 +1209,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1221,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1234,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -898,7 +1267,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1279,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1292,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Identity) GetJob() string {
@@ -985,7 +1354,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1366,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1379,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1043,7 +1412,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1424,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1437,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1132,7 +1501,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1513,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1526,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1195,7 +1564,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1576,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1589,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1268,7 +1637,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1649,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1662,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Dataset) GetName() string {
@@ -1320,7 +1689,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1701,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1714,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1370,7 +1739,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1751,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1764,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1409,7 +1778,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1790,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1803,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1465,7 +1834,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1846,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1859,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Task) GetId() int64 {
@@ -1551,7 +1920,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1932,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1945,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -1648,7 +2017,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +2029,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +2042,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -1722,7 +2091,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2103,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2116,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -1779,7 +2148,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +2160,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +2173,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 type SaveModelRequest struct {
@@ -1816,7 +2185,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2197,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2210,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -1854,13 +2223,14 @@ func (x *SaveModelRequest) GetId() *Identity {
 type SaveModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Granted       bool                   `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
+	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"` // of the state that is saved
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +2242,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +2255,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -1893,6 +2263,13 @@ func (x *SaveModelResponse) GetGranted() bool {
 		return x.Granted
 	}
 	return false
+}
+
+func (x *SaveModelResponse) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
 }
 
 type TrainerStep struct {
@@ -1913,7 +2290,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2302,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2315,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2005,7 +2382,7 @@ type ReportStepResponse struct {
 
 func (x *ReportStepResponse) Reset() {
 	*x = ReportStepResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2394,7 @@ func (x *ReportStepResponse) String() string {
 func (*ReportStepResponse) ProtoMessage() {}
 
 func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,19 +2407,21 @@ func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStepResponse.ProtoReflect.Descriptor instead.
 func (*ReportStepResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
 }
 
+// NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
 type NextFeedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // round: the one that the trainer trains next
+	Item          uint64                 `protobuf:"varint,2,opt,name=item,proto3" json:"item,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2433,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2446,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2075,6 +2454,205 @@ func (x *NextFeedRequest) GetId() *Identity {
 		return x.Id
 	}
 	return nil
+}
+
+func (x *NextFeedRequest) GetItem() uint64 {
+	if x != nil {
+		return x.Item
+	}
+	return 0
+}
+
+type FinishDataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                       // job and program
+	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // as in FinishRequest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishDataRequest) Reset() {
+	*x = FinishDataRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishDataRequest) ProtoMessage() {}
+
+func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
+func (*FinishDataRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *FinishDataRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *FinishDataRequest) GetAfterStep() uint64 {
+	if x != nil && x.AfterStep != nil {
+		return *x.AfterStep
+	}
+	return 0
+}
+
+type FinishDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Steps         uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"` // that the job will have trained when it ends
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishDataResponse) Reset() {
+	*x = FinishDataResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishDataResponse) ProtoMessage() {}
+
+func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
+func (*FinishDataResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *FinishDataResponse) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+type PermitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PermitRequest) Reset() {
+	*x = PermitRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PermitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PermitRequest) ProtoMessage() {}
+
+func (x *PermitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
+func (*PermitRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PermitRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+type PermitResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Until         uint64                 `protobuf:"varint,1,opt,name=until,proto3" json:"until,omitempty"` // rounds below this number may begin
+	End           bool                   `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`     // the round of the request will not be trained: the data ends before it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PermitResponse) Reset() {
+	*x = PermitResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PermitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PermitResponse) ProtoMessage() {}
+
+func (x *PermitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
+func (*PermitResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PermitResponse) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *PermitResponse) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
 }
 
 type CloseFeedRequest struct {
@@ -2086,7 +2664,7 @@ type CloseFeedRequest struct {
 
 func (x *CloseFeedRequest) Reset() {
 	*x = CloseFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2676,7 @@ func (x *CloseFeedRequest) String() string {
 func (*CloseFeedRequest) ProtoMessage() {}
 
 func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2689,7 @@ func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedRequest.ProtoReflect.Descriptor instead.
 func (*CloseFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CloseFeedRequest) GetId() *Identity {
@@ -2129,7 +2707,7 @@ type CloseFeedResponse struct {
 
 func (x *CloseFeedResponse) Reset() {
 	*x = CloseFeedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2719,7 @@ func (x *CloseFeedResponse) String() string {
 func (*CloseFeedResponse) ProtoMessage() {}
 
 func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,12 +2732,14 @@ func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeedResponse.ProtoReflect.Descriptor instead.
 func (*CloseFeedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
+// FeedShare is a trainer's part of an item: a batch to train, in the round of the request, or variables to read, which has no feed. An item that no
+// member of a generation has answered, because it ended, is handed out again in the next one, divided among its members.
 type FeedShare struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Step          uint64                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"` // number of the step as the user counts it; of an item that only reads: of the next one
 	RowOffset     int64                  `protobuf:"varint,2,opt,name=row_offset,json=rowOffset,proto3" json:"row_offset,omitempty"`
 	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	GlobalRows    int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
@@ -2172,7 +2752,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2764,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2777,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2261,7 +2841,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2853,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2866,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2318,7 +2898,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2910,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2923,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -2358,7 +2938,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2950,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2963,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -2419,7 +2999,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +3011,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +3024,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchResponse) GetEvent() *job.Event {
@@ -2479,7 +3059,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +3071,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +3084,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -2548,7 +3128,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +3140,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +3153,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -2673,7 +3253,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +3265,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +3278,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -2752,7 +3332,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +3344,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +3357,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -2854,7 +3434,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3446,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3459,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -2947,7 +3527,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3539,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3552,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -2995,7 +3575,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3587,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3600,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3066,7 +3646,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3658,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3671,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3104,7 +3684,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3696,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3709,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3152,7 +3732,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3744,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3757,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3228,7 +3808,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3820,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3833,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3294,7 +3874,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3886,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3899,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3349,7 +3929,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3941,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3954,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -3413,7 +3993,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +4005,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +4018,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 type LedgerRequest struct {
@@ -3453,7 +4033,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3465,7 +4045,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3478,7 +4058,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -3521,7 +4101,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +4113,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +4126,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -3587,7 +4167,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3599,7 +4179,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3612,7 +4192,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -3642,7 +4222,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +4234,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +4247,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -3714,7 +4294,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3726,7 +4306,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3739,7 +4319,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -3757,7 +4337,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +4349,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +4362,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 type StatusRequest struct {
@@ -3794,7 +4374,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +4386,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +4399,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -3842,7 +4422,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +4434,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +4447,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -3947,7 +4527,27 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"W\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"T\n" +
+	"\rFinishRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\"\n" +
+	"\n" +
+	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01B\r\n" +
+	"\v_after_step\"<\n" +
+	"\x12AcknowledgeRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\"\x15\n" +
+	"\x13AcknowledgeResponse\"d\n" +
+	"\vStateValues\x12-\n" +
+	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +
+	"\x06values\x18\x02 \x03(\v2\x0e.edl.job.ValueR\x06values\">\n" +
+	"\x10ReadStateRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\"*\n" +
+	"\x12WriteStateResponse\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\"+\n" +
+	"\x13ReleaseStateRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\"\x16\n" +
+	"\x14ReleaseStateResponse\"W\n" +
 	"\aStepRun\x12\"\n" +
 	"\x04feed\x18\x01 \x03(\v2\x0e.edl.job.ValueR\x04feed\x12\x14\n" +
 	"\x05fetch\x18\x02 \x03(\tR\x05fetch\x12\x12\n" +
@@ -4033,9 +4633,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x14\n" +
 	"\x12TaskFailedResponse\"5\n" +
 	"\x10SaveModelRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"-\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\\\n" +
 	"\x11SaveModelResponse\x12\x18\n" +
-	"\agranted\x18\x01 \x01(\bR\agranted\"\x89\x02\n" +
+	"\agranted\x18\x01 \x01(\bR\agranted\x12-\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x89\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4046,9 +4647,22 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\btrainers\x18\a \x01(\rR\btrainers\x12\x18\n" +
 	"\apending\x18\b \x01(\bR\apending\"\x14\n" +
-	"\x12ReportStepResponse\"4\n" +
+	"\x12ReportStepResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"5\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04item\x18\x02 \x01(\x04R\x04item\"i\n" +
+	"\x11FinishDataRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
+	"\n" +
+	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01B\r\n" +
+	"\v_after_step\"*\n" +
+	"\x12FinishDataResponse\x12\x14\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\"2\n" +
+	"\rPermitRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"8\n" +
+	"\x0ePermitResponse\x12\x14\n" +
+	"\x05until\x18\x01 \x01(\x04R\x05until\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\bR\x03end\"5\n" +
 	"\x10CloseFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x13\n" +
 	"\x11CloseFeedResponse\"\xbf\x01\n" +
@@ -4192,7 +4806,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xb8\x05\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc9\a\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
@@ -4200,13 +4814,18 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04List\x12\x14.edl.rpc.ListRequest\x1a\x15.edl.rpc.ListResponse\x12.\n" +
 	"\x05Watch\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.job.Event0\x01\x120\n" +
 	"\x04Logs\x12\x14.edl.rpc.LogsRequest\x1a\x10.edl.rpc.LogLine0\x01\x12/\n" +
-	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x121\n" +
-	"\x06Finish\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x12-\n" +
+	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x124\n" +
+	"\x06Finish\x12\x16.edl.rpc.FinishRequest\x1a\x12.edl.job.JobStatus\x12H\n" +
+	"\vAcknowledge\x12\x1b.edl.rpc.AcknowledgeRequest\x1a\x1c.edl.rpc.AcknowledgeResponse\x128\n" +
+	"\tReadState\x12\x19.edl.rpc.ReadStateRequest\x1a\x0e.edl.rpc.Piece0\x01\x12;\n" +
+	"\n" +
+	"WriteState\x12\x0e.edl.rpc.Piece\x1a\x1b.edl.rpc.WriteStateResponse(\x01\x12K\n" +
+	"\fReleaseState\x12\x1c.edl.rpc.ReleaseStateRequest\x1a\x1d.edl.rpc.ReleaseStateResponse\x12-\n" +
 	"\aRunStep\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x120\n" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe0\x05\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xa8\a\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -4218,7 +4837,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"ReportStep\x12\x0e.edl.rpc.Piece\x1a\x1b.edl.rpc.ReportStepResponse(\x01\x126\n" +
 	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x0e.edl.rpc.Piece0\x01\x12*\n" +
 	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12B\n" +
-	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x126\n" +
+	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x12A\n" +
+	"\x06Finish\x12\x1a.edl.rpc.FinishDataRequest\x1a\x1b.edl.rpc.FinishDataResponse\x12H\n" +
+	"\vAcknowledge\x12\x1b.edl.rpc.AcknowledgeRequest\x1a\x1c.edl.rpc.AcknowledgeResponse\x129\n" +
+	"\x06Permit\x12\x16.edl.rpc.PermitRequest\x1a\x17.edl.rpc.PermitResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\x03\n" +
@@ -4244,7 +4866,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4259,198 +4881,230 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*WhyResponse)(nil),           // 10: edl.rpc.WhyResponse
 	(*ScaleRequest)(nil),          // 11: edl.rpc.ScaleRequest
 	(*JobDetails)(nil),            // 12: edl.rpc.JobDetails
-	(*StepRun)(nil),               // 13: edl.rpc.StepRun
-	(*StepDone)(nil),              // 14: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 15: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 16: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 17: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 18: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 19: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 20: edl.rpc.Segment
-	(*DataFile)(nil),              // 21: edl.rpc.DataFile
-	(*Dataset)(nil),               // 22: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 23: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 24: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 25: edl.rpc.RecordRange
-	(*Task)(nil),                  // 26: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 27: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 28: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 29: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 30: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 31: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 32: edl.rpc.SaveModelResponse
-	(*TrainerStep)(nil),           // 33: edl.rpc.TrainerStep
-	(*ReportStepResponse)(nil),    // 34: edl.rpc.ReportStepResponse
-	(*NextFeedRequest)(nil),       // 35: edl.rpc.NextFeedRequest
-	(*CloseFeedRequest)(nil),      // 36: edl.rpc.CloseFeedRequest
-	(*CloseFeedResponse)(nil),     // 37: edl.rpc.CloseFeedResponse
-	(*FeedShare)(nil),             // 38: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 39: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 40: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 41: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 42: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 43: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 44: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 45: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 46: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 47: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 48: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 49: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 50: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 51: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 52: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 53: edl.rpc.Declared
-	(*Member)(nil),                // 54: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 55: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 56: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 57: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 58: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 59: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 60: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 61: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 62: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 63: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 64: edl.rpc.StatusResponse
-	nil,                           // 65: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 66: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 67: edl.job.JobStatus
-	(*job.Wait)(nil),              // 68: edl.job.Wait
-	(*job.JobSpec)(nil),           // 69: edl.job.JobSpec
-	(*job.Value)(nil),             // 70: edl.job.Value
-	(*job.Step)(nil),              // 71: edl.job.Step
-	(*job.RoleStatus)(nil),        // 72: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 73: edl.job.Failure
-	(*job.Event)(nil),             // 74: edl.job.Event
+	(*FinishRequest)(nil),         // 13: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 14: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 15: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 16: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 17: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 18: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 19: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 20: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 21: edl.rpc.StepRun
+	(*StepDone)(nil),              // 22: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 23: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 24: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 25: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 26: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 27: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 28: edl.rpc.Segment
+	(*DataFile)(nil),              // 29: edl.rpc.DataFile
+	(*Dataset)(nil),               // 30: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 31: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 32: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 33: edl.rpc.RecordRange
+	(*Task)(nil),                  // 34: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 35: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 36: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 37: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 38: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 39: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 40: edl.rpc.SaveModelResponse
+	(*TrainerStep)(nil),           // 41: edl.rpc.TrainerStep
+	(*ReportStepResponse)(nil),    // 42: edl.rpc.ReportStepResponse
+	(*NextFeedRequest)(nil),       // 43: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 44: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 45: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 46: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 47: edl.rpc.PermitResponse
+	(*CloseFeedRequest)(nil),      // 48: edl.rpc.CloseFeedRequest
+	(*CloseFeedResponse)(nil),     // 49: edl.rpc.CloseFeedResponse
+	(*FeedShare)(nil),             // 50: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 51: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 52: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 53: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 54: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 55: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 56: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 57: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 58: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 59: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 60: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 61: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 62: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 63: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 64: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 65: edl.rpc.Declared
+	(*Member)(nil),                // 66: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 67: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 68: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 69: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 70: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 71: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 72: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 73: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 74: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 75: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 76: edl.rpc.StatusResponse
+	nil,                           // 77: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 78: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 79: edl.job.JobStatus
+	(*job.Wait)(nil),              // 80: edl.job.Wait
+	(*job.JobSpec)(nil),           // 81: edl.job.JobSpec
+	(*job.Progress)(nil),          // 82: edl.job.Progress
+	(*job.Value)(nil),             // 83: edl.job.Value
+	(*job.Step)(nil),              // 84: edl.job.Step
+	(*job.RoleStatus)(nil),        // 85: edl.job.RoleStatus
+	(*job.Failure)(nil),           // 86: edl.job.Failure
+	(*job.Event)(nil),             // 87: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	17, // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	67, // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	67, // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	68, // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	67, // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	69, // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	46, // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	59, // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	70, // 8: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	71, // 9: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	9,  // 10: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	72, // 11: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	17, // 12: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	20, // 13: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	25, // 14: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	21, // 15: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	17, // 16: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	22, // 17: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	25, // 18: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	21, // 19: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	17, // 20: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	26, // 21: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	26, // 22: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	26, // 23: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	17, // 24: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	26, // 25: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	17, // 26: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	17, // 27: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	70, // 28: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	25, // 29: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	17, // 30: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	17, // 31: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	70, // 32: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	17, // 33: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	73, // 34: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	74, // 35: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	45, // 36: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	25, // 37: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	44, // 38: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	68, // 39: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	65, // 40: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	17, // 41: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	17, // 42: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	25, // 43: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	17, // 44: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	53, // 45: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	53, // 46: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	25, // 47: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	17, // 48: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	54, // 49: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	53, // 50: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	25, // 51: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	58, // 52: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	17, // 53: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	17, // 54: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	66, // 55: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	68, // 56: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,  // 57: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,  // 58: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,  // 59: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,  // 60: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,  // 61: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,  // 62: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,  // 63: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	5,  // 64: edl.rpc.Listener.Finish:input_type -> edl.rpc.JobRequest
-	0,  // 65: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,  // 66: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,  // 67: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11, // 68: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	15, // 69: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	18, // 70: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,  // 71: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	27, // 72: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	29, // 73: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	31, // 74: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,  // 75: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	35, // 76: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,  // 77: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	36, // 78: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	39, // 79: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	41, // 80: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	43, // 81: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	47, // 82: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	49, // 83: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	60, // 84: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	51, // 85: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	55, // 86: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	57, // 87: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	61, // 88: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	63, // 89: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,  // 90: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,  // 91: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	67, // 92: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,  // 93: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	74, // 94: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,  // 95: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	67, // 96: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	67, // 97: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	0,  // 98: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10, // 99: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,  // 100: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	67, // 101: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	16, // 102: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	19, // 103: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	24, // 104: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	28, // 105: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	30, // 106: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	32, // 107: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	34, // 108: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,  // 109: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,  // 110: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	37, // 111: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	40, // 112: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	42, // 113: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,  // 114: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	48, // 115: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	50, // 116: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	47, // 117: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	52, // 118: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	56, // 119: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,  // 120: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	62, // 121: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	64, // 122: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	90, // [90:123] is the sub-list for method output_type
-	57, // [57:90] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	79,  // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	79,  // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	80,  // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	79,  // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	81,  // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	58,  // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	71,  // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	82,  // 8: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	83,  // 9: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	83,  // 10: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	84,  // 11: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	9,   // 12: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	85,  // 13: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	25,  // 14: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	28,  // 15: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	33,  // 16: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	29,  // 17: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	25,  // 18: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	30,  // 19: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	33,  // 20: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	29,  // 21: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	25,  // 22: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	34,  // 23: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	34,  // 24: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	34,  // 25: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	25,  // 26: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	34,  // 27: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	25,  // 28: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	82,  // 29: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	25,  // 30: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	83,  // 31: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	33,  // 32: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	25,  // 33: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	25,  // 34: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	25,  // 35: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	25,  // 36: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	83,  // 37: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	25,  // 38: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	86,  // 39: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	87,  // 40: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	57,  // 41: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	33,  // 42: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	56,  // 43: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	80,  // 44: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	77,  // 45: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	25,  // 46: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	25,  // 47: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 48: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 49: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	65,  // 50: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	65,  // 51: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 52: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 53: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	66,  // 54: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	65,  // 55: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 56: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	70,  // 57: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 58: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 59: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	78,  // 60: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	80,  // 61: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 62: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 63: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 64: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 65: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 66: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 67: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 68: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 69: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 70: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 71: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 72: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 73: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 74: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 75: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 76: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 77: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 78: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 79: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 80: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 81: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 82: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 83: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 84: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 85: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 86: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	48,  // 87: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	44,  // 88: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 89: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 90: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	51,  // 91: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	53,  // 92: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	55,  // 93: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	59,  // 94: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	61,  // 95: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	72,  // 96: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	63,  // 97: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	67,  // 98: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	69,  // 99: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	73,  // 100: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	75,  // 101: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 102: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 103: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	79,  // 104: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 105: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	87,  // 106: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 107: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	79,  // 108: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	79,  // 109: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 110: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 111: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 112: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 113: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 114: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 115: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 116: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	79,  // 117: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 118: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 119: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 120: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 121: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 122: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 123: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 124: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 125: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 126: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	49,  // 127: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	45,  // 128: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 129: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 130: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	52,  // 131: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	54,  // 132: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 133: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	60,  // 134: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	62,  // 135: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	59,  // 136: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	64,  // 137: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	68,  // 138: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 139: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	74,  // 140: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	76,  // 141: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	102, // [102:142] is the sub-list for method output_type
+	62,  // [62:102] is the sub-list for method input_type
+	62,  // [62:62] is the sub-list for extension type_name
+	62,  // [62:62] is the sub-list for extension extendee
+	0,   // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -4458,13 +5112,15 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
+	file_proto_rpc_rpc_proto_msgTypes[13].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -23,19 +23,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Listener_Describe_FullMethodName  = "/edl.rpc.Listener/Describe"
-	Listener_Submit_FullMethodName    = "/edl.rpc.Listener/Submit"
-	Listener_Status_FullMethodName    = "/edl.rpc.Listener/Status"
-	Listener_List_FullMethodName      = "/edl.rpc.Listener/List"
-	Listener_Watch_FullMethodName     = "/edl.rpc.Listener/Watch"
-	Listener_Logs_FullMethodName      = "/edl.rpc.Listener/Logs"
-	Listener_Stop_FullMethodName      = "/edl.rpc.Listener/Stop"
-	Listener_Finish_FullMethodName    = "/edl.rpc.Listener/Finish"
-	Listener_RunStep_FullMethodName   = "/edl.rpc.Listener/RunStep"
-	Listener_Why_FullMethodName       = "/edl.rpc.Listener/Why"
-	Listener_Show_FullMethodName      = "/edl.rpc.Listener/Show"
-	Listener_Scale_FullMethodName     = "/edl.rpc.Listener/Scale"
-	Listener_StartRole_FullMethodName = "/edl.rpc.Listener/StartRole"
+	Listener_Describe_FullMethodName     = "/edl.rpc.Listener/Describe"
+	Listener_Submit_FullMethodName       = "/edl.rpc.Listener/Submit"
+	Listener_Status_FullMethodName       = "/edl.rpc.Listener/Status"
+	Listener_List_FullMethodName         = "/edl.rpc.Listener/List"
+	Listener_Watch_FullMethodName        = "/edl.rpc.Listener/Watch"
+	Listener_Logs_FullMethodName         = "/edl.rpc.Listener/Logs"
+	Listener_Stop_FullMethodName         = "/edl.rpc.Listener/Stop"
+	Listener_Finish_FullMethodName       = "/edl.rpc.Listener/Finish"
+	Listener_Acknowledge_FullMethodName  = "/edl.rpc.Listener/Acknowledge"
+	Listener_ReadState_FullMethodName    = "/edl.rpc.Listener/ReadState"
+	Listener_WriteState_FullMethodName   = "/edl.rpc.Listener/WriteState"
+	Listener_ReleaseState_FullMethodName = "/edl.rpc.Listener/ReleaseState"
+	Listener_RunStep_FullMethodName      = "/edl.rpc.Listener/RunStep"
+	Listener_Why_FullMethodName          = "/edl.rpc.Listener/Why"
+	Listener_Show_FullMethodName         = "/edl.rpc.Listener/Show"
+	Listener_Scale_FullMethodName        = "/edl.rpc.Listener/Scale"
+	Listener_StartRole_FullMethodName    = "/edl.rpc.Listener/StartRole"
 )
 
 // ListenerClient is the client API for Listener service.
@@ -54,8 +58,17 @@ type ListenerClient interface {
 	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
 	// Stop ends a job before its time.
 	Stop(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
-	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
-	Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
+	// Finish ends a job in good order, after its feeds or after a step: its model is saved and its state kept if the job says so. It answers when the
+	// job has ended.
+	Finish(ctx context.Context, in *FinishRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
+	// Acknowledge says how far the follower of a job with max_ahead has come.
+	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
+	// ReadState returns variables of a state that the listener holds: the pieces of a StateValues.
+	ReadState(ctx context.Context, in *ReadStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
+	// WriteState makes the listener hold a state: the pieces of a StateValues.
+	WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, WriteStateResponse], error)
+	// ReleaseState lets the listener forget a state.
+	ReleaseState(ctx context.Context, in *ReleaseStateRequest, opts ...grpc.CallOption) (*ReleaseStateResponse, error)
 	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// Why tells what a job waits for, by whom, since when and until when.
@@ -167,7 +180,7 @@ func (c *listenerClient) Stop(ctx context.Context, in *JobRequest, opts ...grpc.
 	return out, nil
 }
 
-func (c *listenerClient) Finish(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
+func (c *listenerClient) Finish(ctx context.Context, in *FinishRequest, opts ...grpc.CallOption) (*job.JobStatus, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(job.JobStatus)
 	err := c.cc.Invoke(ctx, Listener_Finish_FullMethodName, in, out, cOpts...)
@@ -177,9 +190,61 @@ func (c *listenerClient) Finish(ctx context.Context, in *JobRequest, opts ...grp
 	return out, nil
 }
 
+func (c *listenerClient) Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcknowledgeResponse)
+	err := c.cc.Invoke(ctx, Listener_Acknowledge_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *listenerClient) ReadState(ctx context.Context, in *ReadStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[3], Listener_ReadState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadStateRequest, Piece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_ReadStateClient = grpc.ServerStreamingClient[Piece]
+
+func (c *listenerClient) WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, WriteStateResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[4], Listener_WriteState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Piece, WriteStateResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_WriteStateClient = grpc.ClientStreamingClient[Piece, WriteStateResponse]
+
+func (c *listenerClient) ReleaseState(ctx context.Context, in *ReleaseStateRequest, opts ...grpc.CallOption) (*ReleaseStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseStateResponse)
+	err := c.cc.Invoke(ctx, Listener_ReleaseState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *listenerClient) RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[3], Listener_RunStep_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[5], Listener_RunStep_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +267,7 @@ func (c *listenerClient) Why(ctx context.Context, in *JobRequest, opts ...grpc.C
 
 func (c *listenerClient) Show(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[4], Listener_Show_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[6], Listener_Show_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +296,7 @@ func (c *listenerClient) Scale(ctx context.Context, in *ScaleRequest, opts ...gr
 
 func (c *listenerClient) StartRole(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StartRoleChunk, RoleEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[5], Listener_StartRole_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[7], Listener_StartRole_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -258,8 +323,17 @@ type ListenerServer interface {
 	Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error
 	// Stop ends a job before its time.
 	Stop(context.Context, *JobRequest) (*job.JobStatus, error)
-	// Finish ends an interactive job in good order: its model is saved if the job says so. It answers when the job has ended.
-	Finish(context.Context, *JobRequest) (*job.JobStatus, error)
+	// Finish ends a job in good order, after its feeds or after a step: its model is saved and its state kept if the job says so. It answers when the
+	// job has ended.
+	Finish(context.Context, *FinishRequest) (*job.JobStatus, error)
+	// Acknowledge says how far the follower of a job with max_ahead has come.
+	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
+	// ReadState returns variables of a state that the listener holds: the pieces of a StateValues.
+	ReadState(*ReadStateRequest, grpc.ServerStreamingServer[Piece]) error
+	// WriteState makes the listener hold a state: the pieces of a StateValues.
+	WriteState(grpc.ClientStreamingServer[Piece, WriteStateResponse]) error
+	// ReleaseState lets the listener forget a state.
+	ReleaseState(context.Context, *ReleaseStateRequest) (*ReleaseStateResponse, error)
 	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
 	RunStep(grpc.BidiStreamingServer[Piece, Piece]) error
 	// Why tells what a job waits for, by whom, since when and until when.
@@ -301,8 +375,20 @@ func (UnimplementedListenerServer) Logs(*LogsRequest, grpc.ServerStreamingServer
 func (UnimplementedListenerServer) Stop(context.Context, *JobRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
 }
-func (UnimplementedListenerServer) Finish(context.Context, *JobRequest) (*job.JobStatus, error) {
+func (UnimplementedListenerServer) Finish(context.Context, *FinishRequest) (*job.JobStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method Finish not implemented")
+}
+func (UnimplementedListenerServer) Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Acknowledge not implemented")
+}
+func (UnimplementedListenerServer) ReadState(*ReadStateRequest, grpc.ServerStreamingServer[Piece]) error {
+	return status.Error(codes.Unimplemented, "method ReadState not implemented")
+}
+func (UnimplementedListenerServer) WriteState(grpc.ClientStreamingServer[Piece, WriteStateResponse]) error {
+	return status.Error(codes.Unimplemented, "method WriteState not implemented")
+}
+func (UnimplementedListenerServer) ReleaseState(context.Context, *ReleaseStateRequest) (*ReleaseStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseState not implemented")
 }
 func (UnimplementedListenerServer) RunStep(grpc.BidiStreamingServer[Piece, Piece]) error {
 	return status.Error(codes.Unimplemented, "method RunStep not implemented")
@@ -442,7 +528,7 @@ func _Listener_Stop_Handler(srv interface{}, ctx context.Context, dec func(inter
 }
 
 func _Listener_Finish_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(JobRequest)
+	in := new(FinishRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -454,7 +540,61 @@ func _Listener_Finish_Handler(srv interface{}, ctx context.Context, dec func(int
 		FullMethod: Listener_Finish_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ListenerServer).Finish(ctx, req.(*JobRequest))
+		return srv.(ListenerServer).Finish(ctx, req.(*FinishRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Listener_Acknowledge_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcknowledgeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).Acknowledge(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_Acknowledge_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).Acknowledge(ctx, req.(*AcknowledgeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Listener_ReadState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadStateRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ListenerServer).ReadState(m, &grpc.GenericServerStream[ReadStateRequest, Piece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_ReadStateServer = grpc.ServerStreamingServer[Piece]
+
+func _Listener_WriteState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ListenerServer).WriteState(&grpc.GenericServerStream[Piece, WriteStateResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Listener_WriteStateServer = grpc.ClientStreamingServer[Piece, WriteStateResponse]
+
+func _Listener_ReleaseState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ListenerServer).ReleaseState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Listener_ReleaseState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ListenerServer).ReleaseState(ctx, req.(*ReleaseStateRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -548,6 +688,14 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Listener_Finish_Handler,
 		},
 		{
+			MethodName: "Acknowledge",
+			Handler:    _Listener_Acknowledge_Handler,
+		},
+		{
+			MethodName: "ReleaseState",
+			Handler:    _Listener_ReleaseState_Handler,
+		},
+		{
 			MethodName: "Why",
 			Handler:    _Listener_Why_Handler,
 		},
@@ -571,6 +719,16 @@ var Listener_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Logs",
 			Handler:       _Listener_Logs_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadState",
+			Handler:       _Listener_ReadState_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WriteState",
+			Handler:       _Listener_WriteState_Handler,
+			ClientStreams: true,
 		},
 		{
 			StreamName:    "RunStep",
@@ -603,6 +761,9 @@ const (
 	Coordinator_NextFeed_FullMethodName         = "/edl.rpc.Coordinator/NextFeed"
 	Coordinator_Feed_FullMethodName             = "/edl.rpc.Coordinator/Feed"
 	Coordinator_CloseFeed_FullMethodName        = "/edl.rpc.Coordinator/CloseFeed"
+	Coordinator_Finish_FullMethodName           = "/edl.rpc.Coordinator/Finish"
+	Coordinator_Acknowledge_FullMethodName      = "/edl.rpc.Coordinator/Acknowledge"
+	Coordinator_Permit_FullMethodName           = "/edl.rpc.Coordinator/Permit"
 	Coordinator_Leave_FullMethodName            = "/edl.rpc.Coordinator/Leave"
 	Coordinator_Watch_FullMethodName            = "/edl.rpc.Coordinator/Watch"
 	Coordinator_Queues_FullMethodName           = "/edl.rpc.Coordinator/Queues"
@@ -625,12 +786,18 @@ type CoordinatorClient interface {
 	RequestSaveModel(ctx context.Context, in *SaveModelRequest, opts ...grpc.CallOption) (*SaveModelResponse, error)
 	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
 	ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepResponse], error)
-	// NextFeed returns the trainer's share of the next fed batch of an interactive job, in the pieces of a FeedShare; it waits until there is one.
+	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
 	Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// CloseFeed ends an interactive job: trainers see the end of their data.
 	CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error)
+	// Finish makes trainers see the end of their data after a step. It takes the place of CloseFeed.
+	Finish(ctx context.Context, in *FinishDataRequest, opts ...grpc.CallOption) (*FinishDataResponse, error)
+	// Acknowledge passes on what the listener was told.
+	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
+	// Permit returns when the round of id may begin, in a job with max_ahead. A trainer asks before each round that no answer has covered.
+	Permit(ctx context.Context, in *PermitRequest, opts ...grpc.CallOption) (*PermitResponse, error)
 	// Leave is a trainer's last message.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
@@ -755,6 +922,36 @@ func (c *coordinatorClient) CloseFeed(ctx context.Context, in *CloseFeedRequest,
 	return out, nil
 }
 
+func (c *coordinatorClient) Finish(ctx context.Context, in *FinishDataRequest, opts ...grpc.CallOption) (*FinishDataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FinishDataResponse)
+	err := c.cc.Invoke(ctx, Coordinator_Finish_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorClient) Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcknowledgeResponse)
+	err := c.cc.Invoke(ctx, Coordinator_Acknowledge_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorClient) Permit(ctx context.Context, in *PermitRequest, opts ...grpc.CallOption) (*PermitResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PermitResponse)
+	err := c.cc.Invoke(ctx, Coordinator_Permit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *coordinatorClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -820,12 +1017,18 @@ type CoordinatorServer interface {
 	RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error)
 	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
 	ReportStep(grpc.ClientStreamingServer[Piece, ReportStepResponse]) error
-	// NextFeed returns the trainer's share of the next fed batch of an interactive job, in the pieces of a FeedShare; it waits until there is one.
+	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
 	Feed(grpc.BidiStreamingServer[Piece, Piece]) error
 	// CloseFeed ends an interactive job: trainers see the end of their data.
 	CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error)
+	// Finish makes trainers see the end of their data after a step. It takes the place of CloseFeed.
+	Finish(context.Context, *FinishDataRequest) (*FinishDataResponse, error)
+	// Acknowledge passes on what the listener was told.
+	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
+	// Permit returns when the round of id may begin, in a job with max_ahead. A trainer asks before each round that no answer has covered.
+	Permit(context.Context, *PermitRequest) (*PermitResponse, error)
 	// Leave is a trainer's last message.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	// Watch streams the job's steps, as far as they are kept, until all trainers have left. The last event is a status.
@@ -868,6 +1071,15 @@ func (UnimplementedCoordinatorServer) Feed(grpc.BidiStreamingServer[Piece, Piece
 }
 func (UnimplementedCoordinatorServer) CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloseFeed not implemented")
+}
+func (UnimplementedCoordinatorServer) Finish(context.Context, *FinishDataRequest) (*FinishDataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Finish not implemented")
+}
+func (UnimplementedCoordinatorServer) Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Acknowledge not implemented")
+}
+func (UnimplementedCoordinatorServer) Permit(context.Context, *PermitRequest) (*PermitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Permit not implemented")
 }
 func (UnimplementedCoordinatorServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -1021,6 +1233,60 @@ func _Coordinator_CloseFeed_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Coordinator_Finish_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FinishDataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).Finish(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_Finish_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).Finish(ctx, req.(*FinishDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Coordinator_Acknowledge_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcknowledgeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).Acknowledge(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_Acknowledge_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).Acknowledge(ctx, req.(*AcknowledgeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Coordinator_Permit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PermitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServer).Permit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Coordinator_Permit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServer).Permit(ctx, req.(*PermitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Coordinator_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -1087,6 +1353,18 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CloseFeed",
 			Handler:    _Coordinator_CloseFeed_Handler,
+		},
+		{
+			MethodName: "Finish",
+			Handler:    _Coordinator_Finish_Handler,
+		},
+		{
+			MethodName: "Acknowledge",
+			Handler:    _Coordinator_Acknowledge_Handler,
+		},
+		{
+			MethodName: "Permit",
+			Handler:    _Coordinator_Permit_Handler,
 		},
 		{
 			MethodName: "Leave",

@@ -51,7 +51,7 @@ func TestParameterServer(t *testing.T) {
 func TestCoordinator(t *testing.T) {
 	for name, c := range map[string]coordinator.Config{
 		"sync": {Sync: true, Trainers: 1, TrainersMax: 3}, "async": {Trainers: 1, TrainersMax: 3},
-		"fed": {Sync: true, Trainers: 1, Interactive: true},
+		"fed": {Sync: true, Trainers: 1, Fed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(rounds) {

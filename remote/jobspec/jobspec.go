@@ -84,7 +84,7 @@ func Check(s *job.JobSpec) error {
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
 	within("max_restarts", int64(s.MaxRestarts), -maxCount, maxCount)
 	within("max_task_failures", int64(s.MaxTaskFailures), 1, maxCount)
-	if s.Interactive && s.TrainersMax > s.Trainers {
+	if s.Fed && s.TrainersMax > s.Trainers {
 		wrong("trainers", fmt.Sprintf("%d to %d for a job that is fed", s.Trainers, s.TrainersMax), "one number: feeds are divided among it")
 	}
 	if _, ok := job.Mode_name[int32(s.Mode)]; !ok {

@@ -37,7 +37,7 @@ type failure struct {
 func newCrew(j *Job, registry cluster.Registry, peers *peers, trainers int) *crew {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
 		DrainTime: j.spec.RoundDeadline.AsDuration()}
-	if j.spec.Interactive {
+	if j.spec.Fed {
 		policy.MaxRestarts = 0 // what was fed is not kept
 	}
 	return &crew{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),

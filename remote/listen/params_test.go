@@ -28,7 +28,7 @@ func TestStartWhileClosing(t *testing.T) {
 	for range 20 {
 		h := newHouse(t, listen.Config{RunDir: scratch}, all(idle))
 		spec := encoded(t, m)
-		spec.Interactive, spec.Params = true, params
+		spec.Fed, spec.Params = true, params
 		told := make(chan error, 1)
 		go func() {
 			j, err := h.Start(bounded(t), spec)
@@ -64,7 +64,7 @@ func TestUnpackedParametersEndWithTheJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := encoded(t, m)
-	spec.Interactive = true
+	spec.Fed = true
 	spec.Params = filepath.Join(t.TempDir(), "model")
 	if err := executor.SaveCombined(local.Scope(), spec.Params, m.Program); err != nil {
 		t.Fatal(err)

@@ -69,9 +69,9 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 func checkData(p *program.Program, spec *job.JobSpec) error {
 	reads := slices.ContainsFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "read" })
 	switch {
-	case spec.Interactive && len(spec.Data) > 0:
+	case spec.Fed && len(spec.Data) > 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("data for a job that is fed"), fault.Want("one or the other"))
-	case spec.Interactive:
+	case spec.Fed:
 		return nil // what the program would read is fed
 	case !reads && len(spec.Data) == 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that neither reads data nor is fed"),

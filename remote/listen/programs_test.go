@@ -36,6 +36,6 @@ func reading(t testing.TB) *job.JobSpec {
 func fed(t testing.TB) *job.JobSpec {
 	t.Helper()
 	spec := encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
-	spec.Interactive = true
+	spec.Fed = true
 	return spec
 }

@@ -10,7 +10,7 @@ import (
 
 // session returns the coordinator of an interactive job, waiting until the job has begun.
 func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
-	if !j.spec.Interactive {
+	if !j.spec.Fed {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
 			fault.Want("a job without data"))
 	}

@@ -33,7 +33,7 @@ func (t *Trainer) live(ctx context.Context, g *generation) (err error) {
 			return err
 		}
 		train := l.trainData
-		if t.cfg.Spec.Interactive {
+		if t.cfg.Spec.Fed {
 			train = l.trainFeeds
 		}
 		if err := train(ctx); err != nil {

@@ -84,7 +84,7 @@ func (t *Trainer) generations(ctx context.Context) error {
 		}
 		t.cfg.Log.Info("generation begins", "generation", g.Generation, "members", g.Trainers, "round", g.Round)
 		err = t.live(ctx, g)
-		if !errors.Is(err, fault.Superseded) || t.cfg.Spec.Interactive {
+		if !errors.Is(err, fault.Superseded) || t.cfg.Spec.Fed {
 			return err
 		}
 		if lost := t.reporter.flush(); lost != nil {
