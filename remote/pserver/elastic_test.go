@@ -6,9 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/edl-go/edl/internal/merge"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // elasticJob is a syncJob whose members change. What a member sends follows from its rank, the round and the generation, so that nothing of another
@@ -75,5 +79,108 @@ func TestElasticRounds(t *testing.T) {
 				t.Errorf("the ledger says %v, %v; want 10 records of each of %d rounds", l, err, j.round)
 			}
 		})
+	}
+}
+
+// part is what a member declares for the open round: it has its part of the ten records of the round.
+func (j *elasticJob) part(members []uint32, position int) *rpc.Declared {
+	n, first := len(members), int64(10*j.round)
+	d := &rpc.Declared{Rank: members[position], Rows: j.rows(int(members[position]), j.round), Pass: 2}
+	if from, to := first+int64(10*position/n), first+int64(10*(position+1)/n); from < to {
+		d.Records = []*rpc.RecordRange{{From: from, To: to}}
+	}
+	return d
+}
+
+// value is what a member sends for a variable in this generation.
+func (j *elasticJob) value(rank uint32, name string) *tensor.Tensor {
+	return j.syncJob.share(int(rank), j.round+1000*j.generation, name)
+}
+
+// send lets members send their contributions to the open round, all at the same time, and some of those declare them.
+func (j *elasticJob) send(members, sent, declared []uint32) {
+	err := rig.Each(len(members), func(position int) error {
+		rank := members[position]
+		trainer, part, n := rig.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}, j.part(members, position), 0
+		if !slices.Contains(sent, rank) {
+			return nil
+		}
+		for _, name := range j.names() {
+			if part.Rows > 0 {
+				if _, err := trainer.Send(j.Context(), j.round, name, j.value(rank, name)); err != nil {
+					return err
+				}
+				n++
+			}
+		}
+		if !slices.Contains(declared, rank) {
+			return nil
+		}
+		return trainer.Declare(j.Context(), j.round, part, n)
+	})
+	if err != nil {
+		j.Fatal(err)
+	}
+}
+
+// count does in the reference what the open round must do, and opens the next one.
+func (j *elasticJob) count(members []uint32) {
+	p := j.reference
+	before := clone(p.Variables)
+	var from []uint32
+	for _, rank := range members {
+		if j.rows(int(rank), j.round) > 0 {
+			from = append(from, rank)
+		}
+	}
+	for _, c := range slices.Concat(p.Service.Grads, p.Service.States) {
+		var shares []merge.Share
+		for _, rank := range from {
+			shares = append(shares, merge.Share{Value: j.value(rank, c.Name), Rows: j.rows(int(rank), j.round)})
+		}
+		if len(shares) == 0 {
+			continue
+		}
+		err := merge.Gradients(p.Variables[c.Name], shares, c.Merge)
+		if c.Block == comm.NoBlock && c.Merge == ops.MergeSum {
+			err = merge.State(p.Variables[c.Name], before[c.Name], shares, c.Merge)
+		}
+		if err != nil {
+			j.Fatal(err)
+		}
+	}
+	for _, b := range p.Service.Optimize {
+		if len(from) == 0 {
+			break
+		}
+		if err := p.RunBlock(j.Context(), b, ops.Step{}); err != nil {
+			j.Fatal(err)
+		}
+	}
+	j.round++
+}
+
+// compare reads all variables as a member.
+func (j *elasticJob) compare(rank uint32) {
+	for _, name := range []string{"w0", "w1", "mean", "count"} {
+		want := j.reference.Variables[name]
+		trainer := rig.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}
+		got, _, err := trainer.Get(j.Context(), j.round, name, int64(want.Len()))
+		if err != nil || !slices.Equal(got.Float32s(), want.Float32s()) {
+			j.Fatalf("generation %d, after %d rounds, %s: got %v, want %v; %v", j.generation, j.round, name, got.Float32s(), want.Float32s(), err)
+		}
+	}
+}
+
+func (j *elasticJob) freeze() {
+	if _, err := j.server.Freeze(j.generation); err != nil {
+		j.Fatal(err)
+	}
+}
+
+func (j *elasticJob) resume(members []uint32, commit ...*rpc.Declared) {
+	j.generation++
+	if err := j.server.Resume(j.generation, j.round, rig.Members(members...), commit...); err != nil {
+		j.Fatal(err)
 	}
 }

@@ -3,15 +3,19 @@ package pserver_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // large is a number of elements that no connection takes without somebody who reads.
@@ -87,5 +91,112 @@ func TestTrainerLostWhileReceiving(t *testing.T) {
 	}
 	if _, _, err := lost.Get(ctx, 2, "w0", large); !errors.Is(err, fault.Superseded) || !strings.Contains(err.Error(), "trainer 1 in generation 7") {
 		t.Errorf("who comes back is told %v", err)
+	}
+}
+
+// upload is a stream of SendVariable whose second half arrives when between has returned.
+type upload struct {
+	grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse] // nil
+	ctx                                                             context.Context
+	header                                                          *rpc.VariableChunk
+	between                                                         func()
+	chunks                                                          int
+}
+
+func (u *upload) Context() context.Context { return u.ctx }
+
+func (u *upload) SendMsg(any) error { return nil }
+
+func (u *upload) RecvMsg(m any) error {
+	u.chunks++
+	h, in := u.header, m.(*wire.Incoming)
+	half := int(h.Bytes / 2)
+	switch u.chunks {
+	case 2:
+		u.between()
+		h = &rpc.VariableChunk{Offset: int64(half)}
+	case 3:
+		return io.EOF
+	}
+	var room []byte
+	room, in.Refused = in.Place(h, half)
+	for i := range room {
+		room[i] = 0x41
+	}
+	return nil
+}
+
+// A contribution under way when its generation ends does not count, and neither does a whole one that lies here.
+func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
+	ctx := t.Context()
+	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 4))
+	a, b := rig.Trainer{Client: s.Client, Generation: g + 1}, rig.Trainer{Client: s.Client, Rank: 1}
+	if _, err := b.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 5)); err != nil {
+		t.Fatal(err)
+	}
+	header := &rpc.VariableChunk{Id: rig.Trainer{}.ID(0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
+	err := s.SendVariable(&upload{ctx: ctx, header: header, between: func() {
+		if _, err := s.Freeze(g); err != nil {
+			t.Error(err)
+		}
+		if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
+			t.Error(err)
+		}
+	}})
+	if !errors.Is(err, fault.Superseded) {
+		t.Errorf("the contribution is told %v", err)
+	}
+	b.Generation = g + 1
+	for _, trainer := range []rig.Trainer{a, b} {
+		if duplicate, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 1)); err != nil || duplicate {
+			t.Errorf("the contribution of the next generation: duplicate %v, %v", duplicate, err)
+		}
+		if err := trainer.Barrier(ctx, 0, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w, _, err := a.Get(ctx, 1, "w0", 4); err != nil || !slices.Equal(w.Float32s(), []float32{-1, -1, -1, -1}) {
+		t.Error(w.Float32s(), err)
+	}
+}
+
+// A contribution that is cut in the middle leaves nothing behind, and the next attempt counts.
+func TestContributionCutInTheMiddle(t *testing.T) {
+	ctx := t.Context()
+	const n = 3 * wire.ChunkBytes / 4
+	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, n))
+	a := rig.Trainer{Client: s.Client}
+	for attempt := range 3 {
+		cut, cancel := context.WithCancel(ctx)
+		stream, err := s.Client.SendVariable(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
+			Bytes: 4 * n}
+		data := make([]byte, wire.ChunkBytes)
+		for i := range data {
+			data[i] = 0x41
+		}
+		if err := stream.SendMsg(&wire.Outgoing{Header: header, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := stream.RecvMsg(&rpc.SendResponse{}); err == nil {
+			t.Fatal("answered before the end")
+		}
+	}
+	if duplicate, err := a.SendAs(ctx, rig.Identity.Of(0, 0, 3), "w0@GRAD", rig.Filled(n, 2)); err != nil || duplicate {
+		t.Fatal(duplicate, err)
+	}
+	if err := a.Barrier(ctx, 0, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := a.Get(ctx, 1, "w0", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(w.Float32s(), func(x float32) bool { return x != -2 }); i >= 0 {
+		t.Errorf("element %d is %v, want -2", i, w.Float32s()[i])
 	}
 }

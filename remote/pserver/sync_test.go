@@ -1,10 +1,12 @@
 package pserver_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
@@ -155,6 +157,88 @@ func TestSyncRounds(t *testing.T) {
 			for name, v := range want[len(want)-1] {
 				if !slices.Equal(p.Variables[name].Float32s(), v.Float32s()) {
 					t.Errorf("%s is %v at the end, want %v", name, p.Variables[name].Float32s(), v.Float32s())
+				}
+			}
+		})
+	}
+}
+
+// A trainer whose data end before those of the others stops nobody: they go on without it, nothing that it sent is lost, and the server ends by
+// itself when the last one has completed.
+func TestTrainersThatFinishEarly(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+			defer cancel()
+			p := rig.SGD(0, sync, 1, 2)
+			s := rig.Start(t, rig.Config(3), p)
+			steps := []uint64{1, 5, 3} // that each has data for
+			if err := rig.Each(len(steps), func(rank int) error {
+				trainer := rig.Trainer{Client: s.Client, Rank: uint32(rank)}
+				for step := range steps[rank] {
+					if _, err := trainer.Send(ctx, step, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+						return err
+					}
+					if err := trainer.Barrier(ctx, step, 1, 1); err != nil {
+						return err
+					}
+					if _, _, err := trainer.Get(ctx, step+1, "w0", 2); err != nil {
+						return fmt.Errorf("trainer %d in step %d: %w", rank, step, err)
+					}
+				}
+				return trainer.Complete(ctx)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Wait(); err != nil {
+				t.Fatalf("all trainers have completed, and the server ends with %v", err)
+			}
+			want := float32(-5) // rounds, each with the mean of those who were in it
+			if !sync {
+				want = -9 // updates
+			}
+			if w := p.Variables["w0"].Float32s()[1]; w != want {
+				t.Errorf("the parameter ends at %v, want %v", w, want)
+			}
+		})
+	}
+}
+
+// Updates of different parameters run at the same time: here each waits for the other.
+func TestUpdatesOverlap(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
+			p := rig.SGD(0, sync, 1, 2, 2)
+			begun := []chan struct{}{make(chan struct{}), make(chan struct{})}
+			for i, block := range p.Service.Optimize {
+				update := p.Blocks[block]
+				p.Blocks[block] = func(ctx context.Context, step ops.Step) error {
+					close(begun[i])
+					select {
+					case <-begun[1-i]:
+						return update(ctx, step)
+					case <-ctx.Done():
+						return fault.New(fault.Internal, "the other update does not begin before the end of this one")
+					}
+				}
+			}
+			s := rig.Start(t, rig.Config(1), p)
+			a := rig.Trainer{Client: s.Client}
+			for i := range begun {
+				if _, err := a.Send(t.Context(), 0, fmt.Sprintf("w%d@GRAD", i), rig.Filled(2, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := a.Barrier(t.Context(), 0, 1, 2); err != nil {
+				t.Fatal(err)
+			}
+			version := uint64(1) // of the rounds
+			if !sync {
+				version = 2 // of the updates
+			}
+			for i := range begun {
+				if w, got, err := a.Get(t.Context(), 1, fmt.Sprintf("w%d", i), 2); err != nil || w.Float32s()[0] != -1 || got != version {
+					t.Errorf("w%d is %v in version %d, %v; want -1 in version %d", i, w, got, err, version)
 				}
 			}
 		})
