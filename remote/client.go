@@ -100,7 +100,7 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 
 // Finish ends an interactive job in good order.
 func (c *Client) Finish(ctx context.Context, id string) error {
-	_, err := c.service.Finish(ctx, &rpc.JobRequest{Job: id})
+	_, err := c.service.Finish(ctx, &rpc.FinishRequest{Job: id})
 	return c.at(err)
 }
 

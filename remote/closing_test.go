@@ -39,7 +39,7 @@ func (h *hanging) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece])
 	return stream.Context().Err()
 }
 
-func (h *hanging) Finish(context.Context, *rpc.JobRequest) (*job.JobStatus, error) {
+func (h *hanging) Finish(context.Context, *rpc.FinishRequest) (*job.JobStatus, error) {
 	return &job.JobStatus{}, nil
 }
 

@@ -17,11 +17,11 @@ func (s *Server) checkJob(id string) error {
 	return nil
 }
 
-// checkFed refuses what only the user of an interactive job may ask.
+// checkFed refuses what only the user of an fed job may ask.
 func (s *Server) checkFed() error {
-	if !s.cfg.Interactive {
+	if !s.cfg.Fed {
 		return fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Got("a feed for a job that reads its own data"),
-			fault.Want("an interactive job"))
+			fault.Want("an fed job"))
 	}
 	return nil
 }

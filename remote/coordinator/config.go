@@ -21,9 +21,9 @@ type Config struct {
 	Trainers       int              // at least so many
 	TrainersMax    int              // and at most; 0: as Trainers
 	Sync           bool
-	Interactive    bool // fed by a user instead of reading its own data; a member that is lost ends the job
+	Fed            bool // fed by a user instead of reading its own data; a member that is lost ends the job
 	Passes         int
-	Fetch          []string // of every step, but for those of interactive jobs
+	Fetch          []string // of every step, but for those of fed jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task
 	TaskTimeout    [2]time.Duration // least and most

@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// waiters are the calls of an interactive job that wait for others, by name.
+// waiters are the calls of an fed job that wait for others, by name.
 func (s running) waiters(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"task": func() error {
@@ -33,7 +33,7 @@ func (s running) waiters(ctx context.Context) map[string]func() error {
 	}
 }
 
-// A trainer of an interactive job that is lost, leaves with a failure, or a job that is ended from outside: everyone who waits is told the reason,
+// A trainer of an fed job that is lost, leaves with a failure, or a job that is ended from outside: everyone who waits is told the reason,
 // with its kind, and so are those who watch.
 func TestFailureReachesEveryone(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestFailureReachesEveryone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(2)
-			cfg.Interactive, cfg.Sync, cfg.Passes = true, false, 2
+			cfg.Fed, cfg.Sync, cfg.Passes = true, false, 2
 			s := start(t, cfg)
 			s.joinAll(0, 0, 1)
 			s.reportDataset(t, 10)

@@ -44,11 +44,11 @@ func trainShares(t *testing.T, s running, rank uint32) error {
 	}
 }
 
-// session runs f as the user of an interactive job.
+// session runs f as the user of an fed job.
 func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 	t.Helper()
 	cfg := config(trainers)
-	cfg.Sync, cfg.Interactive = sync, true
+	cfg.Sync, cfg.Fed = sync, true
 	s := start(t, cfg)
 	err := rig.Each(trainers+1, func(i int) error {
 		if i < trainers {

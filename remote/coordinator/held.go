@@ -21,7 +21,7 @@ import (
 // do so before they could receive that. The servers have resumed, and go on when the generation has begun: what they hold is of that round. A value
 // that cannot be had is left out.
 func (s *Server) fetchHeld(ctx context.Context, g generation.Generation) {
-	if !s.cfg.Sync || s.cfg.Interactive || g.Round == 0 {
+	if !s.cfg.Sync || s.cfg.Fed || g.Round == 0 {
 		return
 	}
 	s.mu.Lock()

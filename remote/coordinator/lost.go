@@ -20,7 +20,7 @@ func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
 	}
 	switch m.Role {
 	case job.Role_PSERVER:
-		if s.cfg.Interactive {
+		if s.cfg.Fed {
 			s.Fail(fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("no sign of life of "+m.String()), fault.Want("a living server"),
 				fault.Hint("look at its log")))
 			return nil
@@ -73,7 +73,7 @@ func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
 		if live[m] == incarnation || s.machine.Now() == generation.Ended {
 			continue
 		}
-		if s.cfg.Interactive {
+		if s.cfg.Fed {
 			s.finish(fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("no sign of life of %v in %s", m, s.steps.progress()),
 				fault.Want("a living trainer"), fault.Hint("look at its log: edl logs JOB trainer-"+fmt.Sprint(m.Index))))
 		}

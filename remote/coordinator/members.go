@@ -126,7 +126,7 @@ func (s *Server) failed(m *rpc.LeaveRequest) {
 	err := wire.FaultOf(m.Failure)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.Interactive || !mendable(fault.KindOf(err)) {
+	if s.cfg.Fed || !mendable(fault.KindOf(err)) {
 		s.finish(err)
 		return
 	}

@@ -22,7 +22,7 @@ func (s *Server) begin(ctx context.Context, lead Lead) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Interactive && durable.Number > 0 {
+	if s.cfg.Fed && durable.Number > 0 {
 		return fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("no word of the feeds that the coordinator before had taken"),
 			fault.Hint("begin the session again"))
 	}

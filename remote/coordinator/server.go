@@ -73,7 +73,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, epoch: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
 		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
 		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}, losses: map[uint32]int{}}, queues: map[string]*queue.Queue{},
-		steps: collector{sync: cfg.Sync && !cfg.Interactive, interactive: cfg.Interactive, expected: map[uint64][]uint32{}, last: map[uint32]position{},
+		steps: collector{sync: cfg.Sync && !cfg.Fed, fed: cfg.Fed, expected: map[uint64][]uint32{}, last: map[uint32]position{},
 			rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
 		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{}, bereft: map[int]bool{},
 		heard: heard, hear: sync.OnceFunc(func() { close(heard) }),

@@ -16,13 +16,13 @@ import (
 // that was given up and trained again counts once. Steps are told in order. One is complete when the rows of its reports are those of its batch;
 // others are told as they are when the generation has ended in which they were trained.
 type collector struct {
-	sync, interactive bool
-	expected          map[uint64][]uint32                    // interactive: the ranks that report a step
-	rounds            map[uint64]map[uint32]*rpc.TrainerStep // of steps that were not told
-	last              map[uint32]position                    // async: of the last report of each rank
-	next              uint64                                 // sync, interactive: the least step that may be told
-	steps             uint64                                 // told, also by earlier coordinators
-	pass              int32
+	sync, fed bool
+	expected  map[uint64][]uint32                    // fed: the ranks that report a step
+	rounds    map[uint64]map[uint32]*rpc.TrainerStep // of steps that were not told
+	last      map[uint32]position                    // async: of the last report of each rank
+	next      uint64                                 // sync, fed: the least step that may be told
+	steps     uint64                                 // told, also by earlier coordinators
+	pass      int32
 }
 
 // position is a step of a trainer in async mode.
@@ -30,7 +30,7 @@ type position struct{ generation, round uint64 }
 
 // add takes one report and returns the steps that are complete with it, in order.
 func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
-	if !c.sync && !c.interactive {
+	if !c.sync && !c.fed {
 		return c.addOne(m)
 	}
 	round := m.Id.Round
@@ -115,7 +115,7 @@ func (c *collector) lacks(round uint64, names []string) (of *rpc.TrainerStep, la
 // complete reports whether everyone who contributed to a step has reported it, and it has committed.
 func (c *collector) complete(number uint64) bool {
 	reports := c.rounds[number]
-	if c.interactive {
+	if c.fed {
 		for _, rank := range c.expected[number] {
 			if reports[rank] == nil {
 				return false

@@ -62,7 +62,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // A stranger is refused at the first piece of what it has to say, and not asked for the rest.
 func TestStrangersAreNotHeardOut(t *testing.T) {
 	cfg := config(1)
-	cfg.Interactive = true
+	cfg.Fed = true
 	s := start(t, cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -81,7 +81,7 @@ func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) err
 	return wire.Send(stream, &rpc.StepDone{Step: step})
 }
 
-// CloseFeed ends an interactive job: trainers see the end of their data.
+// CloseFeed ends an fed job: trainers see the end of their data.
 func (s *Server) CloseFeed(_ context.Context, m *rpc.CloseFeedRequest) (*rpc.CloseFeedResponse, error) {
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func (s *Server) told(step *job.Step, err error) {
 		return
 	}
 	s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
-	if s.cfg.Interactive {
+	if s.cfg.Fed {
 		s.results[step.Step] = step
 		s.broadcast()
 	}

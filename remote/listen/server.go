@@ -141,7 +141,7 @@ func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus
 }
 
 // Finish ends an interactive job in good order.
-func (s *Server) Finish(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+func (s *Server) Finish(ctx context.Context, m *rpc.FinishRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
 	if err == nil {
 		err = j.Finish(ctx)

@@ -50,14 +50,14 @@ func TestFinish(t *testing.T) {
 	h := newHouse(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
 	session := h.begin(t, fed(t))
-	s, err := client.Finish(bounded(t), &rpc.JobRequest{Job: session.ID})
+	s, err := client.Finish(bounded(t), &rpc.FinishRequest{Job: session.ID})
 	if err != nil || s.State != job.State_SUCCEEDED {
 		t.Errorf("%v, %v", s, err)
 	}
-	if _, err := client.Finish(bounded(t), &rpc.JobRequest{Job: session.ID}); !errors.Is(wire.FromStatus("", err), fault.Unavailable) {
+	if _, err := client.Finish(bounded(t), &rpc.FinishRequest{Job: session.ID}); !errors.Is(wire.FromStatus("", err), fault.Unavailable) {
 		t.Errorf("a session that has ended: %v", err)
 	}
-	_, err = client.Finish(bounded(t), &rpc.JobRequest{Job: h.begin(t, reading(t)).ID})
+	_, err = client.Finish(bounded(t), &rpc.FinishRequest{Job: h.begin(t, reading(t)).ID})
 	if !errors.Is(wire.FromStatus("", err), fault.InvalidArgument) {
 		t.Errorf("a job that reads its own data: %v", err)
 	}

@@ -66,7 +66,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	same := received(p)
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
-		Interactive: spec.Fed, Passes: passes, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
+		Fed: spec.Fed, Passes: passes, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{spec.MinTaskTimeout.AsDuration(), spec.MaxTaskTimeout.AsDuration()},
 		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(),
 		Servers: servers, Live: r.registry.Live, Follow: following(spec), Log: r.log,
