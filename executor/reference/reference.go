@@ -64,7 +64,9 @@ func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }
 
 // Save implements executor.Executor.
-func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error { return e.local.Save(ctx, dir, p) }
+func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error {
+	return e.local.Save(ctx, dir, p)
+}
 
 // Load implements executor.Executor.
 func (e *Executor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
