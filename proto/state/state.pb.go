@@ -90,13 +90,15 @@ type Head struct {
 	Done          int64                  `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`   // sync: tasks below are done. Async: those below given that have no entry
 	Files         int64                  `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
 	Following     bool                   `protobuf:"varint,6,opt,name=following,proto3" json:"following,omitempty"`
-	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                        // of a dataset that follows: no more files come
-	Ended         bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`                          // all passes are done
-	AverageNs     int64                  `protobuf:"varint,9,opt,name=average_ns,json=averageNs,proto3" json:"average_ns,omitempty"` // moving average of task times; 0 before the first
-	Returns       int64                  `protobuf:"varint,10,opt,name=returns,proto3" json:"returns,omitempty"`                     // how many tasks came back: the order of those that did
-	Retried       int64                  `protobuf:"varint,11,opt,name=retried,proto3" json:"retried,omitempty"`                     // records handed out again, in all passes
-	Regroup       bool                   `protobuf:"varint,13,opt,name=regroup,proto3" json:"regroup,omitempty"`                     // sync: a task has failed; the data goes on in a new segment
-	Segments      int64                  `protobuf:"varint,14,opt,name=segments,proto3" json:"segments,omitempty"`                   // sync: number of the next segment
+	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                         // of a dataset that follows: no more files come
+	Ended         bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`                           // all passes are done
+	AverageNs     int64                  `protobuf:"varint,9,opt,name=average_ns,json=averageNs,proto3" json:"average_ns,omitempty"`  // moving average of task times; 0 before the first
+	Returns       int64                  `protobuf:"varint,10,opt,name=returns,proto3" json:"returns,omitempty"`                      // how many tasks came back: the order of those that did
+	Retried       int64                  `protobuf:"varint,11,opt,name=retried,proto3" json:"retried,omitempty"`                      // records handed out again, in all passes
+	Regroup       bool                   `protobuf:"varint,13,opt,name=regroup,proto3" json:"regroup,omitempty"`                      // sync: a task has failed; the data goes on in a new segment
+	Segments      int64                  `protobuf:"varint,14,opt,name=segments,proto3" json:"segments,omitempty"`                    // sync: number of the next segment
+	Stopped       bool                   `protobuf:"varint,15,opt,name=stopped,proto3" json:"stopped,omitempty"`                      // the job ends before the end of its data. Async: no task is given any more
+	LastRound     uint64                 `protobuf:"varint,16,opt,name=last_round,json=lastRound,proto3" json:"last_round,omitempty"` // sync, when stopped: the last round to train
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +220,20 @@ func (x *Head) GetRegroup() bool {
 func (x *Head) GetSegments() int64 {
 	if x != nil {
 		return x.Segments
+	}
+	return 0
+}
+
+func (x *Head) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+func (x *Head) GetLastRound() uint64 {
+	if x != nil {
+		return x.LastRound
 	}
 	return 0
 }
@@ -546,12 +562,13 @@ func (x *Dispatch) GetEpoch() uint32 {
 	return 0
 }
 
-// Segment is an entry "segment/<number>": a run of sync rounds over the records of one pass.
+// Segment is an entry "segment/<number>": which batches of a pass sync rounds train, as edl.rpc.Segment says.
 type Segment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pass          int32                  `protobuf:"varint,1,opt,name=pass,proto3" json:"pass,omitempty"`
 	FirstRound    uint64                 `protobuf:"varint,2,opt,name=first_round,json=firstRound,proto3" json:"first_round,omitempty"`
-	Skip          []int64                `protobuf:"varint,3,rep,packed,name=skip,proto3" json:"skip,omitempty"` // runs of the records that are left out: alternately how many stay and how many are skipped
+	Skip          []int64                `protobuf:"varint,3,rep,packed,name=skip,proto3" json:"skip,omitempty"`                        // runs of the records that are left out: alternately how many stay and how many are skipped
+	FirstBatch    uint64                 `protobuf:"varint,4,opt,name=first_batch,json=firstBatch,proto3" json:"first_batch,omitempty"` // of first_round
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -605,6 +622,13 @@ func (x *Segment) GetSkip() []int64 {
 		return x.Skip
 	}
 	return nil
+}
+
+func (x *Segment) GetFirstBatch() uint64 {
+	if x != nil {
+		return x.FirstBatch
+	}
+	return 0
 }
 
 // Generation is the entry "job/generation": the last one that was begun, or was about to be.
@@ -965,7 +989,7 @@ var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/rpc/rpc.proto\"\xc3\x02\n" +
+	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/rpc/rpc.proto\"\xfc\x02\n" +
 	"\x04Head\x12\x12\n" +
 	"\x04sync\x18\x01 \x01(\bR\x04sync\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
@@ -981,7 +1005,10 @@ const file_proto_state_state_proto_rawDesc = "" +
 	" \x01(\x03R\areturns\x12\x18\n" +
 	"\aretried\x18\v \x01(\x03R\aretried\x12\x18\n" +
 	"\aregroup\x18\r \x01(\bR\aregroup\x12\x1a\n" +
-	"\bsegments\x18\x0e \x01(\x03R\bsegments\"P\n" +
+	"\bsegments\x18\x0e \x01(\x03R\bsegments\x12\x18\n" +
+	"\astopped\x18\x0f \x01(\bR\astopped\x12\x1d\n" +
+	"\n" +
+	"last_round\x18\x10 \x01(\x04R\tlastRound\"P\n" +
 	"\x04File\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.edl.rpc.DataFileR\x04file\x12!\n" +
 	"\ftask_records\x18\x02 \x01(\x03R\vtaskRecords\"\x9f\x03\n" +
@@ -1016,12 +1043,14 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bDispatch\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\x03R\x04task\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\rR\x05epoch\"R\n" +
+	"\x05epoch\x18\x03 \x01(\rR\x05epoch\"s\n" +
 	"\aSegment\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x1f\n" +
 	"\vfirst_round\x18\x02 \x01(\x04R\n" +
 	"firstRound\x12\x12\n" +
-	"\x04skip\x18\x03 \x03(\x03R\x04skip\"g\n" +
+	"\x04skip\x18\x03 \x03(\x03R\x04skip\x12\x1f\n" +
+	"\vfirst_batch\x18\x04 \x01(\x04R\n" +
+	"firstBatch\"g\n" +
 	"\n" +
 	"Generation\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12+\n" +
