@@ -88,7 +88,7 @@ func answerWait(w *job.Wait, now time.Time) string {
 	}
 	if w.LastError != "" {
 		label := "last error: "
-		if strings.Contains(w.LastError, "heard of") { // a sign of life
+		if strings.Contains(w.LastError, "heard") { // a sign of life
 			label = ""
 		}
 		text += "\n  " + label + oneLine(w.LastError)
