@@ -6,8 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -22,8 +21,8 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the runs, from the first row to the last", Duplicable: true}},
 		Attrs:   []ops.Attr{{Name: "sections", Kind: []int32{}, Doc: "rows of each Out; their sum is the rows of X"}},
 		Infer:   inferSplit,
-		Cost:    infer.PerElement(0),
-		Bind:    bind.Elements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
+		Cost:    opkit.PerElement(0),
+		Bind:    opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
 	})
 }
 
@@ -33,19 +32,19 @@ func inferSplit(s *ops.Shapes) error {
 		return s.Errorf("X", "a tensor of rank 1 or more")
 	}
 	if len(sections) != len(s.Outs("Out")) {
-		return infer.BadAttr(s, "sections", "%d numbers of rows, one for each Out", len(s.Outs("Out")))
+		return opkit.BadAttr(s, "sections", "%d numbers of rows, one for each Out", len(s.Outs("Out")))
 	}
 	rows := x.Dims[0]
 	left := rows
 	for i, n := range sections {
 		if n < 0 || rows != program.Unknown && n > left {
-			return infer.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)
+			return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)
 		}
 		left -= n
 		s.SetAt("Out", i, ops.Meta{Kind: program.LoDTensor, DType: x.DType, Dims: slices.Concat([]int64{n}, x.Dims[1:])})
 	}
 	if rows != program.Unknown && left != 0 {
-		return infer.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)
+		return opkit.BadAttr(s, "sections", "numbers of rows whose sum is %d, the rows of X", rows)
 	}
 	return nil
 }

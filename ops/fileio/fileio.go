@@ -6,7 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -93,7 +93,7 @@ func load(opType, doc string, many bool) {
 
 func refuseHalf(s *ops.Shapes, attr string) error {
 	if s.Bool(attr) {
-		return infer.Unsupported(s, attr, "false: parameters are read and written in their own type")
+		return opkit.UnsupportedAttr(s, attr, "false: parameters are read and written in their own type")
 	}
 	return nil
 }

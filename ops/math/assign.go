@@ -2,7 +2,7 @@ package math
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -32,16 +32,16 @@ func assignGradient(g *ops.Grad) ([]*program.Op, error) {
 var bindCopy = bindCopyOf("X", "Out")
 
 // bindCopyOf copies the elements of an input slot to an output slot of equal count, which may lie in one buffer.
-func bindCopyOf(from, to string) bind.Binder {
-	return bind.Elements(from, copyElements[float32](from, to), copyElements[float64](from, to),
+func bindCopyOf(from, to string) opkit.Binder {
+	return opkit.BindElements(from, copyElements[float32](from, to), copyElements[float64](from, to),
 		copyElements[int32](from, to), copyElements[int64](from, to), copyElements[bool](from, to))
 }
 
-func copyElements[T tensor.Element](fromSlot, toSlot string) bind.Binder {
+func copyElements[T tensor.Element](fromSlot, toSlot string) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		from, to := b.In(fromSlot), b.Out(toSlot)
 		if to == nil {
-			return bind.Nop, nil
+			return opkit.Nop, nil
 		}
 		return b.Loops(copyLoop[T](fromSlot, toSlot, from, to))
 	}

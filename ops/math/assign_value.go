@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -22,7 +21,7 @@ func init() {
 			{Name: "int64_values", Doc: "elements of an int64 Out", Default: []int64{}},
 			{Name: "bool_values", Doc: "elements of a bool Out, 0 for false", Default: []int32{}}},
 		Infer: inferAssignValue,
-		Bind: bind.Elements("Out", assignValues(floatValues[float32]), assignValues(floatValues[float64]),
+		Bind: opkit.BindElements("Out", assignValues(floatValues[float32]), assignValues(floatValues[float64]),
 			assignValues(intValues[int32]("int32_values")), assignValues(intValues[int64]("int64_values")), assignValues(boolValues)),
 	})
 }
@@ -41,7 +40,7 @@ func valuesAttr(dtype tensor.DType) string {
 }
 
 func inferAssignValue(s *ops.Shapes) error {
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func inferAssignValue(s *ops.Shapes) error {
 		have = len(floatsOf(s.Op()))
 	}
 	if want, ok := tensor.Count(shape); !ok || want != have {
-		return infer.BadAttr(s, "shape", "extents for the %d elements of %s", have, name)
+		return opkit.BadAttr(s, "shape", "extents for the %d elements of %s", have, name)
 	}
 	s.Set("Out", dtype, shape...)
 	return nil
@@ -84,7 +83,7 @@ func converted[T kernel.Number, From int64 | float64](from []From) []T {
 	return out
 }
 
-func assignValues[T tensor.Element](values func(*ops.Binding) []T) bind.Binder {
+func assignValues[T tensor.Element](values func(*ops.Binding) []T) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		elements, to := values(b), b.Out("Out")
 		return func(context.Context) error {

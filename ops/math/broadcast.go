@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -54,10 +54,10 @@ func inferBroadcast(s *ops.Shapes) error {
 // layout returns X as [pre, n, post] and Y as [n]. For an X without elements pre is 0.
 func layout(b *ops.Binding, x, y []int64) (pre, n, post int) {
 	first, last, _ := coveredAxes(x, y, b.Int("axis"))
-	if bind.Count(x) == 0 {
-		return 0, bind.Count(x[first:last]), 0
+	if opkit.Count(x) == 0 {
+		return 0, opkit.Count(x[first:last]), 0
 	}
-	return bind.Count(x[:first]), bind.Count(x[first:last]), bind.Count(x[last:])
+	return opkit.Count(x[:first]), opkit.Count(x[first:last]), opkit.Count(x[last:])
 }
 
 // Ranges says how a loop over [pre, n, post] is cut into ranges: along Y, whose elements then go with those of X, or along an axis that Y does
@@ -99,7 +99,7 @@ func (r ranges) extents(from, to, pre, n, post int) (int, int, int) {
 // ofY returns what a range needs of Y, or of its gradient.
 func ofY[T tensor.Element](r ranges, y *tensor.Tensor, from, to int) []T {
 	if r.byY {
-		return bind.Cut[T](y, from, to, r.n)
+		return opkit.Owned[T](y, from, to, r.n)
 	}
-	return bind.Data[T](y)
+	return opkit.Data[T](y)
 }

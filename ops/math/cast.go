@@ -5,9 +5,8 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -24,8 +23,8 @@ func init() {
 			{Name: "out_dtype", Doc: "type of Out, as Fluid numbers it", Kind: int32(0)}},
 		Infer:     inferCast,
 		Gradient:  castGradient,
-		Cost:      infer.PerElement(1),
-		Bind:      bind.Elements("X", castFrom[float32], castFrom[float64], castFrom[int32], castFrom[int64], castFromBool),
+		Cost:      opkit.PerElement(1),
+		Bind:      opkit.BindElements("X", castFrom[float32], castFrom[float64], castFrom[int32], castFrom[int64], castFromBool),
 		RowSliced: true,
 	})
 }
@@ -36,7 +35,7 @@ func inferCast(s *ops.Shapes) error {
 		return fault.E(fault.TypeMismatch, fault.Op("cast"), fault.Var(s.Op().In("X")), fault.Line(s.Op().Line()), fault.Gotf("X %v", m),
 			fault.Wantf("%v, as in_dtype says", from))
 	}
-	to, err := infer.DType(s, "out_dtype")
+	to, err := opkit.DTypeAttr(s, "out_dtype")
 	if err != nil {
 		return err
 	}
@@ -55,16 +54,16 @@ func castGradient(g *ops.Grad) ([]*program.Op, error) {
 }
 
 func castFrom[From kernel.Number](b *ops.Binding) (ops.Kernel, error) {
-	return bind.Elements("Out", castWith(kernel.Cast[float32, From]), castWith(kernel.Cast[float64, From]),
+	return opkit.BindElements("Out", castWith(kernel.Cast[float32, From]), castWith(kernel.Cast[float64, From]),
 		castWith(kernel.Cast[int32, From]), castWith(kernel.Cast[int64, From]), castWith(kernel.CastToBool[From]))(b)
 }
 
 func castFromBool(b *ops.Binding) (ops.Kernel, error) {
-	return bind.Elements("Out", castWith(kernel.CastFromBool[float32]), castWith(kernel.CastFromBool[float64]),
+	return opkit.BindElements("Out", castWith(kernel.CastFromBool[float32]), castWith(kernel.CastFromBool[float64]),
 		castWith(kernel.CastFromBool[int32]), castWith(kernel.CastFromBool[int64]), bindCopy)(b)
 }
 
-func castWith[To, From tensor.Element](f func(out []To, x []From)) bind.Binder {
+func castWith[To, From tensor.Element](f func(out []To, x []From)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In("X"), b.Out("Out")
 		return func(context.Context) error {

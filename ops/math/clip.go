@@ -5,15 +5,13 @@ import (
 	"math"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    "clip",
 		Doc:     "Limits each element: Out = min(max(X, min), max).",
 		Inputs:  in("X", "float"),
@@ -22,17 +20,17 @@ func init() {
 			{Name: "min", Doc: "least value, at most max", Kind: float32(0)},
 			{Name: "max", Doc: "greatest value", Kind: float32(0)}},
 		Infer:     inferClip,
-		Cost:      infer.PerElement(2),
-		Bind:      bind.Floats("X", bindClip[float32], bindClip[float64]),
+		Cost:      opkit.PerElement(2),
+		Bind:      opkit.BindFloats("X", bindClip[float32], bindClip[float64]),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "dX = dOut where min < X < max, else 0.",
 		Inputs:  []string{"X"},
 		Wrt:     []string{"X"},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(2),
-		Bind:    bind.Floats("X", bindClipGrad[float32], bindClipGrad[float64]),
+		Cost:    opkit.PerElement(2),
+		Bind:    opkit.BindFloats("X", bindClipGrad[float32], bindClipGrad[float64]),
 	})
 	ops.Register(ops.Def{
 		Type: "clip_by_norm",
@@ -42,15 +40,15 @@ func init() {
 		Outputs: out("Out", "of the shape and type of X"),
 		Attrs:   []ops.Attr{{Name: "max_norm", Doc: "greatest norm, above 0", Kind: float32(0)}},
 		Infer:   inferClipByNorm,
-		Cost:    infer.PerElement(4),
-		Bind:    bind.Floats("X", bindClipByNorm[float32], bindClipByNorm[float64]),
+		Cost:    opkit.PerElement(4),
+		Bind:    opkit.BindFloats("X", bindClipByNorm[float32], bindClipByNorm[float64]),
 		InPlace: map[string]string{"Out": "X"},
 	})
 }
 
 func inferClip(s *ops.Shapes) error {
 	if !(s.Float("min") <= s.Float("max")) {
-		return infer.BadAttr(s, "min", "at most max = %v", s.Float("max"))
+		return opkit.BadAttr(s, "min", "at most max = %v", s.Float("max"))
 	}
 	s.Like("Out", "X")
 	return s.IsFloat("X")
@@ -76,7 +74,7 @@ func bindClipGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func inferClipByNorm(s *ops.Shapes) error {
 	if !(s.Float("max_norm") > 0) {
-		return infer.BadAttr(s, "max_norm", "a number above 0")
+		return opkit.BadAttr(s, "max_norm", "a number above 0")
 	}
 	s.Like("Out", "X")
 	return s.IsFloat("X")

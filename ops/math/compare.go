@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -25,7 +24,7 @@ func init() {
 		bindCompare(kernel.NotEqual[int32]), bindCompare(kernel.NotEqual[int64]))
 }
 
-func registerComparison(name, formula string, f32, f64, i32, i64 bind.Binder) {
+func registerComparison(name, formula string, f32, f64, i32, i64 opkit.Binder) {
 	ops.Register(ops.Def{
 		Type:    name,
 		Doc:     "Compares element by element: Out = " + formula + ".",
@@ -33,20 +32,20 @@ func registerComparison(name, formula string, f32, f64, i32, i64 bind.Binder) {
 		Outputs: out("Out", "bool of the shape of X"),
 		Infer: func(s *ops.Shapes) error {
 			m := s.In("X")
-			if err := infer.Type(s, "X", m.DType != tensor.Bool, "numbers"); err != nil {
+			if err := opkit.CheckType(s, "X", m.DType != tensor.Bool, "numbers"); err != nil {
 				return err
 			}
 			m.DType = tensor.Bool
 			s.SetAt("Out", 0, m)
-			return infer.Same(s, "X", "Y")
+			return opkit.SameShape(s, "X", "Y")
 		},
-		Cost:      infer.PerElement(1),
-		Bind:      bind.Numbers("X", f32, f64, i32, i64),
+		Cost:      opkit.PerElement(1),
+		Bind:      opkit.BindNumbers("X", f32, f64, i32, i64),
 		RowSliced: true,
 	})
 }
 
-func bindCompare[T tensor.Element](f func(out []bool, x, y []T)) bind.Binder {
+func bindCompare[T tensor.Element](f func(out []bool, x, y []T)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, to := b.In("X"), b.In("Y"), b.Out("Out")
 		return func(context.Context) error {

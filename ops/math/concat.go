@@ -5,29 +5,27 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    "concat",
 		Doc:     "Joins tensors along an axis, in the order of X.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "any type, equal dims but for the axis", Duplicable: true}},
 		Outputs: out("Out", "the extents along the axis add up"),
 		Attrs:   []ops.Attr{{Name: "axis", Doc: "where to join; negative from the end", Default: int32(0)}},
 		Infer:   inferConcat,
-		Bind: bind.Elements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
+		Bind: opkit.BindElements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
 			bindConcat[int64], bindConcat[bool]),
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:    "each dX is its part of dOut.",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
-		Bind:   bind.Floats("Out@GRAD", bindConcatGrad[float32], bindConcatGrad[float64]),
+		Bind:   opkit.BindFloats("Out@GRAD", bindConcatGrad[float32], bindConcatGrad[float64]),
 	})
 }
 
@@ -37,7 +35,7 @@ func inferConcat(s *ops.Shapes) error {
 	}
 	parts := s.Ins("X")
 	joined := slices.Clone(parts[0].Dims)
-	axis, err := infer.Axis(s, "axis", s.Int("axis"), len(joined))
+	axis, err := opkit.AxisAttr(s, "axis", s.Int("axis"), len(joined))
 	if err != nil {
 		return err
 	}
@@ -51,7 +49,7 @@ func inferConcat(s *ops.Shapes) error {
 				if joined[i], err = addExtents(s, joined[i], extent); err != nil {
 					return err
 				}
-			case !infer.Agree(joined[i], extent):
+			case !opkit.Agree(joined[i], extent):
 				return s.Errorf("X", "equal extents but for axis %d, not also %v", axis, part.Dims)
 			default:
 				joined[i] = max(joined[i], extent) // a known extent over an open one
@@ -87,11 +85,11 @@ type part struct {
 
 // partsAlong returns where each of the tensors lies in one of dims joined. The extents along the axis stand in order.
 func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []int64) []part {
-	after := bind.Count(joined[axis+1:])
+	after := opkit.Count(joined[axis+1:])
 	parts, offset := make([]part, len(tensors)), 0
 	for i, t := range tensors {
 		width := int(extents[i]) * after
-		parts[i] = part{tensor: t, offset: offset, width: width, stride: int(joined[axis]) * after, runs: bind.Count(joined[:axis])}
+		parts[i] = part{tensor: t, offset: offset, width: width, stride: int(joined[axis]) * after, runs: opkit.Count(joined[:axis])}
 		offset += width
 	}
 	return parts
@@ -99,7 +97,7 @@ func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []in
 
 // join copies the parts into the joined tensor.
 func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
-	return bind.Each(b, parts[0].runs, func(from, to int) {
+	return opkit.Loop(b, parts[0].runs, func(from, to int) {
 		whole := tensor.Data[T](joined)
 		for _, p := range parts {
 			kernel.CopyStrided(whole, p.offset+from*p.stride, p.stride, tensor.Data[T](p.tensor), from*p.width, p.width, to-from, p.width)
@@ -109,7 +107,7 @@ func join[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part)
 
 // cut copies the parts out of the joined tensor.
 func cut[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) (ops.Kernel, error) {
-	return bind.Each(b, parts[0].runs, func(from, to int) {
+	return opkit.Loop(b, parts[0].runs, func(from, to int) {
 		whole := tensor.Data[T](joined)
 		for _, p := range parts {
 			if p.tensor != nil {

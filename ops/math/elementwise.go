@@ -2,10 +2,8 @@ package math
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -13,38 +11,38 @@ import (
 // every row. A Y that lies over axis 0 alone, or over later axes, is not parameter-shaped; the transpiler looks at the dims.
 
 func init() {
-	pair.Register(elementwise("elementwise_add", "X + Y", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_add", "X + Y", opkit.BindNumbers("X",
 		bindAdd(kernel.Add[float32]), bindAdd(kernel.Add[float64]), bindElementwise(kernel.Add[int32]), bindElementwise(kernel.Add[int64]))),
 		elementwiseGradient("dX = dOut, dY = dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.AddGrad[float32], kernel.AddGradChannels[float32]),
 			bindElementwiseGrad(true, kernel.AddGrad[float64], kernel.AddGradChannels[float64])))
-	pair.Register(elementwise("elementwise_sub", "X - Y", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_sub", "X - Y", opkit.BindNumbers("X",
 		bindElementwise(kernel.Sub[float32]), bindElementwise(kernel.Sub[float64]), bindElementwise(kernel.Sub[int32]),
 		bindElementwise(kernel.Sub[int64]))),
 		elementwiseGradient("dX = dOut, dY = -dOut summed over the axes that Y does not have.", []string{"Y"}, nil,
 			bindElementwiseGrad(true, kernel.SubGrad[float32], nil), bindElementwiseGrad(true, kernel.SubGrad[float64], nil)))
-	pair.Register(elementwise("elementwise_mul", "X * Y", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_mul", "X * Y", opkit.BindNumbers("X",
 		bindElementwise(kernel.Mul[float32]), bindElementwise(kernel.Mul[float64]), bindElementwise(kernel.Mul[int32]),
 		bindElementwise(kernel.Mul[int64]))),
 		elementwiseGradient("dX = dOut*Y, dY = dOut*X summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MulGrad[float32], nil), bindElementwiseGrad(false, kernel.MulGrad[float64], nil)))
-	pair.Register(elementwise("elementwise_div", "X / Y; for integers truncated, and 0 where Y is 0", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_div", "X / Y; for integers truncated, and 0 where Y is 0", opkit.BindNumbers("X",
 		bindElementwise(kernel.Div[float32]), bindElementwise(kernel.Div[float64]), bindElementwise(kernel.Div[int32]),
 		bindElementwise(kernel.Div[int64]))),
 		elementwiseGradient("dX = dOut/Y, dY = -dOut*Out/Y summed over the axes that Y does not have.", []string{"Y"}, []string{"Out"},
 			bindElementwiseGrad(false, kernel.DivGrad[float32], nil), bindElementwiseGrad(false, kernel.DivGrad[float64], nil)))
-	pair.Register(elementwise("elementwise_max", "max(X, Y)", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_max", "max(X, Y)", opkit.BindNumbers("X",
 		bindElementwise(kernel.Max[float32]), bindElementwise(kernel.Max[float64]), bindElementwise(kernel.Max[int32]),
 		bindElementwise(kernel.Max[int64]))),
 		elementwiseGradient("dOut goes to dX where X > Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MaxGrad[float32], nil), bindElementwiseGrad(false, kernel.MaxGrad[float64], nil)))
-	pair.Register(elementwise("elementwise_min", "min(X, Y)", bind.Numbers("X",
+	opkit.Register(elementwise("elementwise_min", "min(X, Y)", opkit.BindNumbers("X",
 		bindElementwise(kernel.Min[float32]), bindElementwise(kernel.Min[float64]), bindElementwise(kernel.Min[int32]),
 		bindElementwise(kernel.Min[int64]))),
 		elementwiseGradient("dOut goes to dX where X < Y, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.MinGrad[float32], nil), bindElementwiseGrad(false, kernel.MinGrad[float64], nil)))
 
-	pow := elementwise("elementwise_pow", "X**Y, through which no gradient flows", bind.Floats("X",
+	pow := elementwise("elementwise_pow", "X**Y, through which no gradient flows", opkit.BindFloats("X",
 		bindElementwise(kernel.Pow[float32]), bindElementwise(kernel.Pow[float64])))
 	pow.Infer = func(s *ops.Shapes) error {
 		if err := s.IsFloat("X"); err != nil {
@@ -55,7 +53,7 @@ func init() {
 	ops.Register(pow)
 }
 
-func elementwise(name, formula string, binder bind.Binder) ops.Def {
+func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 	return ops.Def{
 		Type:      name,
 		Doc:       "Combines each element of X with the element of Y that lies over it: Out = " + formula + ".",
@@ -63,7 +61,7 @@ func elementwise(name, formula string, binder bind.Binder) ops.Def {
 		Outputs:   out("Out", "of the shape and type of X"),
 		Attrs:     []ops.Attr{axisAttr},
 		Infer:     inferElementwise,
-		Cost:      infer.PerElement(1),
+		Cost:      opkit.PerElement(1),
 		Bind:      binder,
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
@@ -71,18 +69,18 @@ func elementwise(name, formula string, binder bind.Binder) ops.Def {
 }
 
 func inferElementwise(s *ops.Shapes) error {
-	if err := infer.Type(s, "X", s.In("X").DType != tensor.Bool, "numbers"); err != nil {
+	if err := opkit.CheckType(s, "X", s.In("X").DType != tensor.Bool, "numbers"); err != nil {
 		return err
 	}
 	return inferBroadcast(s)
 }
 
-func elementwiseGradient(doc string, inputs, outputs []string, f32, f64 bind.Binder) pair.Gradient {
-	g := pair.Gradient{
+func elementwiseGradient(doc string, inputs, outputs []string, f32, f64 opkit.Binder) opkit.Gradient {
+	g := opkit.Gradient{
 		Doc: doc, Inputs: inputs, Outputs: outputs, Wrt: []string{"X", "Y"},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(2),
-		Bind:    bind.Floats("Out@GRAD", f32, f64),
+		Cost:    opkit.PerElement(2),
+		Bind:    opkit.BindFloats("Out@GRAD", f32, f64),
 	}
 	if inputs[0] != "X" {
 		g.StandIn = map[string]string{"X": "Out@GRAD"}
@@ -90,14 +88,14 @@ func elementwiseGradient(doc string, inputs, outputs []string, f32, f64 bind.Bin
 	return g
 }
 
-func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) bind.Binder {
+func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		return b.Loops(elementwiseLoop(b, f))
 	}
 }
 
 // bindAdd is bindElementwise for an addition, which may be that of a bias.
-func bindAdd[T tensor.Float](f func(out, x, y []T, pre, n, post int)) bind.Binder {
+func bindAdd[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		l := elementwiseLoop(b, f)
 		l.Epilogue = &ops.Epilogue{Of: "X", Out: b.Out("Out"), Bias: b.In("Y")}
@@ -112,14 +110,14 @@ func elementwiseLoop[T kernel.Number](b *ops.Binding, f func(out, x, y []T, pre,
 	r := rangesOf(pre, n, post)
 	return ops.Loop{N: r.n, Whole: r.whole(), Run: func(_, from, till int) error {
 		a, c, e := r.extents(from, till, pre, n, post)
-		f(bind.Cut[T](to, from, till, r.n), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till), a, c, e)
+		f(opkit.Owned[T](to, from, till, r.n), opkit.Owned[T](x, from, till, r.n), ofY[T](r, y, from, till), a, c, e)
 		return nil
 	}}
 }
 
 // bindElementwiseGrad binds a gradient; copies says that dX = dOut. channels, which may be nil, computes a range of dY.
 func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, dout []T, pre, n, post int),
-	channels func(dy, dout []T, pre, n, post, from, to int)) bind.Binder {
+	channels func(dy, dout []T, pre, n, post, from, to int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, to, dout := b.In("X"), b.In("Y"), b.In("Out"), b.In("Out@GRAD")
 		dx, dy := b.Out("X@GRAD"), b.Out("Y@GRAD")
@@ -128,8 +126,8 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 		run := func(dx, dy *tensor.Tensor) func(int, int, int) error {
 			return func(_, from, till int) error {
 				a, c, e := r.extents(from, till, pre, n, post)
-				f(bind.Cut[T](dx, from, till, r.n), ofY[T](r, dy, from, till), bind.Cut[T](x, from, till, r.n), ofY[T](r, y, from, till),
-					bind.Cut[T](to, from, till, r.n), bind.Cut[T](dout, from, till, r.n), a, c, e)
+				f(opkit.Owned[T](dx, from, till, r.n), ofY[T](r, dy, from, till), opkit.Owned[T](x, from, till, r.n), ofY[T](r, y, from, till),
+					opkit.Owned[T](to, from, till, r.n), opkit.Owned[T](dout, from, till, r.n), a, c, e)
 				return nil
 			}
 		}
@@ -147,7 +145,7 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 				}})
 		case dy != nil:
 			loops = append(loops, ops.Loop{N: 1, Writes: []string{"Y@GRAD"}, Run: func(int, int, int) error {
-				f(nil, tensor.Data[T](dy), bind.Data[T](x), tensor.Data[T](y), bind.Data[T](to), tensor.Data[T](dout), pre, n, post)
+				f(nil, tensor.Data[T](dy), opkit.Data[T](x), tensor.Data[T](y), opkit.Data[T](to), tensor.Data[T](dout), pre, n, post)
 				return nil
 			}})
 		}

@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -43,7 +42,7 @@ func init() {
 		Inputs:    in("X", "tensor whose shape and type Out takes; its elements are not read"),
 		Outputs:   out("Out", "zeros"),
 		Infer:     func(s *ops.Shapes) error { s.Like("Out", "X"); return nil },
-		Bind:      bind.Elements("Out", fill[float32](0), fill[float64](0), fill[int32](0), fill[int64](0), fill(false)),
+		Bind:      opkit.BindElements("Out", fill[float32](0), fill[float64](0), fill[int32](0), fill[int64](0), fill(false)),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	})
@@ -52,35 +51,35 @@ func init() {
 // inferFillConstant is not marked RowSliced: its shape attribute belongs to the whole, so a constant as large as a parameter
 // cannot be computed by rows.
 func inferFillConstant(s *ops.Shapes) error {
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
 	shape := s.Ints("shape")
 	if _, ok := tensor.Count(shape); !ok {
-		return infer.BadAttr(s, "shape", "extents of at least 0 whose product fits into memory")
+		return opkit.BadAttr(s, "shape", "extents of at least 0 whose product fits into memory")
 	}
 	s.Set("Out", dtype, shape...)
 	return nil
 }
 
 func inferFillBatchSizeLike(s *ops.Shapes) error {
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
 	input, shape := s.In("Input").Dims, s.Ints("shape")
 	from, to := s.Int("input_dim_idx"), s.Int("output_dim_idx")
 	if from < 0 || from >= int64(len(input)) {
-		return infer.BadAttr(s, "input_dim_idx", "an axis of Input, which has rank %d", len(input))
+		return opkit.BadAttr(s, "input_dim_idx", "an axis of Input, which has rank %d", len(input))
 	}
 	if to < 0 || to >= int64(len(shape)) {
-		return infer.BadAttr(s, "output_dim_idx", "an axis of Out, which has rank %d", len(shape))
+		return opkit.BadAttr(s, "output_dim_idx", "an axis of Out, which has rank %d", len(shape))
 	}
 	shape[to] = input[from]
 	for i, extent := range shape {
 		if extent < 0 && !(i == int(to) && extent == program.Unknown) {
-			return infer.BadAttr(s, "shape", "extents of at least 0 but for axis %d", to)
+			return opkit.BadAttr(s, "shape", "extents of at least 0 but for axis %d", to)
 		}
 	}
 	s.Set("Out", dtype, shape...)
@@ -89,10 +88,10 @@ func inferFillBatchSizeLike(s *ops.Shapes) error {
 
 func bindFill(b *ops.Binding) (ops.Kernel, error) {
 	v := b.Float("value")
-	return bind.Elements("Out", fill(float32(v)), fill(v), fill(int32(v)), fill(int64(v)), fill(v != 0))(b)
+	return opkit.BindElements("Out", fill(float32(v)), fill(v), fill(int32(v)), fill(int64(v)), fill(v != 0))(b)
 }
 
-func fill[T tensor.Element](value T) bind.Binder {
+func fill[T tensor.Element](value T) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		to := b.Out("Out")
 		return func(context.Context) error {

@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -18,12 +17,12 @@ func init() {
 		Outputs: out("Out", "of the shape and type of X"),
 		Attrs:   []ops.Attr{{Name: "step", Doc: "what is added", Default: float32(1)}},
 		Infer: func(s *ops.Shapes) error {
-			if !infer.Agree(ops.Product(s.In("X").Dims), 1) {
+			if !opkit.Agree(ops.Product(s.In("X").Dims), 1) {
 				return s.Errorf("X", "one element")
 			}
 			return inferNumbersLike(s)
 		},
-		Bind:    bind.Numbers("X", bindIncrement[float32], bindIncrement[float64], bindIncrement[int32], bindIncrement[int64]),
+		Bind:    opkit.BindNumbers("X", bindIncrement[float32], bindIncrement[float64], bindIncrement[int32], bindIncrement[int64]),
 		InPlace: map[string]string{"Out": "X"},
 	})
 }

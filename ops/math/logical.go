@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -33,19 +32,19 @@ func logical(name, formula string, inputs []ops.Slot, prepare func(*ops.Binding)
 		Inputs:  inputs,
 		Outputs: out("Out", "bool of the shape of X"),
 		Infer: func(s *ops.Shapes) error {
-			if err := infer.Type(s, "X", s.In("X").DType == tensor.Bool, "bool"); err != nil {
+			if err := opkit.CheckType(s, "X", s.In("X").DType == tensor.Bool, "bool"); err != nil {
 				return err
 			}
 			s.Like("Out", "X")
 			if len(inputs) == 1 {
 				return nil
 			}
-			return infer.Same(s, "X", "Y")
+			return opkit.SameShape(s, "X", "Y")
 		},
-		Cost: infer.PerElement(1),
+		Cost: opkit.PerElement(1),
 		Bind: func(b *ops.Binding) (ops.Kernel, error) {
 			if b.Out("Out") == nil {
-				return bind.Nop, nil
+				return opkit.Nop, nil
 			}
 			run := prepare(b)
 			return func(context.Context) error { run(); return nil }, nil

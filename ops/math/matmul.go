@@ -4,15 +4,13 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "matmul",
 		Doc: "The product of the matrices on the last two axes: Out = alpha*op(X)*op(Y), where op transposes when asked to. " +
 			"The axes before them count equal pairs of matrices; an operand of rank 2 meets every matrix of the other.",
@@ -24,13 +22,13 @@ func init() {
 			{Name: "alpha", Doc: "factor of the product", Default: float32(1)}},
 		Infer: inferMatmul,
 		Cost:  matmulCost(2),
-		Bind:  bind.Floats("X", bindMatmul[float32], bindMatmul[float64]),
-	}, pair.Gradient{
+		Bind:  opkit.BindFloats("X", bindMatmul[float32], bindMatmul[float64]),
+	}, opkit.Gradient{
 		Doc:    "dX = alpha*dOut*transpose(op(Y)), dY = alpha*transpose(op(X))*dOut, transposed back where op transposes.",
 		Inputs: []string{"X", "Y"},
 		Wrt:    []string{"X", "Y"},
 		Cost:   matmulCost(4),
-		Bind:   bind.Floats("X", bindMatmulGrad[float32], bindMatmulGrad[float64]),
+		Bind:   opkit.BindFloats("X", bindMatmulGrad[float32], bindMatmulGrad[float64]),
 	})
 }
 
@@ -58,7 +56,7 @@ func inferMatmul(s *ops.Shapes) error {
 	}
 	m, k := lastTwo(x, s.Bool("transpose_X"))
 	rows, n := lastTwo(y, s.Bool("transpose_Y"))
-	if !infer.Agree(k, rows) {
+	if !opkit.Agree(k, rows) {
 		return s.Errorf("Y", "matrices of %d rows, as those of X %v have columns", k, x)
 	}
 	batch := x[:len(x)-2]
@@ -78,7 +76,7 @@ func matmulCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
 		out := append(s.Outs("Out"), s.Ins("Out@GRAD")...)[0].Dims
 		_, k := lastTwo(s.In("X").Dims, s.Bool("transpose_X"))
-		return ops.Cost{Flops: flops * infer.Size([]int64{infer.Size(out), k}), Bytes: infer.Bytes(s)}
+		return ops.Cost{Flops: flops * opkit.Size([]int64{opkit.Size(out), k}), Bytes: opkit.Bytes(s)}
 	}
 }
 
@@ -100,10 +98,10 @@ func matmulShapeOf(b *ops.Binding) matmulShape {
 	p.m, p.k, p.n = int(m), int(k), int(n)
 	p.xLD, p.yLD = int(x[len(x)-1]), int(y[len(y)-1])
 	if len(x) > 2 {
-		p.batch, p.xStep = bind.Count(x[:len(x)-2]), p.m*p.k
+		p.batch, p.xStep = opkit.Count(x[:len(x)-2]), p.m*p.k
 	}
 	if len(y) > 2 {
-		p.batch, p.yStep = bind.Count(y[:len(y)-2]), p.k*p.n
+		p.batch, p.yStep = opkit.Count(y[:len(y)-2]), p.k*p.n
 	}
 	return p
 }

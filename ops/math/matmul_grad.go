@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -17,8 +17,8 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}
 	if dout.Len() == 0 {
 		return func(context.Context) error { // sums of nothing
-			clear(bind.Data[T](dx))
-			clear(bind.Data[T](dy))
+			clear(opkit.Data[T](dx))
+			clear(opkit.Data[T](dy))
 			return nil
 		}, nil
 	}

@@ -4,28 +4,26 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    "mean",
 		Doc:     "The mean of all elements: Out[0] = sum(X)/count(X), NaN for none.",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "dims [1]"),
 		Infer:   inferNumber,
-		Cost:    infer.PerElement(1),
-		Bind:    bind.Floats("X", bindMean[float32], bindMean[float64]),
-	}, pair.Gradient{
+		Cost:    opkit.PerElement(1),
+		Bind:    opkit.BindFloats("X", bindMean[float32], bindMean[float64]),
+	}, opkit.Gradient{
 		Doc:    "dX[i] = dOut[0]/count(X).",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
-		Cost:   infer.PerElement(1),
-		Bind:   bind.Floats("X", bindMeanGrad[float32], bindMeanGrad[float64]),
+		Cost:   opkit.PerElement(1),
+		Bind:   opkit.BindFloats("X", bindMeanGrad[float32], bindMeanGrad[float64]),
 	})
 }
 

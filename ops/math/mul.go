@@ -4,14 +4,12 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "mul",
 		Doc: "The product of two matrices: Out = X*Y. X is seen as a matrix whose rows are its first x_num_col_dims axes, " +
 			"and Y as one whose rows are its first y_num_col_dims axes.",
@@ -22,13 +20,13 @@ func init() {
 			{Name: "y_num_col_dims", Doc: "axes of Y that are rows, at least 1 and less than its rank", Default: int32(1)}},
 		Infer: inferMul,
 		Cost:  mulCost(2),
-		Bind:  bind.Floats("X", bindMul[float32], bindMul[float64]),
-	}, pair.Gradient{
+		Bind:  opkit.BindFloats("X", bindMul[float32], bindMul[float64]),
+	}, opkit.Gradient{
 		Doc:    "dX = dOut*transpose(Y), dY = transpose(X)*dOut.",
 		Inputs: []string{"X", "Y"},
 		Wrt:    []string{"X", "Y"},
 		Cost:   mulCost(2),
-		Bind:   bind.Floats("X", bindMulGrad[float32], bindMulGrad[float64]),
+		Bind:   opkit.BindFloats("X", bindMulGrad[float32], bindMulGrad[float64]),
 	})
 }
 
@@ -36,13 +34,13 @@ func inferMul(s *ops.Shapes) error {
 	x, y := s.In("X").Dims, s.In("Y").Dims
 	xAxes, yAxes := s.Int("x_num_col_dims"), s.Int("y_num_col_dims")
 	if xAxes < 1 || xAxes >= int64(len(x)) {
-		return infer.BadAttr(s, "x_num_col_dims", "at least 1 and less than the rank of X %v", x)
+		return opkit.BadAttr(s, "x_num_col_dims", "at least 1 and less than the rank of X %v", x)
 	}
 	if yAxes < 1 || yAxes >= int64(len(y)) {
-		return infer.BadAttr(s, "y_num_col_dims", "at least 1 and less than the rank of Y %v", y)
+		return opkit.BadAttr(s, "y_num_col_dims", "at least 1 and less than the rank of Y %v", y)
 	}
-	_, columns := infer.Matrix(x, int(xAxes))
-	if rows, _ := infer.Matrix(y, int(yAxes)); !infer.Agree(columns, rows) {
+	_, columns := opkit.MatrixDims(x, int(xAxes))
+	if rows, _ := opkit.MatrixDims(y, int(yAxes)); !opkit.Agree(columns, rows) {
 		return s.Errorf("Y", "%d rows, as many as the matrix X %v has columns", columns, x)
 	}
 	s.Set("Out", s.In("X").DType, slices.Concat(x[:xAxes], y[yAxes:])...)
@@ -56,15 +54,15 @@ func inferMul(s *ops.Shapes) error {
 // mulCost estimates flops operations for each of the m*k*n products of every matrix that is wanted.
 func mulCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
-		n := infer.Size(s.In("Y").Dims[s.Int("y_num_col_dims"):])
-		return ops.Cost{Flops: flops * int64(len(s.Op().OutputNames())) * infer.Size([]int64{infer.Size(s.In("X").Dims), n}), Bytes: infer.Bytes(s)}
+		n := opkit.Size(s.In("Y").Dims[s.Int("y_num_col_dims"):])
+		return ops.Cost{Flops: flops * int64(len(s.Op().OutputNames())) * opkit.Size([]int64{opkit.Size(s.In("X").Dims), n}), Bytes: opkit.Bytes(s)}
 	}
 }
 
 // mulExtents returns the extents of the product.
 func mulExtents(b *ops.Binding) (m, k, n int) {
-	m, k = bind.Matrix(b.In("X").Dims(), int(b.Int("x_num_col_dims")))
-	_, n = bind.Matrix(b.In("Y").Dims(), int(b.Int("y_num_col_dims")))
+	m, k = opkit.Matrix(b.In("X").Dims(), int(b.Int("x_num_col_dims")))
+	_, n = opkit.Matrix(b.In("Y").Dims(), int(b.Int("y_num_col_dims")))
 	return m, k, n
 }
 

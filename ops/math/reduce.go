@@ -4,30 +4,28 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
 	registerReduction("reduce_sum", "the sum", "dOut of the sum that the element fell into", nil,
-		bind.Floats("X", bindReduction(kernel.ReduceSum[float32]), bindReduction(kernel.ReduceSum[float64])),
-		bind.Floats("X", bindSpread(kernel.ReduceSumGrad[float32]), bindSpread(kernel.ReduceSumGrad[float64])))
+		opkit.BindFloats("X", bindReduction(kernel.ReduceSum[float32]), bindReduction(kernel.ReduceSum[float64])),
+		opkit.BindFloats("X", bindSpread(kernel.ReduceSumGrad[float32]), bindSpread(kernel.ReduceSumGrad[float64])))
 	registerReduction("reduce_mean", "the mean", "dOut of the mean that the element fell into, over the number of its elements", nil,
-		bind.Floats("X", bindReduction(kernel.ReduceMean[float32]), bindReduction(kernel.ReduceMean[float64])),
-		bind.Floats("X", bindSpread(kernel.ReduceMeanGrad[float32]), bindSpread(kernel.ReduceMeanGrad[float64])))
+		opkit.BindFloats("X", bindReduction(kernel.ReduceMean[float32]), bindReduction(kernel.ReduceMean[float64])),
+		opkit.BindFloats("X", bindSpread(kernel.ReduceMeanGrad[float32]), bindSpread(kernel.ReduceMeanGrad[float64])))
 	registerReduction("reduce_max", "the largest element", "dOut for every element that equals the largest, 0 for the others", []string{"Out"},
-		bind.Floats("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64])),
-		bind.Floats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
+		opkit.BindFloats("X", bindReduction(kernel.ReduceMax[float32]), bindReduction(kernel.ReduceMax[float64])),
+		opkit.BindFloats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
 	registerReduction("reduce_min", "the smallest element", "dOut for every element that equals the smallest, 0 for the others", []string{"Out"},
-		bind.Floats("X", bindReduction(kernel.ReduceMin[float32]), bindReduction(kernel.ReduceMin[float64])),
-		bind.Floats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
+		opkit.BindFloats("X", bindReduction(kernel.ReduceMin[float32]), bindReduction(kernel.ReduceMin[float64])),
+		opkit.BindFloats("X", bindExtremeGrad[float32], bindExtremeGrad[float64]))
 }
 
-func registerReduction(name, what, gradient string, outputs []string, forward, backward bind.Binder) {
-	pair.Register(ops.Def{
+func registerReduction(name, what, gradient string, outputs []string, forward, backward opkit.Binder) {
+	opkit.Register(ops.Def{
 		Type:    name,
 		Doc:     "Takes " + what + " along the axes dim of X.",
 		Inputs:  in("X", "float"),
@@ -37,11 +35,11 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 			{Name: "keep_dim", Doc: "whether reduced axes stay, with an extent of 1", Default: false},
 			{Name: "reduce_all", Doc: "whether all axes are reduced, whatever dim says", Default: false}},
 		Infer: inferReduction,
-		Cost:  infer.PerElement(1),
+		Cost:  opkit.PerElement(1),
 		Bind:  forward,
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc: "dX is " + gradient + ".", Inputs: []string{"X"}, Outputs: outputs, Wrt: []string{"X"},
-		Cost: infer.PerElement(1),
+		Cost: opkit.PerElement(1),
 		Bind: backward,
 	})
 }
@@ -68,7 +66,7 @@ func inferReduction(s *ops.Shapes) error {
 	x := s.In("X")
 	reduced, ok := markReduced(s.Ints("dim"), s.Bool("reduce_all"), len(x.Dims))
 	if !ok {
-		return infer.BadAttr(s, "dim", "one or more axes of X %v, each once", x.Dims)
+		return opkit.BadAttr(s, "dim", "one or more axes of X %v, each once", x.Dims)
 	}
 	var dims []int64
 	for axis, extent := range x.Dims {
@@ -92,11 +90,11 @@ func inferReduction(s *ops.Shapes) error {
 func reducePlan(b *ops.Binding) *kernel.ReducePlan {
 	dims := b.In("X").Dims()
 	reduced, _ := markReduced(b.Ints("dim"), b.Bool("reduce_all"), len(dims))
-	plan := kernel.NewReducePlan(bind.Ints(dims), reduced)
+	plan := kernel.NewReducePlan(ints(dims), reduced)
 	return &plan
 }
 
-func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, from, to int)) bind.Binder {
+func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, from, to int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, x, to := reducePlan(b), b.In("X"), b.Out("Out")
 		n, inputToo := plan.Iterations()
@@ -107,7 +105,7 @@ func bindReduction[T tensor.Float](f func(plan *kernel.ReducePlan, out, x []T, f
 	}
 }
 
-func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T, from, to int)) bind.Binder {
+func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T, from, to int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		plan, dout, dx := reducePlan(b), b.In("Out@GRAD"), b.Out("X@GRAD")
 		n, whole := gradIterations(plan, "Out@GRAD")

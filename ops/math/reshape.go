@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -85,7 +85,7 @@ func setXShape(s *ops.Shapes) {
 // or empty batch leaves the others certain.
 func reshaped(s *ops.Shapes, x, shape []int64) ([]int64, error) {
 	if len(shape) > tensor.MaxRank {
-		return nil, infer.BadAttr(s, "shape", "at most %d extents", tensor.MaxRank)
+		return nil, opkit.BadAttr(s, "shape", "at most %d extents", tensor.MaxRank)
 	}
 	remaining, dims, open := slices.Clone(x), slices.Clone(shape), -1
 	var fixed []int64
@@ -98,19 +98,19 @@ func reshaped(s *ops.Shapes, x, shape []int64) ([]int64, error) {
 		case extent == -1 && open < 0:
 			open = i
 		default:
-			return nil, infer.BadAttr(s, "shape", "positive extents, 0 on axes of X %v, and at most one -1", x)
+			return nil, opkit.BadAttr(s, "shape", "positive extents, 0 on axes of X %v, and at most one -1", x)
 		}
 	}
 	have, known := ops.Product(remaining), ops.Product(fixed)
 	switch {
 	case known == program.Unknown:
-		return nil, infer.BadAttr(s, "shape", "extents whose product fits into memory")
+		return nil, opkit.BadAttr(s, "shape", "extents whose product fits into memory")
 	case open >= 0 && have == program.Unknown:
 		dims[open] = program.Unknown
 	case open >= 0 && have%known == 0:
 		dims[open] = have / known
-	case open >= 0 || !infer.Agree(have, known):
-		return nil, infer.BadAttr(s, "shape", "as many elements as X %v", x)
+	case open >= 0 || !opkit.Agree(have, known):
+		return nil, opkit.BadAttr(s, "shape", "as many elements as X %v", x)
 	}
 	return dims, nil
 }
@@ -126,7 +126,7 @@ func inferReshapeGrad(s *ops.Shapes) error {
 
 // sameCount checks that Out@GRAD can hold as many elements as x.
 func sameCount(s *ops.Shapes, x []int64) error {
-	if !infer.Agree(ops.Product(s.In("Out@GRAD").Dims), ops.Product(x)) {
+	if !opkit.Agree(ops.Product(s.In("Out@GRAD").Dims), ops.Product(x)) {
 		return s.Errorf("Out@GRAD", "as many elements as X %v", x)
 	}
 	return nil

@@ -2,9 +2,8 @@ package math
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -21,8 +20,8 @@ func init() {
 			{Name: "bias_after_scale", Doc: "whether bias is added after the multiplication", Default: true}},
 		Infer:     inferNumbersLike,
 		Gradient:  scaleGradient,
-		Cost:      infer.PerElement(2),
-		Bind:      bind.Numbers("X", bindScale[float32], bindScale[float64], bindScale[int32], bindScale[int64]),
+		Cost:      opkit.PerElement(2),
+		Bind:      opkit.BindNumbers("X", bindScale[float32], bindScale[float64], bindScale[int32], bindScale[int64]),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	})
@@ -31,7 +30,7 @@ func init() {
 // inferNumbersLike gives Out the shape of X, which holds numbers.
 func inferNumbersLike(s *ops.Shapes) error {
 	s.Like("Out", "X")
-	return infer.Type(s, "X", s.In("X").DType != tensor.Bool, "numbers")
+	return opkit.CheckType(s, "X", s.In("X").DType != tensor.Bool, "numbers")
 }
 
 // scaleGradient is the scale op again, without the bias: dX = scale*dOut.
@@ -56,7 +55,7 @@ func scaleOf(g *ops.Grad, from, to []string, factor float32) *program.Op {
 func bindScale[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	scale, bias, after := T(b.Float("scale")), T(b.Float("bias")), b.Bool("bias_after_scale")
-	return bind.Each(b, x.Len(), func(from, till int) {
+	return opkit.Loop(b, x.Len(), func(from, till int) {
 		kernel.Scale(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], scale, bias, after)
 	})
 }

@@ -4,8 +4,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -22,13 +21,13 @@ func init() {
 			{Name: "axis", Doc: "where to cut; negative from the end", Default: int32(0)}},
 		Infer:    inferSplit,
 		Gradient: splitGradient,
-		Bind:     bind.Elements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
+		Bind:     opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),
 	})
 }
 
 func inferSplit(s *ops.Shapes) error {
 	x := s.In("X")
-	axis, err := infer.Axis(s, "axis", s.Int("axis"), len(x.Dims))
+	axis, err := opkit.AxisAttr(s, "axis", s.Int("axis"), len(x.Dims))
 	if err != nil {
 		return err
 	}
@@ -53,7 +52,7 @@ func splitSections(s *ops.Shapes, extent int64) ([]int64, error) {
 	parts := len(s.Outs("Out"))
 	if num := s.Int("num"); num != 0 {
 		if num != int64(parts) || extent >= 0 && extent%num != 0 {
-			return nil, infer.BadAttr(s, "num", "%d, the variables of Out, dividing the extent %d", parts, extent)
+			return nil, opkit.BadAttr(s, "num", "%d, the variables of Out, dividing the extent %d", parts, extent)
 		}
 		if extent >= 0 {
 			extent /= num
@@ -61,7 +60,7 @@ func splitSections(s *ops.Shapes, extent int64) ([]int64, error) {
 		return slices.Repeat([]int64{extent}, parts), nil
 	}
 	sections, rest := s.Ints("sections"), extent
-	wrong := infer.BadAttr(s, "sections", "%d extents, for the variables of Out, that sum to %d", parts, extent)
+	wrong := opkit.BadAttr(s, "sections", "%d extents, for the variables of Out, that sum to %d", parts, extent)
 	if len(sections) != parts {
 		return nil, wrong
 	}

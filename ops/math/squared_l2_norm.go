@@ -4,10 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -16,20 +14,20 @@ import (
 // squared_l2_norm on the whole.
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    "squared_l2_norm",
 		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X).",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "dims [1]"),
 		Infer:   inferNumber,
-		Cost:    infer.PerElement(8),
-		Bind:    bind.Floats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
-	}, pair.Gradient{
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
+	}, opkit.Gradient{
 		Doc:    "dX = 2*dOut[0]*X.",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
-		Cost:   infer.PerElement(1),
-		Bind:   bind.Floats("X", bindSquaredNormGrad[float32], bindSquaredNormGrad[float64]),
+		Cost:   opkit.PerElement(1),
+		Bind:   opkit.BindFloats("X", bindSquaredNormGrad[float32], bindSquaredNormGrad[float64]),
 	})
 	ops.Register(ops.Def{
 		Type:    "squared_l2_norm_partial",
@@ -40,8 +38,8 @@ func init() {
 			s.Set("Out", tensor.Int64, kernel.SquareSumWords)
 			return s.IsFloat("X")
 		},
-		Cost: infer.PerElement(8),
-		Bind: bind.Floats("X", bindSquaredNormPartial[float32], bindSquaredNormPartial[float64]),
+		Cost: opkit.PerElement(8),
+		Bind: opkit.BindFloats("X", bindSquaredNormPartial[float32], bindSquaredNormPartial[float64]),
 	})
 	ops.Register(ops.Def{
 		Type:    "squared_l2_norm_merge",
@@ -50,7 +48,7 @@ func init() {
 		Outputs: out("Out", "of type dtype, dims [1]"),
 		Attrs:   []ops.Attr{dtypeAttr},
 		Infer:   inferSquaredNormMerge,
-		Bind:    bind.Floats("Out", bindSquaredNormMerge[float32], bindSquaredNormMerge[float64]),
+		Bind:    opkit.BindFloats("Out", bindSquaredNormMerge[float32], bindSquaredNormMerge[float64]),
 	})
 }
 
@@ -62,12 +60,12 @@ func squareSum[T tensor.Float](words []int64, x []T) float64 {
 }
 
 func inferSquaredNormMerge(s *ops.Shapes) error {
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
 	if !dtype.IsFloat() {
-		return infer.BadAttr(s, "dtype", "float32 5 or float64 6")
+		return opkit.BadAttr(s, "dtype", "float32 5 or float64 6")
 	}
 	for _, m := range s.Ins("X") {
 		if m.DType != tensor.Int64 || !ops.Compatible(m.Dims, []int64{kernel.SquareSumWords}) {

@@ -4,9 +4,8 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -20,7 +19,7 @@ func init() {
 		Infer:     inferSum,
 		Gradient:  sumGradient,
 		Cost:      sumCost,
-		Bind:      bind.Numbers("X", bindSum[float32], bindSum[float64], bindSum[int32], bindSum[int64]),
+		Bind:      opkit.BindNumbers("X", bindSum[float32], bindSum[float64], bindSum[int32], bindSum[int64]),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	})
@@ -43,11 +42,11 @@ func inferSum(s *ops.Shapes) error {
 	}
 	sumKind(&total, all)
 	s.SetAt("Out", 0, total)
-	return infer.Type(s, "X", total.DType != tensor.Bool, "numbers")
+	return opkit.CheckType(s, "X", total.DType != tensor.Bool, "numbers")
 }
 
 func sumCost(s *ops.Shapes) ops.Cost {
-	return ops.Cost{Flops: infer.Size(s.In("X").Dims) * int64(len(s.Ins("X"))-1), Bytes: infer.Bytes(s)}
+	return ops.Cost{Flops: opkit.Size(s.In("X").Dims) * int64(len(s.Ins("X"))-1), Bytes: opkit.Bytes(s)}
 }
 
 // sumGradient copies the gradient of Out to that of every term.
@@ -71,7 +70,7 @@ func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	if names := b.Op().Inputs["X"]; slices.Contains(names[1:], names[0]) {
 		apart = b.Scratch(to.DType(), to.Len())
 	}
-	return bind.Each(b, to.Len(), func(from, till int) {
+	return opkit.Loop(b, to.Len(), func(from, till int) {
 		sum := tensor.Data[T](to)[from:till]
 		if apart != nil {
 			sum = tensor.Data[T](apart)[from:till]

@@ -4,9 +4,8 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -21,7 +20,7 @@ func init() {
 		Attrs:    []ops.Attr{permutationAttr},
 		Infer:    inferTranspose,
 		Gradient: ops.StandardGrad(nil, []string{"XShape"}, []string{"X"}),
-		Bind:     bind.Elements("X", bindTranspose[float32], bindTranspose[float64], bindTranspose[int32], bindTranspose[int64], bindTranspose[bool]),
+		Bind:     opkit.BindElements("X", bindTranspose[float32], bindTranspose[float64], bindTranspose[int32], bindTranspose[int64], bindTranspose[bool]),
 	}
 	gradient := ops.Def{
 		Type:    "transpose2_grad",
@@ -36,7 +35,7 @@ func init() {
 			}
 			return inferTransposeGrad(s, s.In("XShape").Dims[1:])
 		},
-		Bind: bind.Floats("Out@GRAD", bindTransposeGrad[float32], bindTransposeGrad[float64]),
+		Bind: opkit.BindFloats("Out@GRAD", bindTransposeGrad[float32], bindTransposeGrad[float64]),
 	}
 	ops.Register(transpose)
 	ops.Register(gradient)
@@ -56,12 +55,12 @@ func permutation(s *ops.Shapes, rank int) ([]int64, error) {
 	seen := make([]bool, rank)
 	for _, axis := range axes {
 		if axis < 0 || axis >= int64(rank) || seen[axis] {
-			return nil, infer.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
+			return nil, opkit.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
 		}
 		seen[axis] = true
 	}
 	if len(axes) != rank {
-		return nil, infer.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
+		return nil, opkit.BadAttr(s, "axis", "a permutation of 0 to %d", rank-1)
 	}
 	return axes, nil
 }
@@ -99,11 +98,11 @@ func inferTransposeGrad(s *ops.Shapes, x []int64) error {
 }
 
 func bindTranspose[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
-	return transposed[T](b, "X", "Out", bind.Ints(b.Ints("axis")))
+	return transposed[T](b, "X", "Out", ints(b.Ints("axis")))
 }
 
 func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
-	axes := bind.Ints(b.Ints("axis"))
+	axes := ints(b.Ints("axis"))
 	back := make([]int, len(axes))
 	for i := range axes {
 		back[i] = slices.Index(axes, i)
@@ -113,10 +112,19 @@ func bindTransposeGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 
 func transposed[T tensor.Element](b *ops.Binding, from, to string, axes []int) (ops.Kernel, error) {
 	x, out := b.In(from), b.Out(to)
-	plan := kernel.NewTransposePlan(bind.Ints(x.Dims()), axes)
+	plan := kernel.NewTransposePlan(ints(x.Dims()), axes)
 	return b.Loops(ops.Loop{N: plan.Iterations(), Reads: []string{from}, Whole: []string{from}, Writes: []string{to},
 		Run: func(_, first, last int) error {
 			kernel.Transpose(&plan, tensor.Data[T](out), tensor.Data[T](x), first, last)
 			return nil
 		}})
+}
+
+// ints converts extents and axes for the plans of package kernel.
+func ints(dims []int64) []int {
+	out := make([]int, len(dims))
+	for i, d := range dims {
+		out[i] = int(d)
+	}
+	return out
 }

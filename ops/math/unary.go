@@ -2,10 +2,8 @@ package math
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -61,13 +59,13 @@ func init() {
 }
 
 func registerUnary(u unary) {
-	g := pair.Gradient{
+	g := opkit.Gradient{
 		Doc:     "dX = " + u.gradDoc + ", for each element.",
 		Wrt:     []string{"X"},
 		StandIn: map[string]string{},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(u.flops + 1),
-		Bind:    bind.Floats("Out@GRAD", bindUnaryGrad(u.gradF32), bindUnaryGrad(u.gradF64)),
+		Cost:    opkit.PerElement(u.flops + 1),
+		Bind:    opkit.BindFloats("Out@GRAD", bindUnaryGrad(u.gradF32), bindUnaryGrad(u.gradF64)),
 	}
 	switch u.reads {
 	case "X":
@@ -78,7 +76,7 @@ func registerUnary(u unary) {
 	default:
 		g.StandIn["X"] = "Out@GRAD"
 	}
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    u.name,
 		Doc:     "Applies a function to each element: Out = " + u.doc + ".",
 		Inputs:  in("X", "float"),
@@ -87,14 +85,14 @@ func registerUnary(u unary) {
 			s.Like("Out", "X")
 			return s.IsFloat("X")
 		},
-		Cost:      infer.PerElement(u.flops),
-		Bind:      bind.Floats("X", bindUnary(u.f32), bindUnary(u.f64)),
+		Cost:      opkit.PerElement(u.flops),
+		Bind:      opkit.BindFloats("X", bindUnary(u.f32), bindUnary(u.f64)),
 		RowSliced: true,
 		InPlace:   map[string]string{"Out": "X"},
 	}, g)
 }
 
-func bindUnary[T tensor.Float](f func(out, x []T)) bind.Binder {
+func bindUnary[T tensor.Float](f func(out, x []T)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, to := b.In("X"), b.Out("Out")
 		return b.Loops(ops.Loop{N: x.Len(), Epilogue: &ops.Epilogue{Of: "X", Out: to, Function: f}, Run: func(_, from, till int) error {
@@ -104,12 +102,12 @@ func bindUnary[T tensor.Float](f func(out, x []T)) bind.Binder {
 	}
 }
 
-func bindUnaryGrad[T tensor.Float](f func(dx, x, out, dout []T)) bind.Binder {
+func bindUnaryGrad[T tensor.Float](f func(dx, x, out, dout []T)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, y, dout, dx := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
 		n := dout.Len()
-		return bind.Each(b, n, func(from, to int) {
-			f(tensor.Data[T](dx)[from:to], bind.Cut[T](x, from, to, n), bind.Cut[T](y, from, to, n), tensor.Data[T](dout)[from:to])
+		return opkit.Loop(b, n, func(from, to int) {
+			f(tensor.Data[T](dx)[from:to], opkit.Owned[T](x, from, to, n), opkit.Owned[T](y, from, to, n), tensor.Data[T](dout)[from:to])
 		})
 	}
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -24,8 +23,8 @@ func init() {
 			{Name: "Correct", Doc: "int32, dims [1]"},
 			{Name: "Total", Doc: "int32, dims [1]"}},
 		Infer: inferAccuracy,
-		Cost:  infer.PerElement(1),
-		Bind:  bind.Floats("Out", bindAccuracy[float32], bindAccuracy[float64]),
+		Cost:  opkit.PerElement(1),
+		Bind:  opkit.BindFloats("Out", bindAccuracy[float32], bindAccuracy[float64]),
 	})
 }
 
@@ -34,7 +33,7 @@ func inferAccuracy(s *ops.Shapes) error {
 		return err
 	}
 	for _, slot := range []string{"Indices", "Label"} {
-		if err := infer.Type(s, slot, s.In(slot).DType == tensor.Int64, "int64"); err != nil {
+		if err := opkit.CheckType(s, slot, s.In(slot).DType == tensor.Int64, "int64"); err != nil {
 			return err
 		}
 	}
@@ -44,7 +43,7 @@ func inferAccuracy(s *ops.Shapes) error {
 	if !ops.Compatible(s.In("Out").Dims, s.In("Indices").Dims) {
 		return s.Errorf("Out", "dims %v as in Indices", s.In("Indices").Dims)
 	}
-	if err := infer.Rows(s, "Label", "Indices"); err != nil {
+	if err := checkLabelDims(s, "Label", "Indices"); err != nil {
 		return err
 	}
 	s.Set("Accuracy", s.In("Out").DType, 1)

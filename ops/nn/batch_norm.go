@@ -3,15 +3,13 @@ package nn
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "batch_norm",
 		Doc: "Normalises each channel over the batch: Y = (X - mean)/sqrt(variance + epsilon)*Scale + Bias. In training the " +
 			"statistics are those of the batch, and the moving ones become moving*momentum + batch*(1 - momentum); with is_test " +
@@ -35,11 +33,11 @@ func init() {
 			{Name: "use_global_stats", Doc: "whether to use the moving statistics in training too", Default: false},
 			dataFormatAttr("data_layout")},
 		Infer:   inferBatchNorm,
-		Cost:    infer.PerElement(8),
-		Bind:    bind.Floats("X", bindBatchNorm[float32], bindBatchNorm[float64]),
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("X", bindBatchNorm[float32], bindBatchNorm[float64]),
 		InPlace: map[string]string{"Y": "X", "MeanOut": "Mean", "VarianceOut": "Variance"},
 		State:   map[string]ops.Merge{"MeanOut": ops.MergeMean, "VarianceOut": ops.MergeMean},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc: "with h = (X - mean)/sqrt(variance + epsilon) and means over the batch, dBias = sum(dY), dScale = sum(dY*h), " +
 			"dX = Scale/sqrt(variance + epsilon)*(dY - mean(dY) - h*mean(dY*h)); with given statistics dX has the first term alone.",
 		Inputs:  []string{"X", "Scale", "Mean", "Variance"},
@@ -48,8 +46,8 @@ func init() {
 		Wrt:     []string{"X", "Scale", "Bias"},
 		StandIn: map[string]string{"Bias": "Scale", "Mean": "Scale", "Variance": "Scale"},
 		InPlace: map[string]string{"X@GRAD": "Y@GRAD"},
-		Cost:    infer.PerElement(12),
-		Bind:    bind.Floats("X", bindBatchNormGrad[float32], bindBatchNormGrad[float64]),
+		Cost:    opkit.PerElement(12),
+		Bind:    opkit.BindFloats("X", bindBatchNormGrad[float32], bindBatchNormGrad[float64]),
 	})
 }
 
@@ -66,7 +64,7 @@ func inferBatchNorm(s *ops.Shapes) error {
 		return err
 	}
 	if !(s.Float("epsilon") >= 0) {
-		return infer.BadAttr(s, "epsilon", "at least 0")
+		return opkit.BadAttr(s, "epsilon", "at least 0")
 	}
 	if len(x.Dims) < 2 {
 		return s.Errorf("X", "rank 2 or more")
@@ -88,7 +86,9 @@ func inferBatchNorm(s *ops.Shapes) error {
 func givenStatistics(b *ops.Binding) bool { return b.Bool("is_test") || b.Bool("use_global_stats") }
 
 // channelsOf returns dims as [n, c, hw].
-func channelsOf(dims []int64) (n, c, hw int) { return int(dims[0]), int(dims[1]), bind.Count(dims[2:]) }
+func channelsOf(dims []int64) (n, c, hw int) {
+	return int(dims[0]), int(dims[1]), opkit.Count(dims[2:])
+}
 
 func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, scale, bias, mean, variance := b.In("X"), b.In("Scale"), b.In("Bias"), b.In("Mean"), b.In("Variance")
@@ -134,7 +134,7 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			fault.Want("both, since they are what X was normalised by"))
 	}
 	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
-		gx, gscale, gbias := bind.Data[T](dx), bind.Data[T](dscale), bind.Data[T](dbias)
+		gx, gscale, gbias := opkit.Data[T](dx), opkit.Data[T](dscale), opkit.Data[T](dbias)
 		from, factor, g := tensor.Data[T](x), tensor.Data[T](scale), tensor.Data[T](dy)
 		if given {
 			kernel.BatchNormInferGrad(gx, gscale, gbias, from, factor, tensor.Data[T](mean), tensor.Data[T](variance), g, n, c, hw, first, last, epsilon)

@@ -2,9 +2,8 @@ package nn
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -16,7 +15,7 @@ func init() {
 }
 
 func registerConvolution(name, doc string) {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: name,
 		Doc:  doc,
 		Inputs: []ops.Slot{
@@ -32,14 +31,14 @@ func registerConvolution(name, doc string) {
 			paddingAlgorithmAttr, dataFormatAttr("data_format")},
 		Infer: inferConv2D,
 		Cost:  convolutionCost(2),
-		Bind:  bind.Floats("Input", bindConv2D[float32], bindConv2D[float64]),
-	}, pair.Gradient{
+		Bind:  opkit.BindFloats("Input", bindConv2D[float32], bindConv2D[float64]),
+	}, opkit.Gradient{
 		Doc: "each product gives dOutput*Filter to dInput and dOutput*Input to dFilter; dBias is dOutput summed over all but " +
 			"the channels.",
 		Inputs: []string{"Input", "Filter", "Bias"},
 		Wrt:    []string{"Input", "Filter", "Bias"},
 		Cost:   convolutionGradCost,
-		Bind:   bind.Floats("Input", bindConv2DGrad[float32], bindConv2DGrad[float64]),
+		Bind:   opkit.BindFloats("Input", bindConv2DGrad[float32], bindConv2DGrad[float64]),
 	})
 }
 
@@ -51,8 +50,8 @@ func bindConv2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	workspace := b.Scratch(x.DType(), b.Parts()*each)
 	take := f.TakeOver(images, shape.OutChannels, shape.OutHeight*shape.OutWidth)
 	return b.Loops(ops.Loop{N: images, Whole: []string{"Filter", "Bias"}, TakeOver: take, Run: func(part, from, till int) error {
-		kernel.Conv2D(&shape, till-from, bind.Cut[T](f.Out, from, till, images), bind.Cut[T](x, from, till, images), tensor.Data[T](filter),
-			bind.Data[T](f.Bias), f.Function, ops.Part(tensor.Data[T](workspace), part, each))
+		kernel.Conv2D(&shape, till-from, opkit.Owned[T](f.Out, from, till, images), opkit.Owned[T](x, from, till, images), tensor.Data[T](filter),
+			opkit.Data[T](f.Bias), f.Function, ops.Part(tensor.Data[T](workspace), part, each))
 		return nil
 	}})
 }
@@ -105,7 +104,7 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	case dx != nil:
 		loops = append(loops, ops.Loop{N: images, Reads: []string{"Filter", "Output@GRAD"}, Whole: []string{"Filter"}, Writes: []string{"Input@GRAD"},
 			Run: func(part, from, to int) error {
-				kernel.Conv2DInputGrad(&shape, to-from, bind.Cut[T](dx, from, to, images), tensor.Data[T](filter), bind.Cut[T](dout, from, to, images),
+				kernel.Conv2DInputGrad(&shape, to-from, opkit.Owned[T](dx, from, to, images), tensor.Data[T](filter), opkit.Owned[T](dout, from, to, images),
 					ops.Part(tensor.Data[T](workspace), part, each))
 				return nil
 			}})
@@ -117,7 +116,7 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func convolutionShape(b *ops.Binding, x, filter, out []int64) (shape kernel.Conv2DShape, images int) {
 	stride, padding, dilation := b.Ints("strides"), b.Ints("paddings"), b.Ints("dilations")
 	images = int(out[0])
-	if bind.Count(out) == 0 {
+	if opkit.Count(out) == 0 {
 		images = 0
 	}
 	return kernel.Conv2DShape{

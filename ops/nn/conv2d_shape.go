@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 )
 
@@ -23,14 +23,14 @@ var paddingAlgorithmAttr = ops.Attr{Name: "padding_algorithm", Doc: "EXPLICIT: p
 // checkImages checks the attributes that change how windows lie over images.
 func checkImages(s *ops.Shapes) error {
 	if s.Str("padding_algorithm") != "EXPLICIT" {
-		return infer.Unsupported(s, "padding_algorithm", "EXPLICIT")
+		return opkit.UnsupportedAttr(s, "padding_algorithm", "EXPLICIT")
 	}
 	return checkLayout(s, "data_format")
 }
 
 func checkLayout(s *ops.Shapes, name string) error {
 	if layout := s.Str(name); layout != "NCHW" && layout != "AnyLayout" {
-		return infer.Unsupported(s, name, "NCHW")
+		return opkit.UnsupportedAttr(s, name, "NCHW")
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func checkLayout(s *ops.Shapes, name string) error {
 func twoInts(s *ops.Shapes, name string, least int64) ([]int64, error) {
 	v := s.Ints(name)
 	if len(v) != 2 || min(v[0], v[1]) < least || max(v[0], v[1]) > mostWindow {
-		return nil, infer.BadAttr(s, name, "two numbers in [%d, %d]", least, mostWindow)
+		return nil, opkit.BadAttr(s, name, "two numbers in [%d, %d]", least, mostWindow)
 	}
 	return v, nil
 }
@@ -77,9 +77,9 @@ func convolutionChannels(s *ops.Shapes) error {
 	x, filter, groups := s.In("Input").Dims, s.In("Filter").Dims, s.Int("groups")
 	channels, perGroup, filters := x[1], filter[1], filter[0]
 	if groups < 1 || channels >= 0 && channels%groups != 0 || filters >= 0 && filters%groups != 0 {
-		return infer.BadAttr(s, "groups", "at least 1, dividing the channels of Input %v and the filters of Filter %v", x, filter)
+		return opkit.BadAttr(s, "groups", "at least 1, dividing the channels of Input %v and the filters of Filter %v", x, filter)
 	}
-	if channels >= 0 && !infer.Agree(perGroup, channels/groups) {
+	if channels >= 0 && !opkit.Agree(perGroup, channels/groups) {
 		return s.Errorf("Filter", "extent 1 to be the channels of Input %v over %d groups", x, groups)
 	}
 	if s.Has("Bias") && !ops.Compatible(s.In("Bias").Dims, []int64{filters}) {
@@ -138,7 +138,7 @@ func convolutionGradCost(s *ops.Shapes) ops.Cost {
 func convolutionCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
 		out := append(s.Outs("Output"), s.Ins("Output@GRAD")...)[0].Dims
-		patch := infer.Size(s.In("Filter").Dims[1:])
-		return ops.Cost{Flops: flops * infer.Size([]int64{infer.Size(out), patch}), Bytes: infer.Bytes(s)}
+		patch := opkit.Size(s.In("Filter").Dims[1:])
+		return ops.Cost{Flops: flops * opkit.Size([]int64{opkit.Size(out), patch}), Bytes: opkit.Bytes(s)}
 	}
 }

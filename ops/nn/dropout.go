@@ -2,10 +2,8 @@ package nn
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -15,7 +13,7 @@ const (
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:  "dropout",
 		Class: ops.Random,
 		Doc: "Sets elements to zero at random: Out = X*Mask, or X*Mask/(1 - dropout_prob) with upscale_in_train. With is_test it " +
@@ -32,27 +30,27 @@ func init() {
 			{Name: "seed", Doc: "key of the random numbers", Default: int32(0)},
 			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer}},
 		Infer:   inferDropout,
-		Cost:    infer.PerElement(30),
-		Bind:    bind.Floats("X", bindDropout[float32], bindDropout[float64]),
+		Cost:    opkit.PerElement(30),
+		Bind:    opkit.BindFloats("X", bindDropout[float32], bindDropout[float64]),
 		InPlace: map[string]string{"Out": "X"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "what Out is of X, dX is of dOut.",
 		Outputs: []string{"Mask"},
 		From:    []string{"Out"},
 		Wrt:     []string{"X"},
 		StandIn: map[string]string{"X": "Out@GRAD"},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(1),
-		Bind:    bind.Floats("Out@GRAD", bindDropoutGrad[float32], bindDropoutGrad[float64]),
+		Cost:    opkit.PerElement(1),
+		Bind:    opkit.BindFloats("Out@GRAD", bindDropoutGrad[float32], bindDropoutGrad[float64]),
 	})
 }
 
 func inferDropout(s *ops.Shapes) error {
 	if p := s.Float("dropout_prob"); !(p >= 0 && p <= 1) {
-		return infer.BadAttr(s, "dropout_prob", "in [0, 1]")
+		return opkit.BadAttr(s, "dropout_prob", "in [0, 1]")
 	}
 	if way := s.Str("dropout_implementation"); way != downgradeInInfer && way != upscaleInTrain {
-		return infer.BadAttr(s, "dropout_implementation", "%s or %s", downgradeInInfer, upscaleInTrain)
+		return opkit.BadAttr(s, "dropout_implementation", "%s or %s", downgradeInInfer, upscaleInTrain)
 	}
 	s.Like("Out", "X")
 	s.Like("Mask", "X")
@@ -64,13 +62,13 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	to, mask := orScratch[T](b, "Out", x.Len()), orScratch[T](b, "Mask", x.Len())
 	apply, probability := dropout[T](b), b.Float("dropout_prob")
 	if b.Bool("is_test") {
-		return bind.Each(b, x.Len(), func(from, till int) {
+		return opkit.Loop(b, x.Len(), func(from, till int) {
 			kernel.Fill(tensor.Data[T](mask)[from:till], 1)
 			apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], nil)
 		})
 	}
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
-	return bind.Each(b, x.Len(), func(from, till int) {
+	return opkit.Loop(b, x.Len(), func(from, till int) {
 		m := tensor.Data[T](mask)[from:till]
 		kernel.DropoutMask(m, probability, seed, streamAt(name, step), firstElement(x, step)+uint64(from))
 		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
@@ -80,7 +78,7 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func bindDropoutGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	mask, dout, dx := b.In("Mask"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	apply := dropout[T](b)
-	return bind.Each(b, dout.Len(), func(from, to int) {
+	return opkit.Loop(b, dout.Len(), func(from, to int) {
 		apply(tensor.Data[T](dx)[from:to], tensor.Data[T](dout)[from:to], tensor.Data[T](mask)[from:to])
 	})
 }

@@ -3,9 +3,8 @@ package nn
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -25,14 +24,14 @@ func inferLoss(s *ops.Shapes, x, loss string) error {
 		return err
 	}
 	if s.Bool("soft_label") {
-		if err := infer.Same(s, x, "Label"); err != nil {
+		if err := opkit.SameShape(s, x, "Label"); err != nil {
 			return err
 		}
 	} else {
-		if err := infer.Type(s, "Label", s.In("Label").DType == tensor.Int64, "int64"); err != nil {
+		if err := opkit.CheckType(s, "Label", s.In("Label").DType == tensor.Int64, "int64"); err != nil {
 			return err
 		}
-		if err := infer.Rows(s, "Label", x); err != nil {
+		if err := checkLabelDims(s, "Label", x); err != nil {
 			return err
 		}
 	}
@@ -49,7 +48,7 @@ func byLabel[T tensor.Float](b *ops.Binding, rows, classes int, soft func(from, 
 	op, label, distributions, ignored := b.Op(), b.In("Label"), b.Bool("soft_label"), b.Int("ignore_index")
 	return b.Loops(ops.Loop{N: rows, Run: func(_, from, to int) error {
 		if distributions {
-			soft(from, to, bind.Cut[T](label, from, to, rows))
+			soft(from, to, opkit.Owned[T](label, from, to, rows))
 			return nil
 		}
 		labels := label.Int64s()[from:to]
@@ -71,4 +70,14 @@ func checkLabels(op *program.Op, labels []int64, first, classes int, ignored int
 	row += first
 	return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("Label")),
 		fault.Gotf("label %d in row %d", label, row), fault.Wantf("0 to %d, or %d to ignore the row", classes-1, ignored))
+}
+
+// checkLabelDims checks that a slot holds one label for each row of another slot: dims [..., 1] where the other has [..., n].
+func checkLabelDims(s *ops.Shapes, slot, of string) error {
+	d, x := s.In(slot).Dims, s.In(of).Dims
+	last := len(x) - 1
+	if last < 0 || len(d) != len(x) || !ops.Compatible(d[:last], x[:last]) || !opkit.Agree(d[last], 1) {
+		return s.Errorf(slot, "the dims of %s %v with a last extent of 1", of, x)
+	}
+	return nil
 }

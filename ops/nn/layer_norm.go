@@ -2,15 +2,13 @@ package nn
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "layer_norm",
 		Doc: "Normalises each row by its own statistics: Y = (X - Mean)/sqrt(Variance + epsilon)*Scale + Bias. A row is what " +
 			"the axes from begin_norm_axis on hold.",
@@ -26,10 +24,10 @@ func init() {
 			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
 			{Name: "begin_norm_axis", Doc: "first axis of a row, at least 1", Default: int32(1)}},
 		Infer:   inferLayerNorm,
-		Cost:    infer.PerElement(8),
-		Bind:    bind.Floats("X", bindLayerNorm[float32], bindLayerNorm[float64]),
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("X", bindLayerNorm[float32], bindLayerNorm[float64]),
 		InPlace: map[string]string{"Y": "X"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc: "with h = (X - Mean)/sqrt(Variance + epsilon), g = dY*Scale and means over a row, dBias = sum(dY), " +
 			"dScale = sum(dY*h), dX = (g - mean(g) - h*mean(g*h))/sqrt(Variance + epsilon).",
 		Inputs:  []string{"X", "Scale", "Bias"},
@@ -38,8 +36,8 @@ func init() {
 		Wrt:     []string{"X", "Scale", "Bias"},
 		StandIn: map[string]string{"Bias": "Scale"},
 		InPlace: map[string]string{"X@GRAD": "Y@GRAD"},
-		Cost:    infer.PerElement(12),
-		Bind:    bind.Floats("X", bindLayerNormGrad[float32], bindLayerNormGrad[float64]),
+		Cost:    opkit.PerElement(12),
+		Bind:    opkit.BindFloats("X", bindLayerNormGrad[float32], bindLayerNormGrad[float64]),
 	})
 }
 
@@ -52,13 +50,13 @@ func inferLayerNorm(s *ops.Shapes) error {
 		return err
 	}
 	if !(s.Float("epsilon") >= 0) {
-		return infer.BadAttr(s, "epsilon", "at least 0")
+		return opkit.BadAttr(s, "epsilon", "at least 0")
 	}
 	axis := s.Int("begin_norm_axis")
 	if axis < 1 || axis >= int64(len(x.Dims)) {
-		return infer.BadAttr(s, "begin_norm_axis", "at least 1 and less than the rank of X %v", x.Dims)
+		return opkit.BadAttr(s, "begin_norm_axis", "at least 1 and less than the rank of X %v", x.Dims)
 	}
-	rows, width := infer.Matrix(x.Dims, int(axis))
+	rows, width := opkit.MatrixDims(x.Dims, int(axis))
 	for _, slot := range []string{"Scale", "Bias"} {
 		if s.Has(slot) && !ops.Compatible(s.In(slot).Dims, []int64{width}) {
 			return s.Errorf(slot, "dims [%d], one number for each place in a row of X %v", width, x.Dims)
@@ -72,12 +70,12 @@ func inferLayerNorm(s *ops.Shapes) error {
 
 func bindLayerNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, scale, bias := b.In("X"), b.In("Scale"), b.In("Bias")
-	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
+	rows, width := opkit.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
 	y, mean, variance := orScratch[T](b, "Y", x.Len()), orScratch[T](b, "Mean", rows), orScratch[T](b, "Variance", rows)
 	epsilon := b.Float("epsilon")
 	return b.Loops(ops.Loop{N: rows, Whole: []string{"Scale", "Bias"}, Run: func(_, from, to int) error {
-		kernel.LayerNorm(bind.Cut[T](y, from, to, rows), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to], bind.Cut[T](x, from, to, rows),
-			bind.Data[T](scale), bind.Data[T](bias), to-from, width, epsilon)
+		kernel.LayerNorm(opkit.Owned[T](y, from, to, rows), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to], opkit.Owned[T](x, from, to, rows),
+			opkit.Data[T](scale), opkit.Data[T](bias), to-from, width, epsilon)
 		return nil
 	}})
 }
@@ -85,14 +83,14 @@ func bindLayerNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, scale, mean, variance, dy := b.In("X"), b.In("Scale"), b.In("Mean"), b.In("Variance"), b.In("Y@GRAD")
 	dx, dscale, dbias := b.Out("X@GRAD"), b.Out("Scale@GRAD"), b.Out("Bias@GRAD")
-	rows, width := bind.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
+	rows, width := opkit.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
 	epsilon := b.Float("epsilon")
 	var loops []ops.Loop
 	if dscale != nil || dbias != nil { // first, since X@GRAD may be in the place of Y@GRAD
 		reads := []string{"X", "Mean", "Variance", "Y@GRAD"}
 		loops = append(loops, ops.Loop{N: width, Apart: true, Reads: reads, Whole: reads, Writes: []string{"Scale@GRAD", "Bias@GRAD"},
 			Run: func(_, from, to int) error {
-				kernel.LayerNormParamGrad(bind.Data[T](dscale), bind.Data[T](dbias), tensor.Data[T](x), tensor.Data[T](mean), tensor.Data[T](variance),
+				kernel.LayerNormParamGrad(opkit.Data[T](dscale), opkit.Data[T](dbias), tensor.Data[T](x), tensor.Data[T](mean), tensor.Data[T](variance),
 					tensor.Data[T](dy),
 					rows, width, from, to, epsilon)
 				return nil
@@ -101,9 +99,9 @@ func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	if dx != nil {
 		reads := []string{"X", "Scale", "Mean", "Variance", "Y@GRAD"}
 		loops = append(loops, ops.Loop{N: rows, Reads: reads, Whole: []string{"Scale"}, Writes: []string{"X@GRAD"}, Run: func(_, from, to int) error {
-			kernel.LayerNormGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](x, from, to, rows), bind.Data[T](scale), tensor.Data[T](mean)[from:to],
+			kernel.LayerNormGrad(opkit.Owned[T](dx, from, to, rows), opkit.Owned[T](x, from, to, rows), opkit.Data[T](scale), tensor.Data[T](mean)[from:to],
 				tensor.Data[T](variance)[from:to],
-				bind.Cut[T](dy, from, to, rows), to-from, width, epsilon)
+				opkit.Owned[T](dy, from, to, rows), to-from, width, epsilon)
 			return nil
 		}})
 	}

@@ -4,15 +4,13 @@ import (
 	"context"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "log_loss",
 		Doc: "The cross entropy of the probability of one of two classes: Loss = -Labels*log(Predicted + epsilon) - " +
 			"(1 - Labels)*log(1 - Predicted + epsilon).",
@@ -23,24 +21,24 @@ func init() {
 		Attrs:   []ops.Attr{{Name: "epsilon", Doc: "keeps the logarithms finite, at least 0", Kind: float32(0)}},
 		Infer: func(s *ops.Shapes) error {
 			if !(s.Float("epsilon") >= 0) {
-				return infer.BadAttr(s, "epsilon", "at least 0")
+				return opkit.BadAttr(s, "epsilon", "at least 0")
 			}
 			if err := s.IsFloat("Predicted"); err != nil {
 				return err
 			}
 			s.Like("Loss", "Predicted")
-			return infer.Same(s, "Predicted", "Labels")
+			return opkit.SameShape(s, "Predicted", "Labels")
 		},
-		Cost:    infer.PerElement(12),
-		Bind:    bind.Floats("Predicted", bindLogLoss[float32], bindLogLoss[float64]),
+		Cost:    opkit.PerElement(12),
+		Bind:    opkit.BindFloats("Predicted", bindLogLoss[float32], bindLogLoss[float64]),
 		InPlace: map[string]string{"Loss": "Predicted"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "dPredicted = dLoss*((1 - Labels)/(1 - Predicted + epsilon) - Labels/(Predicted + epsilon)).",
 		Inputs:  []string{"Predicted", "Labels"},
 		Wrt:     []string{"Predicted"},
 		InPlace: map[string]string{"Predicted@GRAD": "Loss@GRAD"},
-		Cost:    infer.PerElement(8),
-		Bind:    bind.Floats("Predicted", bindLogLossGrad[float32], bindLogLossGrad[float64]),
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("Predicted", bindLogLossGrad[float32], bindLogLossGrad[float64]),
 	})
 }
 

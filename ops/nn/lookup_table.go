@@ -6,10 +6,8 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -18,7 +16,7 @@ func init() {
 	registerLookup("lookup_table", "int64, the ids on a last axis of extent 1", "dims of Ids with the width of W as last extent",
 		func(s *ops.Shapes) ([]int64, error) {
 			ids := s.In("Ids").Dims
-			if len(ids) == 0 || !infer.Agree(ids[len(ids)-1], 1) {
+			if len(ids) == 0 || !opkit.Agree(ids[len(ids)-1], 1) {
 				return nil, s.Errorf("Ids", "a last extent of 1")
 			}
 			return ids[:len(ids)-1], nil
@@ -29,7 +27,7 @@ func init() {
 
 // registerLookup registers an embedding; places returns the dims that the ids stand in.
 func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, error)) {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: name,
 		Doc:  "Copies rows of a table: Out[i] = W[Ids[i]], zeros where the id is padding_idx.",
 		Inputs: []ops.Slot{
@@ -41,8 +39,8 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 			{Name: "is_sparse", Doc: "the gradient of W is sparse: one row for each id", Default: false},
 			{Name: "is_distributed", Doc: "Fluid's wish for a table apart; the table is placed like any parameter here", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
-		Bind:  bind.Floats("W", bindLookup[float32], bindLookup[float64]),
-	}, pair.Gradient{
+		Bind:  opkit.BindFloats("W", bindLookup[float32], bindLookup[float64]),
+	}, opkit.Gradient{
 		Doc: "dW holds, for each row of W, the sum of dOut over the places that name it, in their order. With is_sparse " +
 			"it is the rows of dOut as they stand, each with its id; those of padding_idx are zeros.",
 		Inputs:  []string{"W", "Ids"},
@@ -50,8 +48,8 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 		Refine:  sparseGradient,
 		Rows:    true,
 		InPlace: map[string]string{"W@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(1),
-		Bind:    bind.Floats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
+		Cost:    opkit.PerElement(1),
+		Bind:    opkit.BindFloats("W", bindLookupGrad[float32], bindLookupGrad[float64]),
 	})
 }
 
@@ -62,12 +60,12 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	if err := s.Rank("W", 2); err != nil {
 		return err
 	}
-	if err := infer.Type(s, "Ids", s.In("Ids").DType == tensor.Int64, "int64"); err != nil {
+	if err := opkit.CheckType(s, "Ids", s.In("Ids").DType == tensor.Int64, "int64"); err != nil {
 		return err
 	}
 	table := s.In("W").Dims
 	if padding := s.Int("padding_idx"); padding < kernel.NoPadding || table[0] >= 0 && padding >= table[0] {
-		return infer.BadAttr(s, "padding_idx", "a row of W %v, or -1 for none", table)
+		return opkit.BadAttr(s, "padding_idx", "a row of W %v, or -1 for none", table)
 	}
 	dims, err := places(s)
 	if err != nil {
@@ -97,7 +95,7 @@ func bindLookup[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		if err := checkIDs(op, some, from, rows); err != nil {
 			return err
 		}
-		kernel.Embedding(bind.Cut[T](to, from, till, n), tensor.Data[T](table), some, width, padding)
+		kernel.Embedding(opkit.Owned[T](to, from, till, n), tensor.Data[T](table), some, width, padding)
 		return nil
 	}})
 }
@@ -117,8 +115,8 @@ func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}
 	if apart := standIn(b, dout, dtable); apart != nil || rows == 0 {
 		return func(context.Context) error {
-			copy(bind.Data[T](apart), tensor.Data[T](dout))
-			return scatter(0, int(rows), bind.Data[T](apart))
+			copy(opkit.Data[T](apart), tensor.Data[T](dout))
+			return scatter(0, int(rows), opkit.Data[T](apart))
 		}, nil
 	}
 	reads := []string{"Ids", "Out@GRAD"}

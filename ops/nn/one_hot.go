@@ -6,9 +6,8 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -22,29 +21,29 @@ func init() {
 			{Name: "depth", Doc: "number of classes, at least 1", Kind: int32(0)},
 			{Name: "dtype", Doc: "element type of Out, as Fluid numbers it", Default: int32(tensor.Float32)}},
 		Infer: inferOneHot,
-		Bind:  bind.Numbers("Out", bindOneHot[float32], bindOneHot[float64], bindOneHot[int32], bindOneHot[int64]),
+		Bind:  opkit.BindNumbers("Out", bindOneHot[float32], bindOneHot[float64], bindOneHot[int32], bindOneHot[int64]),
 	})
 }
 
 func inferOneHot(s *ops.Shapes) error {
 	x := s.In("X")
-	if err := infer.Type(s, "X", x.DType == tensor.Int64, "int64"); err != nil {
+	if err := opkit.CheckType(s, "X", x.DType == tensor.Int64, "int64"); err != nil {
 		return err
 	}
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
 	if dtype == tensor.Bool {
-		return infer.Unsupported(s, "dtype", "a type of numbers")
+		return opkit.UnsupportedAttr(s, "dtype", "a type of numbers")
 	}
 	last := len(x.Dims) - 1
-	if last < 0 || !infer.Agree(x.Dims[last], 1) {
+	if last < 0 || !opkit.Agree(x.Dims[last], 1) {
 		return s.Errorf("X", "a last extent of 1")
 	}
 	depth := s.Int("depth")
 	if depth < 1 {
-		return infer.BadAttr(s, "depth", "at least 1")
+		return opkit.BadAttr(s, "depth", "at least 1")
 	}
 	x.DType, x.Dims = dtype, slices.Concat(x.Dims[:last], []int64{depth})
 	s.SetAt("Out", 0, x)

@@ -4,16 +4,14 @@ import (
 	"math"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "pool2d",
 		Doc: "Takes the largest element or the mean of each window that moves over an image: Out[n,c,y,x] = max or mean of " +
 			"X[n,c] in the window of ksize whose corner is (y*stride - padding, x*stride - padding). Padding is never looked at.",
@@ -31,13 +29,13 @@ func init() {
 			paddingAlgorithmAttr, dataFormatAttr("data_format")},
 		Infer: inferPool2D,
 		Cost:  poolingCost,
-		Bind:  bind.Floats("X", bindPool2D[float32], bindPool2D[float64]),
-	}, pair.Gradient{
+		Bind:  opkit.BindFloats("X", bindPool2D[float32], bindPool2D[float64]),
+	}, opkit.Gradient{
 		Doc:    "max gives dOut to the first largest element of the window, avg an equal share to each element within the image.",
 		Inputs: []string{"X"},
 		Wrt:    []string{"X"},
 		Cost:   poolingCost,
-		Bind:   bind.Floats("X", bindPool2DGrad[float32], bindPool2DGrad[float64]),
+		Bind:   opkit.BindFloats("X", bindPool2DGrad[float32], bindPool2DGrad[float64]),
 	})
 }
 
@@ -52,10 +50,10 @@ func inferPool2D(s *ops.Shapes) error {
 		return err
 	}
 	if kind := s.Str("pooling_type"); kind != "max" && kind != "avg" {
-		return infer.BadAttr(s, "pooling_type", "max or avg")
+		return opkit.BadAttr(s, "pooling_type", "max or avg")
 	}
 	if s.Bool("adaptive") {
-		return infer.Unsupported(s, "adaptive", "false")
+		return opkit.UnsupportedAttr(s, "adaptive", "false")
 	}
 	places, err := poolingPlaces(s)
 	if err != nil {
@@ -90,13 +88,13 @@ func poolingPlaces(s *ops.Shapes) (places [2]int64, err error) {
 	for i := range places {
 		places[i] = program.Unknown
 		if padding[i] >= size[i] {
-			return places, infer.BadAttr(s, "paddings", "less than ksize %v", size)
+			return places, opkit.BadAttr(s, "paddings", "less than ksize %v", size)
 		}
 		if x[i] < 0 {
 			continue
 		}
 		if x[i]+2*padding[i] < size[i] {
-			return places, infer.BadAttr(s, "ksize", "no larger than the padded X %v", s.In("X").Dims)
+			return places, opkit.BadAttr(s, "ksize", "no larger than the padded X %v", s.In("X").Dims)
 		}
 		places[i] = int64(kernel.PoolOutSize(int(x[i]), int(size[i]), int(stride[i]), int(padding[i]), s.Bool("ceil_mode")))
 	}
@@ -110,7 +108,7 @@ func poolingCost(s *ops.Shapes) ops.Cost {
 		window = s.Ints("ksize")
 	}
 	out := append(s.Outs("Out"), s.Ins("Out@GRAD")...)[0].Dims
-	return ops.Cost{Flops: infer.Size([]int64{infer.Size(out), infer.Size(window)}), Bytes: infer.Bytes(s)}
+	return ops.Cost{Flops: opkit.Size([]int64{opkit.Size(out), opkit.Size(window)}), Bytes: opkit.Bytes(s)}
 }
 
 // poolingShape collects what the kernels want to know. Without elements there are no planes to go through.
@@ -125,18 +123,18 @@ func poolingShape(b *ops.Binding, x, out []int64) (shape kernel.Pool2DShape, pla
 		shape.StrideHeight, shape.StrideWidth = int(stride[0]), int(stride[1])
 		shape.PaddingHeight, shape.PaddingWidth = int(padding[0]), int(padding[1])
 	}
-	if bind.Count(out) == 0 {
+	if opkit.Count(out) == 0 {
 		return shape, 0
 	}
-	return shape, bind.Count(x[:2])
+	return shape, opkit.Count(x[:2])
 }
 
 func bindPool2D[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
 	shape, planes := poolingShape(b, x.Dims(), to.Dims())
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return bind.Each(b, planes, func(from, till int) {
-		y, images := bind.Cut[T](to, from, till, planes), bind.Cut[T](x, from, till, planes)
+	return opkit.Loop(b, planes, func(from, till int) {
+		y, images := opkit.Owned[T](to, from, till, planes), opkit.Owned[T](x, from, till, planes)
 		if largest {
 			kernel.MaxPool2D(&shape, till-from, y, nil, images)
 		} else {
@@ -149,8 +147,8 @@ func bindPool2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
 	shape, planes := poolingShape(b, x.Dims(), dout.Dims())
 	largest, exclusive := b.Str("pooling_type") == "max", b.Bool("exclusive")
-	return bind.Each(b, planes, func(from, to int) {
-		dimages, images, g := bind.Cut[T](dx, from, to, planes), bind.Cut[T](x, from, to, planes), bind.Cut[T](dout, from, to, planes)
+	return opkit.Loop(b, planes, func(from, to int) {
+		dimages, images, g := opkit.Owned[T](dx, from, to, planes), opkit.Owned[T](x, from, to, planes), opkit.Owned[T](dout, from, to, planes)
 		if largest {
 			kernel.MaxPool2DGrad(&shape, to-from, dimages, images, nil, g)
 		} else {

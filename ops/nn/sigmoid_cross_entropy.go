@@ -4,16 +4,14 @@ import (
 	"errors"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "sigmoid_cross_entropy_with_logits",
 		Doc: "The cross entropy of the logit of one of two classes: Out = max(X, 0) - X*Label + log(1 + exp(-|X|)), " +
 			"zero where Label is ignore_index.",
@@ -30,18 +28,18 @@ func init() {
 				return err
 			}
 			s.Like("Out", "X")
-			return infer.Same(s, "X", "Label")
+			return opkit.SameShape(s, "X", "Label")
 		},
-		Cost:    infer.PerElement(8),
-		Bind:    bind.Floats("X", bindSigmoidCrossEntropy[float32], bindSigmoidCrossEntropy[float64]),
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("X", bindSigmoidCrossEntropy[float32], bindSigmoidCrossEntropy[float64]),
 		InPlace: map[string]string{"Out": "X"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "dX = dOut*(sigmoid(X) - Label), zero where Label is ignore_index.",
 		Inputs:  []string{"X", "Label"},
 		Wrt:     []string{"X"},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(5),
-		Bind:    bind.Floats("X", bindSigmoidCrossEntropyGrad[float32], bindSigmoidCrossEntropyGrad[float64]),
+		Cost:    opkit.PerElement(5),
+		Bind:    opkit.BindFloats("X", bindSigmoidCrossEntropyGrad[float32], bindSigmoidCrossEntropyGrad[float64]),
 	})
 }
 
@@ -54,14 +52,14 @@ func neverNormalize(op *program.Op) error {
 
 func bindSigmoidCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, label, out, ignored := b.In("X"), b.In("Label"), b.Out("Out"), T(b.Int("ignore_index"))
-	return bind.Each(b, out.Len(), func(from, to int) {
+	return opkit.Loop(b, out.Len(), func(from, to int) {
 		kernel.SigmoidCrossEntropy(tensor.Data[T](out)[from:to], tensor.Data[T](x)[from:to], tensor.Data[T](label)[from:to], ignored)
 	})
 }
 
 func bindSigmoidCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, label, dout, dx, ignored := b.In("X"), b.In("Label"), b.In("Out@GRAD"), b.Out("X@GRAD"), T(b.Int("ignore_index"))
-	return bind.Each(b, dx.Len(), func(from, to int) {
+	return opkit.Loop(b, dx.Len(), func(from, to int) {
 		kernel.SigmoidCrossEntropyGrad(tensor.Data[T](dx)[from:to], tensor.Data[T](x)[from:to], tensor.Data[T](label)[from:to],
 			tensor.Data[T](dout)[from:to], ignored)
 	})

@@ -2,32 +2,30 @@ package nn
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type:    "softmax",
 		Doc:     "Turns the last axis of X into probabilities: Out = exp(X - max(X)) / sum(exp(X - max(X))).",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "float, rank 1 or more"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs:   []ops.Attr{{Name: "axis", Doc: "the axis that sums to 1; only the last one is computed here", Default: int32(-1)}},
 		Infer:   inferSoftmax,
-		Cost:    infer.PerElement(6),
-		Bind:    bind.Floats("X", bindSoftmax[float32], bindSoftmax[float64]),
+		Cost:    opkit.PerElement(6),
+		Bind:    opkit.BindFloats("X", bindSoftmax[float32], bindSoftmax[float64]),
 		InPlace: map[string]string{"Out": "X"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "dX = Out*(dOut - sum(dOut*Out)), the sum over the last axis.",
 		Outputs: []string{"Out"},
 		Wrt:     []string{"X"},
 		StandIn: map[string]string{"X": "Out"},
 		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
-		Cost:    infer.PerElement(4),
-		Bind:    bind.Floats("Out", bindSoftmaxGrad[float32], bindSoftmaxGrad[float64]),
+		Cost:    opkit.PerElement(4),
+		Bind:    opkit.BindFloats("Out", bindSoftmaxGrad[float32], bindSoftmaxGrad[float64]),
 	})
 }
 
@@ -36,12 +34,12 @@ func inferSoftmax(s *ops.Shapes) error {
 	if rank == 0 {
 		return s.Errorf("X", "rank 1 or more")
 	}
-	axis, err := infer.Axis(s, "axis", s.Int("axis"), rank)
+	axis, err := opkit.AxisAttr(s, "axis", s.Int("axis"), rank)
 	if err != nil {
 		return err
 	}
 	if axis != rank-1 {
-		return infer.Unsupported(s, "axis", "-1, the last axis; transpose2 moves another one there")
+		return opkit.UnsupportedAttr(s, "axis", "-1, the last axis; transpose2 moves another one there")
 	}
 	s.Like("Out", "X")
 	return s.IsFloat("X")
@@ -49,16 +47,16 @@ func inferSoftmax(s *ops.Shapes) error {
 
 func bindSoftmax[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, to := b.In("X"), b.Out("Out")
-	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
-	return bind.Each(b, rows, func(from, till int) {
-		kernel.Softmax(bind.Cut[T](to, from, till, rows), bind.Cut[T](x, from, till, rows), till-from, classes)
+	rows, classes := opkit.Matrix(x.Dims(), len(x.Dims())-1)
+	return opkit.Loop(b, rows, func(from, till int) {
+		kernel.Softmax(opkit.Owned[T](to, from, till, rows), opkit.Owned[T](x, from, till, rows), till-from, classes)
 	})
 }
 
 func bindSoftmaxGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	y, dout, dx := b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
-	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)
-	return bind.Each(b, rows, func(from, to int) {
-		kernel.SoftmaxGrad(bind.Cut[T](dx, from, to, rows), bind.Cut[T](y, from, to, rows), bind.Cut[T](dout, from, to, rows), to-from, classes)
+	rows, classes := opkit.Matrix(y.Dims(), len(y.Dims())-1)
+	return opkit.Loop(b, rows, func(from, to int) {
+		kernel.SoftmaxGrad(opkit.Owned[T](dx, from, to, rows), opkit.Owned[T](y, from, to, rows), opkit.Owned[T](dout, from, to, rows), to-from, classes)
 	})
 }

@@ -2,15 +2,13 @@ package nn
 
 import (
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "softmax_with_cross_entropy",
 		Doc: "The cross entropy of labels and the softmax of logits, computed together so that no probability is rounded " +
 			"before its logarithm is taken: Loss = log(sum(exp(Logits))) - Logits[Label] for each row. No gradient flows " +
@@ -26,9 +24,9 @@ func init() {
 			s.Like("Softmax", "Logits")
 			return inferLoss(s, "Logits", "Loss")
 		},
-		Cost: infer.PerElement(8),
-		Bind: bind.Floats("Logits", bindSoftmaxCrossEntropy[float32], bindSoftmaxCrossEntropy[float64]),
-	}, pair.Gradient{
+		Cost: opkit.PerElement(8),
+		Bind: opkit.BindFloats("Logits", bindSoftmaxCrossEntropy[float32], bindSoftmaxCrossEntropy[float64]),
+	}, opkit.Gradient{
 		Doc: "dLogits = dLoss*(Softmax - 1 where the class is Label), or dLoss*(Softmax - Label) with soft_label, whose rows " +
 			"are taken to sum to 1.",
 		Inputs:  []string{"Label"},
@@ -37,32 +35,32 @@ func init() {
 		Wrt:     []string{"Logits"},
 		StandIn: map[string]string{"Logits": "Softmax"},
 		InPlace: map[string]string{"Logits@GRAD": "Softmax"},
-		Cost:    infer.PerElement(2),
-		Bind:    bind.Floats("Softmax", bindSoftmaxCrossEntropyGrad[float32], bindSoftmaxCrossEntropyGrad[float64]),
+		Cost:    opkit.PerElement(2),
+		Bind:    opkit.BindFloats("Softmax", bindSoftmaxCrossEntropyGrad[float32], bindSoftmaxCrossEntropyGrad[float64]),
 	})
 }
 
 func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x := b.In("Logits")
-	softmax, loss := orScratch[T](b, "Softmax", x.Len()), orScratch[T](b, "Loss", bind.Count(x.Dims()[:len(x.Dims())-1]))
-	rows, classes := bind.Matrix(x.Dims(), len(x.Dims())-1)
+	softmax, loss := orScratch[T](b, "Softmax", x.Len()), orScratch[T](b, "Loss", opkit.Count(x.Dims()[:len(x.Dims())-1]))
+	rows, classes := opkit.Matrix(x.Dims(), len(x.Dims())-1)
 	return byLabel(b, rows, classes, func(from, to int, labels []T) {
-		y, cost, logits := bind.Cut[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], bind.Cut[T](x, from, to, rows)
+		y, cost, logits := opkit.Owned[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], opkit.Owned[T](x, from, to, rows)
 		kernel.SoftmaxCrossEntropySoft(y, cost, logits, labels, to-from, classes)
 	}, func(from, to int, labels []int64, ignored int64) {
-		y, cost, logits := bind.Cut[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], bind.Cut[T](x, from, to, rows)
+		y, cost, logits := opkit.Owned[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], opkit.Owned[T](x, from, to, rows)
 		kernel.SoftmaxCrossEntropy(y, cost, logits, labels, to-from, classes, ignored)
 	})
 }
 
 func bindSoftmaxCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	y, dloss, dx := b.In("Softmax"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
-	rows, classes := bind.Matrix(y.Dims(), len(y.Dims())-1)
+	rows, classes := opkit.Matrix(y.Dims(), len(y.Dims())-1)
 	return byLabel(b, rows, classes, func(from, to int, labels []T) {
-		softmax, dcost := bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
-		kernel.SoftmaxCrossEntropySoftGrad(bind.Cut[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes)
+		softmax, dcost := opkit.Owned[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		kernel.SoftmaxCrossEntropySoftGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes)
 	}, func(from, to int, labels []int64, ignored int64) {
-		softmax, dcost := bind.Cut[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
-		kernel.SoftmaxCrossEntropyGrad(bind.Cut[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes, ignored)
+		softmax, dcost := opkit.Owned[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		kernel.SoftmaxCrossEntropyGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes, ignored)
 	})
 }

@@ -5,9 +5,8 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -22,14 +21,14 @@ func init() {
 			{Name: "Indices", Doc: "int64, where on the last axis they stand"}},
 		Attrs: []ops.Attr{{Name: "k", Doc: "how many, at least 1 and at most the last extent of X", Default: int32(1)}},
 		Infer: inferTopK,
-		Cost:  infer.PerElement(2),
-		Bind:  bind.Numbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
+		Cost:  opkit.PerElement(2),
+		Bind:  opkit.BindNumbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
 	})
 }
 
 func inferTopK(s *ops.Shapes) error {
 	x := s.In("X")
-	if err := infer.Type(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
+	if err := opkit.CheckType(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
 		return err
 	}
 	last := len(x.Dims) - 1
@@ -38,7 +37,7 @@ func inferTopK(s *ops.Shapes) error {
 	}
 	k := s.Int("k")
 	if k < 1 || x.Dims[last] >= 0 && k > x.Dims[last] {
-		return infer.BadAttr(s, "k", "at least 1 and at most the last extent of X %v", x.Dims)
+		return opkit.BadAttr(s, "k", "at least 1 and at most the last extent of X %v", x.Dims)
 	}
 	dims := slices.Concat(x.Dims[:last], []int64{k})
 	s.Set("Out", x.DType, dims...)
@@ -52,7 +51,7 @@ func inferTopK(s *ops.Shapes) error {
 
 func bindTopK[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	x, k := b.In("X"), int(b.Int("k"))
-	rows, width := bind.Matrix(x.Dims(), len(x.Dims())-1)
+	rows, width := opkit.Matrix(x.Dims(), len(x.Dims())-1)
 	values, indices := orScratch[T](b, "Out", rows*k), orScratch[int64](b, "Indices", rows*k)
 	return func(context.Context) error {
 		kernel.TopK(tensor.Data[T](values), indices.Int64s(), tensor.Data[T](x), rows, width, k)

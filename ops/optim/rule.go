@@ -3,7 +3,7 @@ package optim
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -67,7 +67,7 @@ func register(r rule) {
 		Outputs:   []ops.Slot{{Name: paramOutSlot, Doc: "the new parameter, usually the variable of Param"}},
 		Attrs:     r.attrs,
 		Infer:     r.infer,
-		Cost:      infer.PerElement(r.flops),
+		Cost:      opkit.PerElement(r.flops),
 		Bind:      r.bind,
 		RowSliced: true,
 		InPlace:   map[string]string{paramOutSlot: paramSlot},

@@ -6,9 +6,8 @@ import (
 	"math"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -61,8 +60,8 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 			}
 			return inferShape(s)
 		},
-		Cost: infer.PerElement(flops),
-		Bind: bind.Floats("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name)),
+		Cost: opkit.PerElement(flops),
+		Bind: opkit.BindFloats("Out", binder(f32, a.Name, b.Name), binder(f64, a.Name, b.Name)),
 	})
 }
 
@@ -85,39 +84,39 @@ func checkFirst(op *program.Op) error {
 
 func checkRange(s *ops.Shapes) error {
 	if low, high := s.Float("min"), s.Float("max"); low > high {
-		return infer.BadAttr(s, "min", "at most max, which is %v", high)
+		return opkit.BadAttr(s, "min", "at most max, which is %v", high)
 	}
 	return nil
 }
 
 func checkDeviation(s *ops.Shapes) error {
 	if s.Float("std") < 0 {
-		return infer.BadAttr(s, "std", "at least 0")
+		return opkit.BadAttr(s, "std", "at least 0")
 	}
 	return nil
 }
 
 func inferShape(s *ops.Shapes) error {
-	dtype, err := infer.DType(s, "dtype")
+	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {
 		return err
 	}
 	if !dtype.IsFloat() {
-		return infer.Unsupported(s, "dtype", "float32 5 or float64 6")
+		return opkit.UnsupportedAttr(s, "dtype", "float32 5 or float64 6")
 	}
 	shape := s.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)
 	if !ok {
-		return infer.BadAttr(s, shapeAttr, "extents of at least 0 whose product fits into memory")
+		return opkit.BadAttr(s, shapeAttr, "extents of at least 0 whose product fits into memory")
 	}
 	if first := s.Int(firstAttr); first > math.MaxInt64-int64(n) {
-		return infer.BadAttr(s, firstAttr, "an index after which there are numbers for %d elements", n)
+		return opkit.BadAttr(s, firstAttr, "an index after which there are numbers for %d elements", n)
 	}
 	s.Set("Out", dtype, shape...)
 	return nil
 }
 
-func binder[T tensor.Float](f fill[T], a, b string) bind.Binder {
+func binder[T tensor.Float](f fill[T], a, b string) opkit.Binder {
 	return func(binding *ops.Binding) (ops.Kernel, error) {
 		out, p, q := binding.Out("Out"), binding.Float(a), binding.Float(b)
 		seed, first := binding.Int("seed"), uint64(binding.Int(firstAttr))

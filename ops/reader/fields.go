@@ -5,7 +5,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/infer"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -18,35 +18,35 @@ func fieldsOf(s *ops.Shapes) ([]program.Var, error) {
 	ranks, levels, dtypes := s.Ints("ranks"), s.Ints("lod_levels"), s.Ints("dtypes")
 	shapes := s.Ints("shape_concat")
 	if len(ranks) == 0 {
-		return nil, infer.BadAttr(s, "ranks", "a rank for each tensor of a sample, at least one")
+		return nil, opkit.BadAttr(s, "ranks", "a rank for each tensor of a sample, at least one")
 	}
 	if len(levels) != len(ranks) {
-		return nil, infer.BadAttr(s, "lod_levels", "%d numbers, one for each of ranks", len(ranks))
+		return nil, opkit.BadAttr(s, "lod_levels", "%d numbers, one for each of ranks", len(ranks))
 	}
 	if len(dtypes) != len(ranks) {
-		return nil, infer.BadAttr(s, "dtypes", "%d numbers, one for each of ranks", len(ranks))
+		return nil, opkit.BadAttr(s, "dtypes", "%d numbers, one for each of ranks", len(ranks))
 	}
 	fields := make([]program.Var, len(ranks))
 	for i, rank := range ranks {
 		if rank < 0 || rank > maxSampleRank || rank > int64(len(shapes)) {
-			return nil, infer.BadAttr(s, "ranks", "ranks from 0 to %d whose sum is the length of shape_concat", maxSampleRank)
+			return nil, opkit.BadAttr(s, "ranks", "ranks from 0 to %d whose sum is the length of shape_concat", maxSampleRank)
 		}
 		dims := shapes[:rank]
 		shapes = shapes[rank:]
 		if n, ok := tensor.Count(dims); !ok || n == 0 {
-			return nil, infer.BadAttr(s, "shape_concat", "extents of at least 1: samples of one shape, without the batch")
+			return nil, opkit.BadAttr(s, "shape_concat", "extents of at least 1: samples of one shape, without the batch")
 		}
 		dtype := tensor.DType(dtypes[i])
 		if int64(dtype) != dtypes[i] || !dtype.Computable() {
-			return nil, infer.BadAttr(s, "dtypes", "bool 0, int32 2, int64 3, float32 5 or float64 6")
+			return nil, opkit.BadAttr(s, "dtypes", "bool 0, int32 2, int64 3, float32 5 or float64 6")
 		}
 		if levels[i] != 0 {
-			return nil, infer.Unsupported(s, "lod_levels", "0: samples of one shape")
+			return nil, opkit.UnsupportedAttr(s, "lod_levels", "0: samples of one shape")
 		}
 		fields[i] = program.Var{Kind: program.LoDTensor, DType: dtype, Dims: slices.Clone(dims)}
 	}
 	if len(shapes) > 0 {
-		return nil, infer.BadAttr(s, "ranks", "ranks whose sum is the length of shape_concat")
+		return nil, opkit.BadAttr(s, "ranks", "ranks whose sum is the length of shape_concat")
 	}
 	return fields, nil
 }

@@ -6,14 +6,12 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 )
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "lstm",
 		Doc: "Runs long short-term memory over sequences whose elements are projected already. With x the row of Input, h' and " +
 			"c' Hidden and Cell of the step before (H0 and C0, or zeros, at the first), and p = x + h'*Weight + Bias[:4D] in four parts of " +
@@ -38,16 +36,16 @@ func init() {
 			activation("candidate_activation", "function of the candidate", "tanh")},
 		Infer:   inferLSTM,
 		Cost:    lstmCost(2),
-		Bind:    bind.Floats("Input", bindLSTM[float32], bindLSTM[float64]),
+		Bind:    opkit.BindFloats("Input", bindLSTM[float32], bindLSTM[float64]),
 		InPlace: map[string]string{"BatchGate": "Input"},
-	}, pair.Gradient{
+	}, opkit.Gradient{
 		Doc:     "the steps from the last to the first; dWeight = transpose(h')*dInput, dBias is the sum of dInput over rows.",
 		Inputs:  []string{"H0", "C0", "Weight", "Bias"},
 		Outputs: []string{"Hidden", "Cell", "BatchGate", "BatchCellPreAct"},
 		Wrt:     []string{"Input", "H0", "C0", "Weight", "Bias"},
 		StandIn: map[string]string{"Input": "BatchGate"},
 		Cost:    lstmCost(4),
-		Bind:    bind.Floats("BatchGate", bindLSTMGrad[float32], bindLSTMGrad[float64]),
+		Bind:    opkit.BindFloats("BatchGate", bindLSTMGrad[float32], bindLSTMGrad[float64]),
 		InPlace: map[string]string{"Input@GRAD": "BatchGate"},
 	})
 }
@@ -79,7 +77,7 @@ func inferLSTM(s *ops.Shapes) error {
 	if width > math.MaxInt64/7 {
 		return s.Errorf("Weight", "a width whose products do not overflow")
 	}
-	if gates := times(4, width); !infer.Agree(s.In("Weight").Dims[1], gates) || !infer.Agree(x.Dims[1], gates) {
+	if gates := times(4, width); !opkit.Agree(s.In("Weight").Dims[1], gates) || !opkit.Agree(x.Dims[1], gates) {
 		return s.Errorf("Weight", "dims [D, 4D] beside Input %v of 4D columns", x.Dims)
 	}
 	parts := int64(4)
@@ -131,6 +129,6 @@ func times(n, extent int64) int64 {
 func lstmCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
 		rows := append(s.Outs("Hidden"), s.Ins("Hidden")...)[0].Dims[0]
-		return ops.Cost{Flops: flops * infer.Size([]int64{rows, infer.Size(s.In("Weight").Dims)}), Bytes: infer.Bytes(s)}
+		return ops.Cost{Flops: flops * opkit.Size([]int64{rows, opkit.Size(s.In("Weight").Dims)}), Bytes: opkit.Bytes(s)}
 	}
 }

@@ -6,10 +6,8 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
-	"github.com/edl-go/edl/ops/internal/infer"
-	"github.com/edl-go/edl/ops/internal/pair"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -27,7 +25,7 @@ const (
 var pooltypes = []string{average, sum, root, largest, last, first}
 
 func init() {
-	pair.Register(ops.Def{
+	opkit.Register(ops.Def{
 		Type: "sequence_pool",
 		Doc: "Makes one row of each sequence of the innermost LoD level, column by column: the mean, the sum, the sum over the square root of " +
 			"the length, the largest element, the last or the first. A sequence without rows gives zeros.",
@@ -43,16 +41,16 @@ func init() {
 			return nil
 		}}},
 		Infer: inferSequencePool,
-		Cost:  infer.PerElement(1),
-		Bind:  bind.Floats("X", bindSequencePool[float32], bindSequencePool[float64]),
-	}, pair.Gradient{
+		Cost:  opkit.PerElement(1),
+		Bind:  opkit.BindFloats("X", bindSequencePool[float32], bindSequencePool[float64]),
+	}, opkit.Gradient{
 		Doc:     "dX is dOut of the sequence: in every row, divided as the sum was, or for MAX, LAST and FIRST where the element comes from.",
 		Inputs:  []string{"X"},
 		Outputs: []string{"MaxIndex"},
 		From:    []string{"Out"},
 		Wrt:     []string{"X"},
-		Cost:    infer.PerElement(1),
-		Bind:    bind.Floats("X", bindSequencePoolGrad[float32], bindSequencePoolGrad[float64]),
+		Cost:    opkit.PerElement(1),
+		Bind:    opkit.BindFloats("X", bindSequencePoolGrad[float32], bindSequencePoolGrad[float64]),
 	})
 }
 
@@ -89,7 +87,7 @@ func scale(kind string, n int) float64 {
 
 func bindSequencePool[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, out, kind := batchIn(b, "X"), b.Out("Out"), b.Str("pooltype")
-	_, width := bind.Matrix(x.value.Dims(), 1)
+	_, width := opkit.Matrix(x.value.Dims(), 1)
 	if out == nil {
 		out = b.Scratch(tensor.Of[T](), x.n*width)
 	}

@@ -3,14 +3,14 @@ package sequence
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/internal/bind"
 	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/tensor"
 )
 
 func bindSequencePoolGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, dout, dx, index, kind := batchIn(b, "X"), b.In("Out@GRAD"), b.Out("X@GRAD"), b.In("MaxIndex"), b.Str("pooltype")
-	_, width := bind.Matrix(x.value.Dims(), 1)
+	_, width := opkit.Matrix(x.value.Dims(), 1)
 	if kind == largest && index == nil {
 		return nil, fault.E(fault.InvalidProgram, fault.Got("pooltype MAX without MaxIndex"), fault.Want("the output MaxIndex of the forward op"))
 	}

@@ -1,4 +1,4 @@
-package pair_test
+package opkit_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package infer
+package opkit
 
 import (
 	"math"
@@ -26,7 +26,7 @@ func TestSizeSaturates(t *testing.T) {
 	})
 }
 
-func TestMatrix(t *testing.T) {
+func TestMatrixDims(t *testing.T) {
 	for _, c := range []struct {
 		dims       []int64
 		axes       int
@@ -34,7 +34,7 @@ func TestMatrix(t *testing.T) {
 	}{
 		{[]int64{2, 3, 4}, 1, 2, 12}, {[]int64{2, 3, 4}, 3, 24, 1}, {[]int64{-1, 3, 4}, 2, -1, 4}, {[]int64{2, 1 << 62, 4}, 1, 2, -1},
 	} {
-		if rows, cols := Matrix(c.dims, c.axes); rows != c.rows || cols != c.cols {
+		if rows, cols := MatrixDims(c.dims, c.axes); rows != c.rows || cols != c.cols {
 			t.Errorf("%v at %d is %d x %d", c.dims, c.axes, rows, cols)
 		}
 	}

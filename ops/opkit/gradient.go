@@ -1,0 +1,178 @@
+package opkit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// A Gradient describes the op F_grad that computes the gradient of an op F.
+//
+// As in Fluid, F_grad reads some inputs and outputs of F and the gradients of F's outputs. It writes the gradients of F's inputs. The
+// gradient of slot X stands in slot X@GRAD (program.GradName). Slots, attributes and shapes of F_grad follow from those of F, so
+// Register derives them and they cannot differ.
+type Gradient struct {
+	Doc     string   // the formula
+	Inputs  []string // input slots of F that F_grad reads
+	Outputs []string // output slots of F that F_grad reads
+	From    []string // output slots of F whose gradients F_grad reads; nil: all that are not intermediate
+	Wrt     []string // input slots of F whose gradients F_grad writes ("with respect to")
+
+	// StandIn is for input slots of F that F_grad does not need, except for their dims and dtype. It maps such a slot to a slot of F_grad
+	// that has the same dims and dtype.
+	StandIn map[string]string
+
+	// Refine changes the inferred types of the gradients. Nil: each gradient has the dtype and dims of its variable.
+	Refine func(*ops.Shapes)
+	Rows   bool // the gradients may be sparse (program.SelectedRows)
+
+	InPlace map[string]string // output -> input, as in ops.Def
+	Cost    func(*ops.Shapes) ops.Cost
+	Bind    Binder // a slot that holds no gradient, or whose gradient nobody wants, has a nil tensor
+}
+
+// Register registers the op f, and the op f.Type + "_grad" that g describes. It sets f.Gradient. It panics on an incomplete definition, as
+// ops.Register does.
+func Register(f ops.Def, g Gradient) {
+	if g.From == nil {
+		for _, s := range f.Outputs {
+			if !s.Intermediate {
+				g.From = append(g.From, s.Name)
+			}
+		}
+	}
+	f.Gradient = gradientMaker(f, g)
+	ops.Register(f)
+	ops.Register(gradientDef(f, g))
+}
+
+// gradientMaker is ops.StandardGrad without the gradients that g does not read.
+func gradientMaker(f ops.Def, g Gradient) func(*ops.Grad) ([]*program.Op, error) {
+	standard := ops.StandardGrad(g.Inputs, g.Outputs, g.Wrt)
+	return func(grad *ops.Grad) ([]*program.Op, error) {
+		made, err := standard(grad)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range f.Outputs {
+			if !slices.Contains(g.From, s.Name) {
+				delete(made[0].Inputs, program.GradName(s.Name))
+			}
+		}
+		return made, nil
+	}
+}
+
+func gradientDef(f ops.Def, g Gradient) ops.Def {
+	d := ops.Def{
+		Type:  f.Type + "_grad",
+		Class: ops.Backward,
+		Doc:   fmt.Sprintf("The gradient of %s: %s", f.Type, g.Doc),
+		Attrs: f.Attrs, InPlace: g.InPlace, Cost: g.Cost, Bind: g.Bind,
+		Infer: func(s *ops.Shapes) error {
+			if err := inferGradient(s, f, g); err != nil || g.Refine == nil {
+				return err
+			}
+			g.Refine(s)
+			return nil
+		},
+	}
+	for _, s := range f.Inputs {
+		if slices.Contains(g.Inputs, s.Name) {
+			_, lacks := g.StandIn[s.Name]
+			s.Dispensable = s.Dispensable || lacks
+			d.Inputs = append(d.Inputs, s)
+		}
+		if slices.Contains(g.Wrt, s.Name) {
+			d.Outputs = append(d.Outputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable,
+				Dispensable: true, Rows: g.Rows})
+		}
+	}
+	for _, s := range f.Outputs {
+		if slices.Contains(g.Outputs, s.Name) {
+			s.Intermediate = false
+			d.Inputs = append(d.Inputs, s)
+		}
+		if slices.Contains(g.From, s.Name) {
+			d.Inputs = append(d.Inputs, ops.Slot{Name: program.GradName(s.Name), Doc: "gradient of " + s.Name, Duplicable: s.Duplicable,
+				Dispensable: len(g.From) > 1}) // a gradient that did not arrive counts as zeros
+		}
+	}
+	return d
+}
+
+// inferGradient is the Infer of F_grad. It infers F from the inputs of F_grad, compares the outputs of F and their gradients with the
+// result, and gives each gradient the type of its variable.
+func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
+	metas := map[string]ops.Meta{}
+	forward := &program.Op{Type: f.Type, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: s.Op().Attrs}
+	for _, slot := range f.Inputs {
+		source := slot.Name
+		if stand, ok := g.StandIn[slot.Name]; ok && !s.Has(slot.Name) {
+			source = stand
+		}
+		for i, name := range s.Op().Inputs[source] {
+			if name != program.Empty {
+				name = fmt.Sprint(slot.Name, i)
+				metas[name] = s.Ins(source)[i]
+			}
+			forward.Inputs[slot.Name] = append(forward.Inputs[slot.Name], name)
+		}
+	}
+	for _, slot := range f.Outputs {
+		n := max(len(s.Ins(slot.Name)), len(s.Ins(program.GradName(slot.Name))))
+		if !slot.Intermediate {
+			n = max(n, 1)
+		}
+		for i := range n {
+			forward.Outputs[slot.Name] = append(forward.Outputs[slot.Name], fmt.Sprint("out ", slot.Name, i))
+		}
+	}
+	inferred, err := ops.Infer(forward, func(name string) (ops.Meta, bool) { m, ok := metas[name]; return m, ok })
+	if err != nil {
+		return ofGradient(s, err)
+	}
+	for _, slot := range f.Outputs {
+		for _, given := range []string{slot.Name, program.GradName(slot.Name)} {
+			if err := matches(s, given, inferred.Outs(slot.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, wrt := range g.Wrt {
+		for i, m := range inferred.Ins(wrt) {
+			if forward.Inputs[wrt][i] != program.Empty {
+				s.SetAt(program.GradName(wrt), i, m)
+			}
+		}
+	}
+	return nil
+}
+
+// matches checks that a slot of F_grad holds the types that F yields.
+func matches(s *ops.Shapes, slot string, want []ops.Meta) error {
+	for i, m := range s.Ins(slot) {
+		name := s.Op().Inputs[slot][i]
+		if name == program.Empty || m.DType == want[i].DType && ops.Compatible(m.Dims, want[i].Dims) {
+			continue
+		}
+		return fault.E(fault.ShapeMismatch, fault.On(s.Op()), fault.Var(name), fault.Gotf("%s %v", slot, m),
+			fault.Want(want[i].String()))
+	}
+	return nil
+}
+
+// ofGradient replaces the forward op by the gradient op in the error of an inference.
+func ofGradient(s *ops.Shapes, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	c := *f
+	c.Op, c.Line, c.Variable = s.Op().Type, s.Op().Line(), ""
+	return &c
+}
