@@ -1,10 +1,94 @@
 package ops
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// Meta is what is known of a variable without its value.
+type Meta struct {
+	Kind     program.VarKind
+	DType    tensor.DType
+	Dims     []int64       // program.Unknown where open
+	LoDLevel int           // levels of sequences that the rows are cut into
+	Fields   []program.Var // of a reader: what one read yields
+
+	Sequences []int64 // how many sequences each LoD level has, from the outermost; nil where open
+	LoDOf     string  // the variable with which the LoD came in, itself or another; "" where nothing is known of it
+
+	// Rows is how many rows a program.SelectedRows holds, program.Unknown where open. Dims are those of the whole, as if it held every row
+	// once.
+	Rows int64
+}
+
+// String names dtype and dims, such as "float32[-1 784]"; of what has none, the kind.
+func (m Meta) String() string {
+	switch m.Kind {
+	case program.LoDTensor:
+		return fmt.Sprintf("%v%v", m.DType, m.Dims)
+	case program.SelectedRows:
+		return fmt.Sprintf("rows of %v%v", m.DType, m.Dims)
+	}
+	return m.Kind.String()
+}
+
+// Stored returns the dims of the elements that a value of known dims holds: Dims, for program.SelectedRows with Rows in place of the
+// first.
+func (m Meta) Stored() []int64 {
+	if m.Kind != program.SelectedRows || len(m.Dims) == 0 {
+		return m.Dims
+	}
+	return append([]int64{m.Rows}, m.Dims[1:]...)
+}
+
+// MetaOf returns what a declaration says.
+func MetaOf(v *program.Var) Meta {
+	m := Meta{Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel, Fields: v.Fields}
+	if m.Kind == program.SelectedRows {
+		m.Rows = program.Unknown
+	}
+	return m
+}
+
+// MetaOfValue returns what a value says of itself.
+func MetaOfValue(t *tensor.Tensor) Meta {
+	if !t.IsSelected() {
+		return Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD()), Sequences: countSequences(t.LoD())}
+	}
+	_, height := t.Selected()
+	return Meta{Kind: program.SelectedRows, DType: t.DType(), Dims: append([]int64{height}, t.Dims()[1:]...), Rows: t.Dims()[0]}
+}
+
+// Compatible reports whether two dims lists can describe one value: equal rank, and equal extents where both are known.
+func Compatible(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] && a[i] != program.Unknown && b[i] != program.Unknown {
+			return false
+		}
+	}
+	return true
+}
+
+// Product multiplies extents; it is program.Unknown when one of them is, and when the product overflows.
+func Product(dims []int64) int64 {
+	for _, d := range dims {
+		if d < 0 {
+			return program.Unknown
+		}
+	}
+	n, ok := tensor.Count(dims)
+	if !ok {
+		return program.Unknown
+	}
+	return int64(n)
+}
 
 // Shapes is what Infer and Cost see of an op: attributes with defaults, what is known of the inputs, and the outputs
 // that Infer fills in. The same Infer serves the DSL (dims open), the verifier (inferred against declared) and the
@@ -105,4 +189,104 @@ func (s *Shapes) IsFloat(slot string) error {
 			fault.Want("float32 or float64"))
 	}
 	return nil
+}
+
+// attrs reads the attributes of an op with the defaults of its definition.
+type attrs struct {
+	op  *program.Op
+	def *Def
+}
+
+func (a attrs) fallback(name string) *program.Op {
+	for _, d := range a.def.Attrs {
+		if d.Name == name && d.Default != nil {
+			return &program.Op{Attrs: map[string]program.Attr{name: d.Default}}
+		}
+	}
+	return &program.Op{}
+}
+
+// Op returns the op itself.
+func (a attrs) Op() *program.Op { return a.op }
+
+// Int returns an integer attribute, its default when the op does not set it.
+func (a attrs) Int(name string) int64 { return attr(a, name, (*program.Op).Int) }
+
+// Ints returns a list of integers, its default when the op does not set it.
+func (a attrs) Ints(name string) []int64 { return attr(a, name, (*program.Op).Ints) }
+
+// Float returns a number, its default when the op does not set it.
+func (a attrs) Float(name string) float64 { return attr(a, name, (*program.Op).Float) }
+
+// Bool returns a truth value, its default when the op does not set it.
+func (a attrs) Bool(name string) bool { return attr(a, name, (*program.Op).Bool) }
+
+// Str returns a string, its default when the op does not set it.
+func (a attrs) Str(name string) string { return attr(a, name, (*program.Op).Str) }
+
+// Strs returns a list of strings, its default when the op does not set it.
+func (a attrs) Strs(name string) []string { return attr(a, name, (*program.Op).Strs) }
+
+func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool)) V {
+	v, ok := read(a.op, name)
+	if !ok {
+		v, _ = read(a.fallback(name), name)
+	}
+	return v
+}
+
+// Infer runs the shape inference of op. input gives what is known of each input variable by name. The result maps output
+// slots to one Meta per variable. The error is a *fault.Fault that names the op and the user's line.
+func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
+	def, ok := Lookup(op.Type)
+	if !ok {
+		return nil, fault.E(fault.Unsupported, fault.On(op), fault.Got("an op type that is not registered"),
+			fault.Want("one of those that `edl show ops` lists"))
+	}
+	if faults := def.Check(op); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	s := &Shapes{attrs: attrs{op, def}, in: map[string][]Meta{}, out: map[string][]Meta{}}
+	for slot, names := range op.Inputs {
+		for _, name := range names {
+			m, ok := input(name)
+			if !ok && name != program.Empty {
+				return nil, fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
+					fault.Got("a name that no block declares"), fault.Want("a declared variable"))
+			}
+			s.in[slot] = append(s.in[slot], m)
+		}
+	}
+	for slot, names := range op.Outputs {
+		s.out[slot] = make([]Meta, len(names))
+	}
+	if err := s.checkTensors(); err != nil {
+		return nil, err
+	}
+	if err := def.Infer(s); err != nil {
+		return nil, At(op, err)
+	}
+	if err := s.checkInferred(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// At completes a fault with the op's type and the user's line.
+func At(op *program.Op, err error) error {
+	if err == nil {
+		return nil
+	}
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		f = fault.E(fault.Internal, fault.Cause(err))
+	}
+	c := *f
+	if c.Op == "" {
+		c.Op = op.Type
+	}
+	if c.Line == "" {
+		c.Line = op.Line()
+	}
+	return &c
 }

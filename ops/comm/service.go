@@ -1,12 +1,14 @@
 package comm
 
 import (
+	"context"
 	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // NoBlock is the index of a block that a Service does not have.
@@ -152,4 +154,130 @@ func block(a attributes, name string) (program.BlockIndex, error) {
 // invalid makes the fault of an op that contradicts itself: what is wanted, and what was got as a format.
 func invalid(want, got string, args ...any) error {
 	return fault.E(fault.InvalidProgram, fault.Op(serveOp), fault.Gotf(got, args...), fault.Want(want))
+}
+
+// A Slice is a variable that lives at a pserver from round to round: a variable of the user's program, or a run of its rows. A
+// checkpoint consists of them, and from a file of the whole a pserver takes its rows.
+type Slice struct {
+	Name      string // at the pserver
+	Origin    string // in the user's program
+	FirstRow  int64  // of the origin
+	Rows      int64  // 1 for rank 0
+	TotalRows int64  // of the origin
+}
+
+// Whole reports whether the slice is all of its origin.
+func (s Slice) Whole() bool { return s.Rows == s.TotalRows }
+
+func (s *Service) readSlices(a attributes) error {
+	names, origins := a.Strs("slice_names"), a.Strs("slice_origins")
+	first, rows, total := a.Ints("slice_first_rows"), a.Ints("slice_rows"), a.Ints("slice_total_rows")
+	n := len(names)
+	if len(origins) != n || len(first) != n || len(rows) != n || len(total) != n {
+		return invalid("lists of one length", "%d slice_names, %d slice_origins, %d slice_first_rows, %d slice_rows and %d slice_total_rows",
+			n, len(origins), len(first), len(rows), len(total))
+	}
+	have := map[string]bool{}
+	for i, name := range names {
+		if name == "" || name == program.Empty || origins[i] == "" || have[name] {
+			return invalid("names of variables, each once", "the slice %s of %s", fault.Quote(name), fault.Quote(origins[i]))
+		}
+		if first[i] < 0 || rows[i] < 0 || rows[i] > total[i] || first[i] > total[i]-rows[i] {
+			return invalid("rows that the variable has", "%d rows from row %d of %d in %s", rows[i], first[i], total[i], fault.Quote(name))
+		}
+		have[name] = true
+		s.Slices = append(s.Slices, Slice{name, origins[i], first[i], rows[i], total[i]})
+	}
+	return nil
+}
+
+const serveOp = "listen_and_serv"
+
+func init() {
+	ops.Register(ops.Def{
+		Type:  serveOp,
+		Class: ops.Serve,
+		Doc: "Serves the variables of block 0 until every trainer has completed. A round merges the contributions of all trainers and then runs " +
+			"the blocks: each of prepare_blocks, global_block, the learning-rate block, each of optimize_blocks.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "ignored; Fluid lists what is served", Duplicable: true, Dispensable: true}},
+		Attrs: []ops.Attr{
+			{Name: "endpoint", Kind: "", Doc: "logical address of this pserver, such as pserver:0"},
+			{Name: "pserver_id", Kind: int32(0), Doc: "index of this pserver, the number in endpoint"},
+			{Name: "sync_mode", Default: true, Doc: "merge the contributions of all trainers in rounds; else apply each by itself"},
+			{Name: "prepare_blocks", Default: []program.BlockIndex{},
+				Doc: "blocks that compute this pserver's part of what all pservers exchange; sync_mode only"},
+			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges and computes what all updates need; -1 for none; sync_mode only"},
+			{Name: "lr_decay_block_id", Default: int32(NoBlock), Doc: "block of the learning-rate schedule; -1 for none"},
+			{Name: "optimize_blocks", Kind: []program.BlockIndex{}, Doc: "blocks that update one slice of a parameter each"},
+			{Name: "grad_names", Default: []string{}, Doc: "variables that trainers send gradients to"},
+			{Name: "grad_block_ids", Default: []int32{}, Doc: "the optimize block of each of grad_names"},
+			{Name: "grad_merge", Default: []int32{}, Doc: "how contributions to each of grad_names become one: 1 mean weighted by rows, 2 sum, 3 the first"},
+			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and that live here"},
+			{Name: "state_merge", Default: []int32{}, Doc: "how each of state_names merges: 1 mean weighted by rows, 2 sum of the changes, 3 the first"},
+			{Name: "slice_names", Default: []string{}, Doc: "variables that live here from round to round: what a checkpoint holds"},
+			{Name: "slice_origins", Default: []string{}, Doc: "the variable of the user's program that each of slice_names is, or is rows of"},
+			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
+			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
+			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
+			{Name: "grad_to_block_id", Default: []string{},
+				Doc: "gradient:block as Fluid writes it, for tools that draw programs; never read here, since a name may hold a colon"},
+		},
+		Infer: func(s *ops.Shapes) error {
+			_, err := serviceOf(s)
+			return err
+		},
+		Bind: bindServe,
+	})
+}
+
+func bindServe(b *ops.Binding) (ops.Kernel, error) {
+	server, err := server(b)
+	if err != nil {
+		return nil, err
+	}
+	if b.Env.Blocks == nil {
+		return nil, needsCluster("nothing that runs the blocks of the program")
+	}
+	if _, err := serviceOf(b); err != nil {
+		return nil, err
+	}
+	op, blocks := b.Op(), b.Env.Blocks
+	return func(ctx context.Context) error { return server.Serve(ctx, op, blocks) }, nil
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type:  "exchange_partials",
+		Class: ops.Dist,
+		Doc: "Gives every pserver the X of all pservers in the current round, such as the exact partial sums behind a global norm. X must have one " +
+			"name, type and shape on all of them. It blocks until all have published theirs.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "what this pserver contributes"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "the X of each pserver, in the order of their indexes", Duplicable: true}},
+		Infer: func(s *ops.Shapes) error {
+			x := s.In("X")
+			if x.Kind != program.LoDTensor {
+				return s.Errorf("X", "a tensor")
+			}
+			s.Set("Out", x.DType, x.Dims...)
+			return nil
+		},
+		Bind: bindExchange,
+	})
+}
+
+func bindExchange(b *ops.Binding) (ops.Kernel, error) {
+	server, err := server(b)
+	if err != nil {
+		return nil, err
+	}
+	name, own, all := b.Op().In("X"), b.In("X"), b.Outs("Out")
+	if own == nil || slices.ContainsFunc(all, func(t *tensor.Tensor) bool { return t == nil }) {
+		return nil, fault.E(fault.InvalidProgram, fault.Got("a variable without a value"), fault.Want("X and an Out for each pserver"))
+	}
+	for _, t := range all {
+		if t.DType() != own.DType() || !slices.Equal(t.Dims(), own.Dims()) {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Out %v", t), fault.Wantf("%v as X", own))
+		}
+	}
+	return func(ctx context.Context) error { return server.Exchange(ctx, name, own, all) }, nil
 }

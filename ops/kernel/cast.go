@@ -1,5 +1,12 @@
 package kernel
 
+import "math"
+
+// Number lists the element types that arithmetic and order are defined for.
+type Number interface {
+	int32 | int64 | float32 | float64
+}
+
 // Cast converts numbers elementwise; both slices are of one length. Floats become integers by truncation towards zero; what
 // a NaN or a number outside of the integer's range becomes is up to the machine.
 func Cast[To, From Number](out []To, x []From) {
@@ -33,4 +40,105 @@ func Fill[T any](out []T, value T) {
 	for i := range out {
 		out[i] = value
 	}
+}
+
+// The 16-bit formats are carried as their bit patterns. Conversions to them round to nearest, ties to even, beyond their
+// range to infinity; a NaN stays one, becomes quiet and keeps the upper bits of its payload. Conversions from them are
+// exact. Both slices of a call are of one length.
+
+// ToFloat16 converts to IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+func ToFloat16(out []uint16, x []float32) {
+	x = x[:len(out)]
+	done := 0
+	if v := vectorsFor[float32](len(out)); v != nil {
+		v.ToFloat16(out, x)
+		done = len(out) &^ 7
+	}
+	for i := done; i < len(out); i++ {
+		out[i] = float16Of(x[i])
+	}
+}
+
+// FromFloat16 converts from IEEE 754 binary16.
+func FromFloat16(out []float32, x []uint16) {
+	x = x[:len(out)]
+	done := 0
+	if v := vectorsFor[float32](len(out)); v != nil {
+		v.FromFloat16(out, x)
+		done = len(out) &^ 7
+	}
+	for i := done; i < len(out); i++ {
+		out[i] = float32OfFloat16(x[i])
+	}
+}
+
+// ToBFloat16 converts to bfloat16, the upper half of a float32.
+func ToBFloat16(out []uint16, x []float32) {
+	x = x[:len(out)]
+	done := 0
+	if v := vectorsFor[float32](len(out)); v != nil {
+		v.ToBFloat16(out, x)
+		done = len(out) &^ 7
+	}
+	for i := done; i < len(out); i++ {
+		out[i] = bfloat16Of(x[i])
+	}
+}
+
+// FromBFloat16 converts from bfloat16.
+func FromBFloat16(out []float32, x []uint16) {
+	x = x[:len(out)]
+	done := 0
+	if v := vectorsFor[float32](len(out)); v != nil {
+		v.FromBFloat16(out, x)
+		done = len(out) &^ 7
+	}
+	for i := done; i < len(out); i++ {
+		out[i] = math.Float32frombits(uint32(x[i]) << 16)
+	}
+}
+
+func bfloat16Of(x float32) uint16 {
+	const quiet = 1 << 22
+	b := math.Float32bits(x)
+	if x != x {
+		return uint16((b | quiet) >> 16)
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// float16Of lets float32 arithmetic round: adding a number whose last bit is that of the result drops what does not fit.
+func float16Of(x float32) uint16 {
+	const (
+		infinity    = 0x7c00
+		quiet       = 0x0200
+		overflow    = 65520        // from here on infinity is nearest
+		leastNormal = 0x1p-14      // of binary16
+		subnormal   = float32(0.5) // its last bit is 2^-24, as of a subnormal binary16
+		bias        = (127 - 15) << 23
+	)
+	b := math.Float32bits(x)
+	sign, size := uint16(b>>16)&0x8000, b&^(1<<31)
+	switch m := math.Float32frombits(size); {
+	case m != m:
+		return sign | infinity | quiet | uint16(size>>13)&0x03ff
+	case m >= overflow:
+		return sign | infinity
+	case m < leastNormal:
+		return sign | uint16(math.Float32bits(m+subnormal)-math.Float32bits(subnormal))
+	}
+	return sign | uint16((size-bias+0x0fff+size>>13&1)>>13)
+}
+
+func float32OfFloat16(x uint16) float32 {
+	sign, exponent, fraction := uint32(x&0x8000)<<16, uint32(x>>10)&31, uint32(x)&0x03ff
+	switch {
+	case exponent == 0:
+		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
+	case exponent < 31:
+		return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
+	case fraction != 0:
+		fraction |= 0x0200 // quiet
+	}
+	return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
 }

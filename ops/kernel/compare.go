@@ -65,3 +65,13 @@ func LogicalOr(out, x, y []bool) {
 		out[i] = x[i] || y[i]
 	}
 }
+
+// FirstNonFinite returns the index of the first NaN or infinity in x, or -1 when all elements are finite.
+func FirstNonFinite[T tensor.Float](x []T) int {
+	for i, v := range x {
+		if v-v != 0 {
+			return i
+		}
+	}
+	return -1
+}

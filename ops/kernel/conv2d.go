@@ -1,6 +1,57 @@
 package kernel
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+	"github.com/edl-go/edl/tensor"
+)
+
+// ConvOutSize returns the extent of a convolution's output along one axis: (in + 2*padding -
+// (dilation*(kernel-1)+1))/stride + 1, or 0 when the kernel does not fit. kernel, stride and dilation are at least 1,
+// padding at least 0.
+func ConvOutSize(in, kernel, stride, padding, dilation int) int {
+	room := in + 2*padding - (dilation*(kernel-1) + 1)
+	if room < 0 {
+		return 0
+	}
+	return room/stride + 1
+}
+
+// Conv2DShape holds the extents of a convolution. An input image is [InChannels, InHeight, InWidth], an output image
+// [OutChannels, OutHeight, OutWidth], the filter [OutChannels, InChannels/Groups, KernelHeight, KernelWidth]. Groups
+// divides both numbers of channels; Groups equal to InChannels is a depthwise convolution. OutHeight and OutWidth are
+// what ConvOutSize gives.
+type Conv2DShape struct {
+	InChannels, InHeight, InWidth    int
+	OutChannels, OutHeight, OutWidth int
+	KernelHeight, KernelWidth        int
+	StrideHeight, StrideWidth        int
+	PaddingHeight, PaddingWidth      int // zeros on each of both sides
+	DilationHeight, DilationWidth    int
+	Groups                           int
+}
+
+// patch returns the number of input elements of one group behind one output element.
+func (s *Conv2DShape) patch() int { return s.InChannels / s.Groups * s.KernelHeight * s.KernelWidth }
+
+// pixels returns the number of places of an output channel.
+func (s *Conv2DShape) pixels() int { return s.OutHeight * s.OutWidth }
+
+// isPointwise reports whether the matrix of patches is the image itself.
+func (s *Conv2DShape) isPointwise() bool {
+	return s.KernelHeight == 1 && s.KernelWidth == 1 && s.StrideHeight == 1 && s.StrideWidth == 1 &&
+		s.PaddingHeight == 0 && s.PaddingWidth == 0
+}
+
+// Conv2DWorkspace returns the workspace length of the three convolution functions. It does not depend on the number of
+// images.
+func Conv2DWorkspace(s *Conv2DShape) int {
+	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
+	return s.OutChannels*patch + patch*pixels + s.paddedLength() + 2*patchSlack + max(
+		GemmWorkspace(filters, pixels, patch),
+		GemmWorkspace(patch, pixels, filters),
+		GemmWorkspace(filters, patch, pixels),
+		GemmWorkspace(patch, filters, pixels))
+}
 
 // The convolutions go image by image and group by group through a matrix of patches (im2col) and Gemm, so outputs and
 // input gradients of an image do not depend on the batch. workspace holds Conv2DWorkspace elements. x and dx hold
@@ -38,5 +89,184 @@ func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dou
 		}
 		Gemm(true, false, patch, pixels, filters, 1, weights, patch, from, pixels, 0, matrix.columns, pixels, rest)
 		matrix.spread(to)
+	}
+}
+
+// A Conv2DBlock is a part of a filter that callers compute by itself: input channels and filters of every group, each
+// from a first one on up to but not including another.
+type Conv2DBlock struct {
+	FirstChannel, LastChannel int // within [0, InChannels/Groups]
+	FirstFilter, LastFilter   int // within [0, OutChannels/Groups]
+
+	part Conv2DShape // of these channels; here so that it is allocated with the block
+}
+
+// Conv2DFilterGrad overwrites a block of dfilter with the gradient of the filter, summed over images in their order, and
+// leaves the rest. It has the same bits in every block that it is in. A block serves one call at a time.
+//
+// It is computed as its transpose, [patch, filter], where that is faster. The bits of both ways are the same.
+func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images int, dfilter, x, dout, workspace []T) {
+	inGroup, plane := s.InChannels/s.Groups, s.InHeight*s.InWidth
+	if block.FirstChannel == block.LastChannel || block.FirstFilter == block.LastFilter {
+		return
+	}
+	part := &block.part
+	*part = *s
+	part.InChannels = (block.LastChannel - block.FirstChannel) * s.Groups
+	filters, patch, pixels, step := block.LastFilter-block.FirstFilter, part.patch(), s.pixels(), s.patch()
+	transposed, workspace := workspace[:s.Groups*filters*patch], workspace[s.Groups*filters*patch:]
+	matrix, rest := newPatchMatrix(part, workspace)
+	exchange := exchangesFilter(filters, patch)
+	// place is where the block of a group begins in dfilter.
+	place := func(g int) int {
+		return (g*s.OutChannels/s.Groups+block.FirstFilter)*step + block.FirstChannel*s.KernelHeight*s.KernelWidth
+	}
+	clear(transposed)
+	for g := range s.Groups {
+		for f := range filters {
+			clear(dfilter[place(g)+f*step:][:patch])
+		}
+	}
+	for i := range images * s.Groups {
+		g := i % s.Groups
+		columns := matrix.of(x[(i*inGroup+block.FirstChannel)*plane:], part.InChannels/s.Groups*plane)
+		from := dout[(i*s.OutChannels/s.Groups+block.FirstFilter)*pixels:]
+		if exchange {
+			Gemm(false, true, patch, filters, pixels, 1, columns, pixels, from, pixels, 1, transposed[g*filters*patch:], filters, rest)
+		} else {
+			Gemm(false, true, filters, patch, pixels, 1, from, pixels, columns, pixels, 1, dfilter[place(g):], step, rest)
+		}
+	}
+	if exchange {
+		for g := range s.Groups {
+			simd.Transpose(dfilter[place(g):], step, transposed[g*filters*patch:], filters, patch, filters)
+		}
+	}
+}
+
+// exchangesFilter estimates whether the gradient of a filter is faster as its transpose. Gemm fills vectors with columns, of which the last may be
+// empty for a good part, and has to transpose the factor that the columns come from: an element of it takes about a third of what a
+// vector takes to be multiplied and added.
+func exchangesFilter(filters, patch int) bool {
+	const vector = 16
+	cost := func(rows, columns int) int { return 3*rows*((columns+vector-1)/vector) + columns }
+	return cost(patch, filters) < cost(filters, patch)
+}
+
+// patchSlack is how many elements behind an image or a matrix of patches may be touched by whole vectors.
+const patchSlack = 7
+
+// A patchMatrix goes between one group of an image and the matrix of its patches, [channel, kernel row, kernel column] x
+// [output row, output column], which holds the input element that each meets, 0 in the padding. Between them lies a copy of
+// the image with its padding, so that no window leaves it, unless there is no padding.
+type patchMatrix[T tensor.Float] struct {
+	shape         *Conv2DShape
+	height, width int // of a padded plane
+	columns       []T
+	padded        []T
+}
+
+// paddedLength returns the elements of one group of an image with its padding.
+func (s *Conv2DShape) paddedLength() int {
+	return s.InChannels / s.Groups * (s.InHeight + 2*s.PaddingHeight) * (s.InWidth + 2*s.PaddingWidth)
+}
+
+// newPatchMatrix takes what it needs off workspace and returns the rest.
+func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatrix[T], rest []T) {
+	size, padded := s.patch()*s.pixels()+patchSlack, s.paddedLength()+patchSlack
+	return patchMatrix[T]{
+		shape: s, height: s.InHeight + 2*s.PaddingHeight, width: s.InWidth + 2*s.PaddingWidth,
+		columns: workspace[:size], padded: workspace[size:][:padded],
+	}, workspace[size+padded:]
+}
+
+// of returns the matrix of one group of an image, which is the first size elements of images: these themselves where that is the same.
+func (m *patchMatrix[T]) of(images []T, size int) []T {
+	switch s := m.shape; {
+	case s.isPointwise():
+		return images[:size]
+	case s.PaddingHeight > 0 || s.PaddingWidth > 0:
+		m.pad(images[:size])
+		m.gather(m.padded)
+	case len(images) < size+patchSlack:
+		copy(m.padded, images[:size])
+		m.gather(m.padded)
+	default:
+		m.gather(images)
+	}
+	return m.columns
+}
+
+// pad copies image into the middle of zeros.
+func (m *patchMatrix[T]) pad(image []T) {
+	s := m.shape
+	clear(m.padded)
+	for c := range s.InChannels / s.Groups {
+		for y := range s.InHeight {
+			copy(m.padded[m.inside(c, y):], image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth])
+		}
+	}
+}
+
+// inside returns the place in padded of the first element of row y of channel c of the image.
+func (m *patchMatrix[T]) inside(c, y int) int {
+	return (c*m.height+m.shape.PaddingHeight+y)*m.width + m.shape.PaddingWidth
+}
+
+// gather fills columns from an image with its padding, behind which there are patchSlack elements of any content.
+func (m *patchMatrix[T]) gather(padded []T) {
+	s := m.shape
+	v := vectorsOf[T]()
+	perChannel := s.KernelHeight * s.KernelWidth * s.pixels()
+	for c := range s.InChannels / s.Groups {
+		to, plane := m.columns[c*perChannel:], padded[c*m.height*m.width:]
+		if v != nil && s.StrideWidth == 1 && perChannel > 0 {
+			v.CopyPatches(singles(to), singles(plane), s.KernelHeight, s.KernelWidth, s.DilationHeight*m.width, s.DilationWidth,
+				s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
+			continue
+		}
+		m.eachRow(plane, func(row []T) {
+			for i := range to[:s.OutWidth] {
+				to[i] = row[i*s.StrideWidth]
+			}
+			to = to[s.OutWidth:]
+		})
+	}
+}
+
+// spread is the gradient of of: it overwrites image with the sums, in the order of columns, of what met each element.
+func (m *patchMatrix[T]) spread(image []T) {
+	s := m.shape
+	v := vectorsOf[T]()
+	clear(m.padded)
+	perChannel := s.KernelHeight * s.KernelWidth * s.pixels()
+	for c := range s.InChannels / s.Groups {
+		from, plane := m.columns[c*perChannel:], m.padded[c*m.height*m.width:]
+		if v != nil && s.StrideWidth == 1 && perChannel > 0 {
+			v.AddPatches(singles(plane), singles(from), s.KernelHeight, s.KernelWidth, s.DilationHeight*m.width, s.DilationWidth,
+				s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
+		} else {
+			m.eachRow(plane, func(row []T) {
+				for i, v := range from[:s.OutWidth] {
+					row[i*s.StrideWidth] += v
+				}
+				from = from[s.OutWidth:]
+			})
+		}
+		for y := range s.InHeight {
+			copy(image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth], m.padded[m.inside(c, y):])
+		}
+	}
+}
+
+// eachRow calls f with the part of plane that begins where a row of a window does, for all windows in the order of columns.
+func (m *patchMatrix[T]) eachRow(plane []T, f func(row []T)) {
+	s := m.shape
+	for ky := range s.KernelHeight {
+		for kx := range s.KernelWidth {
+			for oy := range s.OutHeight {
+				f(plane[(oy*s.StrideHeight+ky*s.DilationHeight)*m.width+kx*s.DilationWidth:])
+			}
+		}
 	}
 }

@@ -36,3 +36,63 @@ func GemmPacked[T tensor.Float](m, n, k int, alpha T, a []T, lda int, packed []T
 // GemmPackedWorkspace returns the workspace length that GemmPacked needs. Like GemmWorkspace it does not shrink when an
 // extent grows.
 func GemmPackedWorkspace(m, n, k int) int { return GemmWorkspace(m, min(n, vectorColumns), k) }
+
+// packStrips copies the columns of a depth x count matrix whose rows are ld apart into strips of at most width columns, the
+// numbers of which differ by one at most: a strip has width places for each row. It returns how far apart strips begin, which keeps them out of one
+// set of the cache.
+func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
+	apart := width*depth + packedGap
+	strips := (count + width - 1) / width
+	for s, at := 0, 0; s < strips; s++ {
+		columns := rowsOfStrip(count-at, strips-s)
+		strip := dst[s*apart:]
+		for q := range depth {
+			copy(strip[q*width:][:columns], src[q*ld+at:])
+		}
+		at += columns
+	}
+	return apart
+}
+
+// rowsOfStrip returns how many rows the next of some strips takes: about equal parts of those that are left.
+func rowsOfStrip(left, strips int) int { return (left + strips - 1) / strips }
+
+// copyMatrix copies rows rows of columns elements; to and from are the distances between them.
+func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns int) {
+	for r := range rows {
+		copy(dst[r*to:][:columns], src[r*from:][:columns])
+	}
+}
+
+// packRows copies count rows of length depth, ld apart, into panels of width rows: panel by panel, and within a panel
+// the width elements of one position beside each other. Rows missing from the last panel are zeros, so that every element
+// of C runs through the same tile.
+func packRows[T tensor.Float](dst, src []T, ld, count, depth, width int) {
+	for i := 0; i < count; i += width {
+		panel := dst[i*depth : (i+width)*depth]
+		if count-i < width {
+			clear(panel)
+		}
+		for r := range min(width, count-i) {
+			row := src[(i+r)*ld:][:depth]
+			to := panel[r:]
+			for p, v := range row {
+				to[p*width] = v
+			}
+		}
+	}
+}
+
+// packColumns is packRows for the columns of a depth x count matrix whose rows are ld apart.
+func packColumns[T tensor.Float](dst, src []T, ld, count, depth, width int) {
+	for i := 0; i < count; i += width {
+		panel := dst[i*depth : (i+width)*depth]
+		have := min(width, count-i)
+		if have < width {
+			clear(panel)
+		}
+		for p := range depth {
+			copy(panel[p*width:][:have], src[p*ld+i:])
+		}
+	}
+}

@@ -103,3 +103,194 @@ func ReduceMaxGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T, from, to
 		}
 	}
 }
+
+// ReduceMin finds the smallest of what falls together under the plan, NaN if there is one, +Inf for nothing. Its gradient
+// is ReduceMaxGrad, which only asks which elements equal the result.
+func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
+	c, first, last := p.forward(from, to)
+	Fill(out[first:last], T(math.Inf(1)))
+	for c.at < c.end {
+		if p.reduced {
+			for _, v := range block(&c, x) {
+				out[c.out] = min(out[c.out], v)
+			}
+		} else {
+			to := kept(&c, out)
+			minVectors(to, to, block(&c, x))
+		}
+		c.next(p)
+	}
+}
+
+// maxRank bounds the rank of the arrays that plans are built for.
+const maxRank = 16
+
+// A ReducePlan says how the elements of a row-major array fall together when some of its axes are reduced. Build it once
+// per shape with NewReducePlan; it is immutable afterwards.
+type ReducePlan struct {
+	outer    int          // axes of the loop around blocks
+	dims     [maxRank]int // their extents
+	strides  [maxRank]int // what a step along each moves the place in the output, 0 for a reduced axis
+	block    int          // length of the contiguous innermost run
+	reduced  bool         // whether the block falls onto one output element, or onto as many as it has
+	leads    bool         // whether the first axis of the loop is kept
+	inCount  int
+	outCount int
+}
+
+// NewReducePlan plans the reduction of the axes that reduced marks; dims and reduced are of one length, at most 16. The
+// output is row-major over the other axes. Neighbouring axes are merged where both are reduced or both kept, which depends
+// on the pattern only, never on extents, so that an output element gets the same order of summation in any slice
+// along kept axes.
+func NewReducePlan(dims []int, reduced []bool) ReducePlan {
+	var extents [maxRank]int
+	var falls [maxRank]bool
+	n := 0
+	p := ReducePlan{inCount: 1, outCount: 1}
+	for i, d := range dims {
+		p.inCount *= d
+		if !reduced[i] {
+			p.outCount *= d
+		}
+		if n > 0 && falls[n-1] == reduced[i] {
+			extents[n-1] *= d
+			continue
+		}
+		extents[n], falls[n] = d, reduced[i]
+		n++
+	}
+	if n == 0 {
+		p.block = 1
+		return p
+	}
+	p.outer = n - 1
+	p.leads = n > 1 && !falls[0]
+	p.block, p.reduced = extents[n-1], falls[n-1]
+	stride := 1
+	if !p.reduced {
+		stride = p.block
+	}
+	for i := p.outer - 1; i >= 0; i-- {
+		p.dims[i] = extents[i]
+		if !falls[i] {
+			p.strides[i] = stride
+			stride *= extents[i]
+		}
+	}
+	return p
+}
+
+// InCount returns the number of elements that are reduced.
+func (p *ReducePlan) InCount() int { return p.inCount }
+
+// OutCount returns the number of results.
+func (p *ReducePlan) OutCount() int { return p.outCount }
+
+// Ratio returns how many elements fall onto one result, 0 when there are none.
+func (p *ReducePlan) Ratio() int {
+	if p.outCount == 0 {
+		return 0
+	}
+	return p.inCount / p.outCount
+}
+
+// Iterations returns into how many parts the functions that reduce can be cut, and whether iteration i owns part i of equally long ones of the input,
+// or only of the output: rows where the first axis is kept, else columns where all others are, else the whole.
+func (p *ReducePlan) Iterations() (n int, inputToo bool) {
+	switch {
+	case p.leads:
+		return p.dims[0], true
+	case p.outer == 1 && !p.reduced:
+		return p.block, false
+	}
+	return 1, true
+}
+
+// GradIterations is Iterations for the gradients, which are cut as the input is. allOut says that an iteration reads every output element.
+func (p *ReducePlan) GradIterations() (n int, allOut bool) {
+	if p.outer > 0 {
+		return p.dims[0], !p.leads
+	}
+	return p.block, true
+}
+
+// A reduceCursor walks over the blocks of a range of iterations in order.
+type reduceCursor struct {
+	index  [maxRank]int
+	at     int // where in the input the current block begins
+	end    int // of the input that belongs to the range
+	out    int // where in the output the current block falls
+	lo, hi int // what of every block belongs to the range
+}
+
+// forward begins the iterations [from, to) of a reduction. The elements [first, last) of the output are theirs.
+func (p *ReducePlan) forward(from, to int) (c reduceCursor, first, last int) {
+	c = reduceCursor{end: p.inCount, hi: p.block}
+	switch {
+	case p.leads:
+		c.rows(p, from, to)
+		each := p.outCount / max(1, p.dims[0])
+		return c, from * each, to * each
+	case p.outer == 1 && !p.reduced:
+		c.lo, c.hi = from, to
+		return c, from, to
+	}
+	return c, 0, p.outCount
+}
+
+// backward begins the iterations [from, to) of a gradient.
+func (p *ReducePlan) backward(from, to int) reduceCursor {
+	c := reduceCursor{end: p.inCount, hi: p.block}
+	if p.outer > 0 {
+		c.rows(p, from, to)
+	} else {
+		c.lo, c.hi = from, to
+	}
+	return c
+}
+
+// rows limits a walk to a range of the first axis.
+func (c *reduceCursor) rows(p *ReducePlan, from, to int) {
+	each := p.inCount / max(1, p.dims[0])
+	c.index[0], c.out, c.at, c.end = from, from*p.strides[0], from*each, to*each
+}
+
+// block returns what of the current block of the input belongs to the range.
+func block[T any](c *reduceCursor, x []T) []T { return x[c.at+c.lo : c.at+c.hi] }
+
+// kept returns what of the output the current block falls onto, where the blocks are kept.
+func kept[T any](c *reduceCursor, out []T) []T { return out[c.out+c.lo : c.out+c.hi] }
+
+// run returns how many blocks from the current one on follow each other in the input and fall onto the same place, at least 1, and how many
+// elements they have together.
+func (c *reduceCursor) run(p *ReducePlan) (blocks, elements int) {
+	inner := p.outer - 1
+	if inner < 0 || p.strides[inner] != 0 || c.hi-c.lo < p.block {
+		return 1, c.hi - c.lo
+	}
+	blocks = min(p.dims[inner]-c.index[inner], (c.end-c.at)/max(1, p.block))
+	return blocks, blocks * p.block
+}
+
+// skip moves over blocks of a run to what follows them.
+func (c *reduceCursor) skip(p *ReducePlan, blocks int) {
+	if blocks > 1 {
+		c.at += (blocks - 1) * p.block
+		c.index[p.outer-1] += blocks - 1
+	}
+	c.next(p)
+}
+
+// next moves to the next block.
+func (c *reduceCursor) next(p *ReducePlan) {
+	c.at += p.block
+	for i := p.outer - 1; i >= 0; i-- {
+		c.index[i]++
+		c.out += p.strides[i]
+		if c.index[i] < p.dims[i] {
+			return
+		}
+		c.out -= p.strides[i] * p.dims[i]
+		c.index[i] = 0
+	}
+}

@@ -4,9 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/edl-go/edl/tensor"
+	"pgregory.net/rapid"
 )
 
 // drawReduction draws dims, the axes to reduce, and the output place of every input element.
@@ -125,4 +124,21 @@ func TestPlansAllocateNothing(t *testing.T) {
 	noAllocation(t, func() { ReduceSum(&reduce, out, x, 0, 2) })
 	noAllocation(t, func() { ReduceMax(&reduce, out, x, 0, 2) })
 	noAllocation(t, func() { Transpose(&transpose, out, x, 0, 4) })
+}
+
+func TestReduceMin(t *testing.T) {
+	nan := math.NaN()
+	x := []float64{3, 1, 2, -1, 5, nan}
+	rows, columns := NewReducePlan([]int{2, 3}, []bool{false, true}), NewReducePlan([]int{2, 3}, []bool{true, false})
+	out := make([]float64, 2)
+	ReduceMin(&rows, out, x, 0, 2)
+	nearAll(t, "rows", out, []float64{1, nan})
+	out = make([]float64, 3)
+	ReduceMin(&columns, out, x, 0, 3)
+	nearAll(t, "columns", out, []float64{-1, 1, nan})
+	nothing := NewReducePlan([]int{0}, []bool{true})
+	ReduceMin(&nothing, out[:1], nil, 0, 1)
+	if !math.IsInf(out[0], 1) {
+		t.Errorf("the smallest of nothing is %v", out[0])
+	}
 }

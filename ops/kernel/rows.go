@@ -1,6 +1,11 @@
 package kernel
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
 
 // Where there are vector instructions, rows are asked for before their turn by instructions of their own. The loops in portable Go serve other
 // types and machines, and what is left from a row number outside of the table on, for Go's panic.
@@ -91,5 +96,148 @@ func SGDRows[T tensor.Float](param []T, rows []int64, grad []T, width int, lr T)
 			}
 		}
 		grad, rows = grad[len(some)*width:], rows[len(some):]
+	}
+}
+
+// A gradient of a table comes as rows in the order of a batch, in which a row may stand several times. Updates that are not linear in
+// the gradient need each row once, with its sum. OrderRows brings places of one row together; MergeRows and AddRowsFrom then
+// sum them in the order of the batch, so the bits of a sum do not depend on what other rows there are, and
+// are those of the dense gradient (EmbeddingGrad).
+
+// digitBits bounds the radix of OrderRows: the counts of one digit fit into half of the L1 cache.
+const digitBits = 11
+
+// placeBits is how many low bits of an entry of OrderRows are the place.
+func placeBits(n int) int { return bits.Len(uint(max(n-1, 0))) }
+
+// OrderableRows reports whether row numbers below height and n places fit into the entries of OrderRows.
+func OrderableRows(n int, height int64) bool { return placeBits(n)+bits.Len64(uint64(height)) < 64 }
+
+// OrderRows sorts the places of rows by the row that stands there, places of one row in rising order. The entries
+// are row<<bits | place with the bits of placeBits(len(rows)). The result is order or spare, both of the length of rows.
+// Rows are in [0, height), and OrderableRows holds.
+func OrderRows(order, spare, rows []int64, height int64) []int64 {
+	n := len(rows)
+	shift := placeBits(n)
+	order, spare = order[:n], spare[:n]
+	for i, row := range rows {
+		order[i] = row<<shift | int64(i)
+	}
+	rowBits := bits.Len64(uint64(max(height-1, 0)))
+	passes := (rowBits + digitBits - 1) / digitBits
+	for pass := range passes {
+		digit := (rowBits - pass*digitBits)
+		digit = min(digit, digitBits)
+		orderByDigit(spare, order, shift+pass*digitBits, digit)
+		order, spare = spare, order
+	}
+	return order
+}
+
+// orderByDigit writes from to out, stably sorted by digit bits above shift.
+func orderByDigit(out, from []int64, shift, digit int) {
+	var starts [1 << digitBits]int32
+	mask := int64(1)<<digit - 1
+	for _, entry := range from {
+		starts[entry>>shift&mask&(1<<digitBits-1)]++
+	}
+	start := int32(0)
+	for i := range starts[:mask+1] {
+		start, starts[i] = start+starts[i], start
+	}
+	for _, entry := range from {
+		at := &starts[entry>>shift&mask&(1<<digitBits-1)]
+		out[*at] = entry
+		*at++
+	}
+}
+
+// OrderedBetween returns the entries of OrderRows, for n places, whose row is in [from, to).
+func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
+	shift := placeBits(n)
+	first, _ := slices.BinarySearch(ordered, from<<shift)
+	last, _ := slices.BinarySearch(ordered, to<<shift)
+	return ordered[first:last]
+}
+
+// MergeRows takes entries of OrderRows, for n places, from the front of ordered, for as many different rows as merged has room. It
+// writes these rows, counted from row first, to merged, and to row k of sums the sum of the values at the places of merged[k].
+// values and sums have rows of width. It returns how many rows it wrote and how many entries it took.
+func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, first int64, n int, values []T, width int) (rows, taken int) {
+	shift := placeBits(n)
+	mask := int64(1)<<shift - 1
+	last := int64(-1)
+	for _, entry := range ordered { // merged is the first place of each row at first
+		if row := entry >> shift; row != last {
+			if rows == len(merged) {
+				break
+			}
+			merged[rows], last = entry&mask, row
+			rows++
+		}
+		taken++
+	}
+	GatherRows(sums, values, merged[:rows], width)
+	at := -1
+	last = -1
+	for _, entry := range ordered[:taken] {
+		row := entry >> shift
+		if row == last {
+			Accumulate(sums[at*width:][:width], values[int(entry&mask)*width:][:width])
+			continue
+		}
+		at++
+		merged[at], last = row-first, row
+	}
+	sums = sums[:rows*width]
+	addScalar(sums, sums, 0) // as a dense gradient starts from zero: the sum of -0 is 0
+	return rows, taken
+}
+
+// AddRowsFrom takes entries of OrderRows, for n places, from the front of ordered as long as their row is one of those that
+// sums stands for: row first and those behind it. It adds the values at their places to sums, and returns how many entries it
+// took. values and sums have rows of width, which is at least 1.
+func AddRowsFrom[T tensor.Float](sums []T, first int64, ordered []int64, n int, values []T, width int) (taken int) {
+	shift := placeBits(n)
+	mask := int64(1)<<shift - 1
+	end := first + int64(len(sums)/width)
+	for ; taken < len(ordered) && ordered[taken]>>shift < end; taken++ {
+		row := int(ordered[taken]>>shift - first)
+		Accumulate(sums[row*width:][:width], values[int(ordered[taken]&mask)*width:][:width])
+	}
+	return taken
+}
+
+// NoPadding is the paddingID of a table without a padding row, Fluid's -1.
+const NoPadding int64 = -1
+
+// FirstBadID returns the index of the first id outside of [0, rows), or -1. The functions on rows require that it
+// returned -1.
+func FirstBadID(ids []int64, rows int64) int {
+	for i, id := range ids {
+		if id < 0 || id >= rows {
+			return i
+		}
+	}
+	return -1
+}
+
+// Embedding copies row ids[i] of table, whose rows are width long, to row i of out (Fluid's lookup_table). A row whose id
+// is paddingID is zeros.
+func Embedding[T tensor.Float](out, table []T, ids []int64, width int, paddingID int64) {
+	GatherRows(out, table, ids, width)
+	if paddingID != NoPadding {
+		ClearRowsOf(out, ids, width, paddingID)
+	}
+}
+
+// EmbeddingGrad overwrites the rows [from, to) of dtable with those of the dense gradient of the table: zeros, to which row i of dout is added where
+// ids[i] says, in the order of ids, but for rows whose id is paddingID.
+func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int, paddingID int64, from, to int) {
+	clear(dtable[from*width : to*width])
+	for i, id := range ids {
+		if id != paddingID && id >= int64(from) && id < int64(to) {
+			Accumulate(dtable[int(id)*width:][:width], dout[i*width:][:width])
+		}
 	}
 }

@@ -1,7 +1,11 @@
 package math
 
 import (
+	"context"
+
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -56,4 +60,266 @@ func copyLoop[T tensor.Element](fromSlot, toSlot string, from, to *tensor.Tensor
 		}
 		return nil
 	}}
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type:    "assign_value",
+		Doc:     "Fills Out with the values that stand in an attribute, which dtype chooses.",
+		Outputs: out("Out", "tensor of dims shape"),
+		Attrs: []ops.Attr{shapeAttr, dtypeAttr,
+			{Name: "fp32_values", Doc: "elements of a float32 or float64 Out, in row-major order", Default: []float32{}},
+			{Name: "int32_values", Doc: "elements of an int32 Out", Default: []int32{}},
+			{Name: "int64_values", Doc: "elements of an int64 Out", Default: []int64{}},
+			{Name: "bool_values", Doc: "elements of a bool Out, 0 for false", Default: []int32{}}},
+		Infer: inferAssignValue,
+		Bind: opkit.BindElements("Out", assignValues(floatValues[float32]), assignValues(floatValues[float64]),
+			assignValues(intValues[int32]("int32_values")), assignValues(intValues[int64]("int64_values")), assignValues(boolValues)),
+	})
+}
+
+// valuesAttr names the attribute that holds the elements of a type.
+func valuesAttr(dtype tensor.DType) string {
+	switch dtype {
+	case tensor.Int32:
+		return "int32_values"
+	case tensor.Int64:
+		return "int64_values"
+	case tensor.Bool:
+		return "bool_values"
+	}
+	return "fp32_values"
+}
+
+func inferAssignValue(s *ops.Shapes) error {
+	dtype, err := opkit.DTypeAttr(s, "dtype")
+	if err != nil {
+		return err
+	}
+	name, shape := valuesAttr(dtype), s.Ints("shape")
+	have := len(s.Ints(name))
+	if dtype.IsFloat() {
+		have = len(floatsOf(s.Op()))
+	}
+	if want, ok := tensor.Count(shape); !ok || want != have {
+		return opkit.BadAttr(s, "shape", "extents for the %d elements of %s", have, name)
+	}
+	s.Set("Out", dtype, shape...)
+	return nil
+}
+
+func floatsOf(op *program.Op) []float64 {
+	values, _ := op.Floats("fp32_values")
+	return values
+}
+
+func floatValues[T tensor.Float](b *ops.Binding) []T { return converted[T](floatsOf(b.Op())) }
+
+func intValues[T int32 | int64](name string) func(*ops.Binding) []T {
+	return func(b *ops.Binding) []T { return converted[T](b.Ints(name)) }
+}
+
+func boolValues(b *ops.Binding) []bool {
+	var out []bool
+	for _, v := range b.Ints("bool_values") {
+		out = append(out, v != 0)
+	}
+	return out
+}
+
+func converted[T kernel.Number, From int64 | float64](from []From) []T {
+	out := make([]T, len(from))
+	for i, v := range from {
+		out[i] = T(v)
+	}
+	return out
+}
+
+func assignValues[T tensor.Element](values func(*ops.Binding) []T) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		elements, to := values(b), b.Out("Out")
+		return func(context.Context) error {
+			copy(tensor.Data[T](to), elements)
+			return nil
+		}, nil
+	}
+}
+
+var (
+	shapeAttr = ops.Attr{Name: "shape", Doc: "extents of Out", Default: []int64{}}
+	dtypeAttr = ops.Attr{Name: "dtype", Doc: "element type of Out, as Fluid numbers it", Default: int32(tensor.Float32)}
+	valueAttr = ops.Attr{Name: "value", Doc: "what every element becomes; not 0 means true", Default: float32(0)}
+)
+
+func init() {
+	ops.Register(ops.Def{
+		Type:    "fill_constant",
+		Doc:     "Fills Out with one value: Out[i] = value. Integers are truncated from the number.",
+		Outputs: out("Out", "tensor of dims shape"),
+		Attrs:   []ops.Attr{shapeAttr, dtypeAttr, valueAttr},
+		Infer:   inferFillConstant,
+		Bind:    bindFill,
+	})
+	ops.Register(ops.Def{
+		Type:    "fill_constant_batch_size_like",
+		Doc:     "Fills Out with one value; extent output_dim_idx of Out is extent input_dim_idx of Input, the batch.",
+		Inputs:  in("Input", "tensor whose batch Out takes; its elements are not read"),
+		Outputs: out("Out", "tensor of dims shape but for one extent"),
+		Attrs: []ops.Attr{shapeAttr, dtypeAttr, valueAttr,
+			{Name: "input_dim_idx", Doc: "axis of Input that holds the batch", Default: int32(0)},
+			{Name: "output_dim_idx", Doc: "axis of Out that takes it", Default: int32(0)}},
+		Infer: inferFillBatchSizeLike,
+		Bind:  bindFill,
+	})
+	ops.Register(ops.Def{
+		Type:      "fill_zeros_like",
+		Doc:       "Fills Out, of the shape and type of X, with zeros.",
+		Inputs:    in("X", "tensor whose shape and type Out takes; its elements are not read"),
+		Outputs:   out("Out", "zeros"),
+		Infer:     func(s *ops.Shapes) error { s.Like("Out", "X"); return nil },
+		Bind:      opkit.BindElements("Out", fill[float32](0), fill[float64](0), fill[int32](0), fill[int64](0), fill(false)),
+		RowSliced: true,
+		InPlace:   map[string]string{"Out": "X"},
+	})
+}
+
+// inferFillConstant is not marked RowSliced: its shape attribute belongs to the whole, so a constant as large as a parameter
+// cannot be computed by rows.
+func inferFillConstant(s *ops.Shapes) error {
+	dtype, err := opkit.DTypeAttr(s, "dtype")
+	if err != nil {
+		return err
+	}
+	shape := s.Ints("shape")
+	if _, ok := tensor.Count(shape); !ok {
+		return opkit.BadAttr(s, "shape", "extents of at least 0 whose product fits into memory")
+	}
+	s.Set("Out", dtype, shape...)
+	return nil
+}
+
+func inferFillBatchSizeLike(s *ops.Shapes) error {
+	dtype, err := opkit.DTypeAttr(s, "dtype")
+	if err != nil {
+		return err
+	}
+	input, shape := s.In("Input").Dims, s.Ints("shape")
+	from, to := s.Int("input_dim_idx"), s.Int("output_dim_idx")
+	if from < 0 || from >= int64(len(input)) {
+		return opkit.BadAttr(s, "input_dim_idx", "an axis of Input, which has rank %d", len(input))
+	}
+	if to < 0 || to >= int64(len(shape)) {
+		return opkit.BadAttr(s, "output_dim_idx", "an axis of Out, which has rank %d", len(shape))
+	}
+	shape[to] = input[from]
+	for i, extent := range shape {
+		if extent < 0 && !(i == int(to) && extent == program.Unknown) {
+			return opkit.BadAttr(s, "shape", "extents of at least 0 but for axis %d", to)
+		}
+	}
+	s.Set("Out", dtype, shape...)
+	return nil
+}
+
+func bindFill(b *ops.Binding) (ops.Kernel, error) {
+	v := b.Float("value")
+	return opkit.BindElements("Out", fill(float32(v)), fill(v), fill(int32(v)), fill(int64(v)), fill(v != 0))(b)
+}
+
+func fill[T tensor.Element](value T) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		to := b.Out("Out")
+		return func(context.Context) error {
+			kernel.Fill(tensor.Data[T](to), value)
+			return nil
+		}, nil
+	}
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type: "cast",
+		Doc: "Converts elements to another type. Floats become integers by truncation towards zero; a number becomes true unless " +
+			"it is 0, and true becomes 1.",
+		Inputs:  in("X", "of type in_dtype"),
+		Outputs: out("Out", "of the shape of X and type out_dtype"),
+		Attrs: []ops.Attr{
+			{Name: "in_dtype", Doc: "type of X, as Fluid numbers it", Kind: int32(0)},
+			{Name: "out_dtype", Doc: "type of Out, as Fluid numbers it", Kind: int32(0)}},
+		Infer:     inferCast,
+		Gradient:  castGradient,
+		Cost:      opkit.PerElement(1),
+		Bind:      opkit.BindElements("X", castFrom[float32], castFrom[float64], castFrom[int32], castFrom[int64], castFromBool),
+		RowSliced: true,
+	})
+}
+
+func inferCast(s *ops.Shapes) error {
+	m := s.In("X")
+	if from := tensor.DType(s.Int("in_dtype")); from != m.DType {
+		return fault.E(fault.TypeMismatch, fault.Op("cast"), fault.Var(s.Op().In("X")), fault.Line(s.Op().Line()), fault.Gotf("X %v", m),
+			fault.Wantf("%v, as in_dtype says", from))
+	}
+	to, err := opkit.DTypeAttr(s, "out_dtype")
+	if err != nil {
+		return err
+	}
+	m.DType = to
+	s.SetAt("Out", 0, m)
+	return nil
+}
+
+// castGradient casts back: dX = dOut in the type of X.
+func castGradient(g *ops.Grad) ([]*program.Op, error) {
+	op := g.GradOp("cast")
+	op.Inputs["X"], op.Outputs["Out"] = g.OutGrad("Out"), g.InGrad("X")
+	op.SetAttr("in_dtype", int32(g.Int("out_dtype")))
+	op.SetAttr("out_dtype", int32(g.Int("in_dtype")))
+	return []*program.Op{op}, nil
+}
+
+func castFrom[From kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	return opkit.BindElements("Out", castWith(kernel.Cast[float32, From]), castWith(kernel.Cast[float64, From]),
+		castWith(kernel.Cast[int32, From]), castWith(kernel.Cast[int64, From]), castWith(kernel.CastToBool[From]))(b)
+}
+
+func castFromBool(b *ops.Binding) (ops.Kernel, error) {
+	return opkit.BindElements("Out", castWith(kernel.CastFromBool[float32]), castWith(kernel.CastFromBool[float64]),
+		castWith(kernel.CastFromBool[int32]), castWith(kernel.CastFromBool[int64]), bindCopy)(b)
+}
+
+func castWith[To, From tensor.Element](f func(out []To, x []From)) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, to := b.In("X"), b.Out("Out")
+		return func(context.Context) error {
+			f(tensor.Data[To](to), tensor.Data[From](x))
+			return nil
+		}, nil
+	}
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type:    "increment",
+		Doc:     "Adds a number to a counter: Out = X + step. Out is usually the variable of X. No gradient flows through it.",
+		Inputs:  in("X", "one number"),
+		Outputs: out("Out", "of the shape and type of X"),
+		Attrs:   []ops.Attr{{Name: "step", Doc: "what is added", Default: float32(1)}},
+		Infer: func(s *ops.Shapes) error {
+			if !opkit.Agree(ops.Product(s.In("X").Dims), 1) {
+				return s.Errorf("X", "one element")
+			}
+			return inferNumbersLike(s)
+		},
+		Bind:    opkit.BindNumbers("X", bindIncrement[float32], bindIncrement[float64], bindIncrement[int32], bindIncrement[int64]),
+		InPlace: map[string]string{"Out": "X"},
+	})
+}
+
+func bindIncrement[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	x, to, step := b.In("X"), b.Out("Out"), T(b.Float("step"))
+	return func(context.Context) error {
+		tensor.Data[T](to)[0] = tensor.Data[T](x)[0] + step
+		return nil
+	}, nil
 }

@@ -3,6 +3,8 @@ package optim
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/program"
@@ -139,6 +141,73 @@ func TestDefaults(t *testing.T) {
 		for slot := range written.in {
 			if w, u := float64sOf(written.in[slot]), float64sOf(unwritten.in[slot]); fmt.Sprint(w) != fmt.Sprint(u) {
 				t.Errorf("%s %s: %v with the defaults written out, %v without", opType, slot, w, u)
+			}
+		}
+	}
+}
+
+// A rate of 0, with which a warm-up begins, makes nothing infinite or NaN, and ftrl, which divides by the rate, then changes nothing.
+func TestRateOfZero(t *testing.T) {
+	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		for _, opType := range all {
+			u := newUpdate(t, opType, nil, dtype, 7, 5, 3)
+			if u.in[rateSlot] == nil {
+				continue // adadelta
+			}
+			before := map[string][]float64{}
+			for slot, x := range u.in {
+				before[slot] = slices.Clone(float64sOf(x))
+			}
+			for _, zero := range []float64{0, math.Copysign(0, -1)} {
+				setRate(u, zero)
+				u.run(t, 2)
+			}
+			for slot, x := range u.in {
+				now := float64sOf(x)
+				if opType == "ftrl" && slot != rateSlot && !slices.Equal(now, before[slot]) {
+					t.Errorf("%v ftrl: %s is %v, was %v", dtype, slot, now, before[slot])
+				}
+				if slices.ContainsFunc(now, func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }) {
+					t.Errorf("%v %s: %s is %v", dtype, opType, slot, now)
+				}
+			}
+		}
+	}
+}
+
+func setRate(u *update, to float64) {
+	for i := range u.in[rateSlot].Float32s() {
+		u.in[rateSlot].Float32s()[i] = float32(to)
+	}
+	for i := range u.in[rateSlot].Float64s() {
+		u.in[rateSlot].Float64s()[i] = to
+	}
+}
+
+// TestLazyAdam holds rows with a gradient to the bits of the dense update, and all others to what they were.
+func TestLazyAdam(t *testing.T) {
+	const height, width = 5000, 10
+	rows := make([]int64, 1500)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range rows {
+		rows[i] = int64(rng.Float64() * rng.Float64() * height)
+	}
+	for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		u := newUpdate(t, "adam", map[string]program.Attr{"lazy_mode": true}, dtype, 2, height, width)
+		before := u.rows(t, 0, height)
+		dense := u.sparse(t, rows, 3)
+		u.runSparse(t)
+		dense.run(t, 1)
+		for out, in := range u.def.InPlace {
+			got, updated, untouched := bitsOf(u.out[out]), bitsOf(dense.out[out]), bitsOf(before.in[in])
+			for row := range height {
+				want := untouched
+				if slices.Contains(rows, int64(row)) {
+					want = updated
+				}
+				if a, b := row*width, (row+1)*width; !slices.Equal(got[a:b], want[a:b]) {
+					t.Fatalf("%v: row %d of %s is %v, want %v", dtype, row, out, got[a:b], want[a:b])
+				}
 			}
 		}
 	}

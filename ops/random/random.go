@@ -1,3 +1,13 @@
+// Package random registers the ops that give parameters their initial values by chance: uniform_random,
+// gaussian_random and truncated_gaussian_random.
+//
+// Chance is counted, not drawn: an element is a function of the seed, of the name of the variable and of its index,
+// whatever was computed before, elsewhere or in parallel. So a startup program gives the same values on every machine and in every run.
+// Seed 0, which in Fluid means another seed each time, is a seed like any other here; since the variable's name
+// takes part, variables of one seed differ from each other.
+//
+// A slice of a variable starts with the values that it has in the whole: the attributes origin and first_element say of
+// which variable it is a slice and where it begins. Slice makes such an op from that of the whole.
 package random
 
 import (
@@ -5,6 +15,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -134,4 +145,38 @@ func originOf(op *program.Op) string {
 		return name
 	}
 	return op.Out("Out")
+}
+
+// Slice returns the op that gives the variable out the values which rows [from, to) of axis 0 have in the output of op.
+// op is one of this package, whole or itself a slice; a scalar is one row, [0, 1). It fails for another op and for rows that op does
+// not fill.
+func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
+	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Got("an op that draws nothing"),
+			fault.Want("an initializer by chance"))
+	}
+	shape, _ := op.Ints(shapeAttr)
+	n, ok := tensor.Count(shape)
+	scalar := len(shape) == 0
+	if !ok || scalar && (from != 0 || to != 1) || !scalar && (from < 0 || to < from || to > shape[0]) {
+		return nil, fault.E(fault.ShapeMismatch, fault.On(op), fault.Var(op.Out("Out")),
+			fault.Gotf("rows [%d, %d)", from, to), fault.Wantf("rows within shape %v", shape))
+	}
+	first, _ := op.Int(firstAttr)
+	if first < 0 || first > math.MaxInt64-int64(n) {
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.Out("Out")),
+			fault.Gotf("%s = %d", firstAttr, first), fault.Want("an index of the origin"))
+	}
+	if from > 0 {
+		first += from * (int64(n) / shape[0])
+	}
+	if !scalar {
+		shape[0] = to - from
+	}
+	part := op.Clone()
+	part.Outputs = map[string][]string{"Out": {out}}
+	part.SetAttr(shapeAttr, shape)
+	part.SetAttr(originAttr, originOf(op))
+	part.SetAttr(firstAttr, first)
+	return part, nil
 }

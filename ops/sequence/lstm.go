@@ -1,13 +1,16 @@
 package sequence
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 func init() {
@@ -131,4 +134,315 @@ func lstmCost(flops int64) func(*ops.Shapes) ops.Cost {
 		rows := append(s.Outs("Hidden"), s.Ins("Hidden")...)[0].Dims[0]
 		return ops.Cost{Flops: flops * opkit.Size([]int64{rows, opkit.Size(s.In("Weight").Dims)}), Bytes: opkit.Bytes(s)}
 	}
+}
+
+// A network is what lstm and its gradient have in common.
+type network[T tensor.Float] struct {
+	batch
+	reverse      bool
+	width        int
+	weight, bias *tensor.Tensor
+	h0, c0       *tensor.Tensor // nil for zeros
+	packed       *tensor.Tensor // Weight, or its transpose, as kernel.GemmPacked reads it
+
+	cell      kernel.LSTM[T] // without the values of peepholes
+	peepholes bool
+}
+
+func newNetwork[T tensor.Float](b *ops.Binding, rows batch) *network[T] {
+	weight := b.In("Weight")
+	return &network[T]{batch: rows, reverse: b.Bool("is_reverse"), width: int(weight.Dims()[0]), weight: weight, bias: b.In("Bias"),
+		h0: b.In("H0"), c0: b.In("C0"),
+		packed: b.Scratch(tensor.Of[T](), weight.Len()), peepholes: b.Bool("use_peepholes"),
+		cell: kernel.NewLSTM[T](int(weight.Dims()[0]), b.Str("gate_activation"), b.Str("cell_activation"), b.Str("candidate_activation"), nil)}
+}
+
+// pack is the loop that packs Weight, once in a run.
+func (n *network[T]) pack(transposed bool) ops.Loop {
+	return ops.Loop{N: 1, Reads: []string{"Weight"}, Writes: []string{}, Apart: true, Run: func(int, int, int) error {
+		columns, depth := 4*n.width, n.width
+		if transposed {
+			columns, depth = depth, columns
+		}
+		kernel.PackGemm(transposed, columns, depth, tensor.Data[T](n.weight), 4*n.width, tensor.Data[T](n.packed))
+		return nil
+	}}
+}
+
+// cells returns the arithmetic of a step.
+func (n *network[T]) cells() kernel.LSTM[T] {
+	l := n.cell
+	if n.peepholes {
+		l.Peepholes = tensor.Data[T](n.bias)[4*n.width:]
+	}
+	return l
+}
+
+// before returns the row of values, which has a row for each step, that stands before a step of a sequence: that of the initial ones at the first
+// step, nil when there are none.
+func (n *network[T]) before(values []T, initial *tensor.Tensor, s *steps, sequence, step int) []T {
+	switch {
+	case step > 0:
+		return row(values, s.row(sequence, step-1), n.width)
+	case initial != nil:
+		return row(tensor.Data[T](initial), sequence, n.width)
+	}
+	return nil
+}
+
+func row[T any](values []T, i, width int) []T { return values[i*width:][:width] }
+
+// A forward is a bound lstm.
+type forward[T tensor.Float] struct {
+	*network[T]
+	input, hidden, cells, gates, active *tensor.Tensor
+
+	state     *tensor.Tensor // [sequences, D+gap]: Hidden of the step before, in the order of the steps
+	sums      *tensor.Tensor // [sequences, 4D]: its product with Weight
+	work      *tensor.Tensor
+	workspace int // elements of work for each part
+	parts     []steps
+}
+
+func bindLSTM[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	n := newNetwork[T](b, batchIn(b, "Input"))
+	rows := int(n.value.Dims()[0])
+	f := &forward[T]{network: n, input: n.value, hidden: orScratch[T](b, "Hidden", rows*n.width), cells: orScratch[T](b, "Cell", rows*n.width),
+		gates: orScratch[T](b, "BatchGate", rows*4*n.width), active: orScratch[T](b, "BatchCellPreAct", rows*n.width),
+		state: b.Scratch(tensor.Of[T](), n.n*(n.width+gap)), sums: b.Scratch(tensor.Of[T](), n.n*4*n.width),
+		workspace: kernel.GemmPackedWorkspace(n.n, 4*n.width, n.width), parts: make([]steps, b.Parts())}
+	f.work = b.Scratch(tensor.Of[T](), b.Parts()*f.workspace)
+	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: f.run})
+}
+
+// gap is how many elements lie between the rows of a factor, so that rows of a power of two do not fall into few sets of the cache.
+const gap = 16
+
+// leastSequences is how many sequences are worth a goroutine: for fewer, reading Weight in every step takes a good part of the time.
+const leastSequences = 16
+
+// orScratch returns the output of a slot, or n elements of scratch memory when nobody wants it.
+func orScratch[T tensor.Float](b *ops.Binding, slot string, n int) *tensor.Tensor {
+	if t := b.Out(slot); t != nil {
+		return t
+	}
+	return b.Scratch(tensor.Of[T](), n)
+}
+
+// run computes sequences [from, to).
+func (f *forward[T]) run(part, from, to int) error {
+	offsets, err := f.offsets()
+	if err != nil {
+		return err
+	}
+	s := &f.parts[part]
+	s.arrange(offsets, f.reverse, from, to)
+	work := ops.Part(tensor.Data[T](f.work), part, f.workspace)
+	wide, far := 4*f.width, f.width+gap
+	state, sums := tensor.Data[T](f.state)[from*far:], tensor.Data[T](f.sums)[from*wide:to*wide]
+	if f.h0 == nil {
+		clear(sums)
+	} else {
+		for j, sequence := range s.order {
+			copy(state[j*far:], row(tensor.Data[T](f.h0), sequence, f.width))
+		}
+	}
+	l := f.network.cells()
+	input, bias := tensor.Data[T](f.input), tensor.Data[T](f.bias)[:wide]
+	for step, active := 0, len(s.order); step < s.longest(); step++ {
+		active = s.active(step, active)
+		if step > 0 || f.h0 != nil {
+			kernel.GemmPacked(active, wide, f.width, 1, state, far, tensor.Data[T](f.packed), 0, sums, wide, work)
+		}
+		for j, sequence := range s.order[:active] {
+			f.step(&l, s, sequence, step, state[j*far:], input, bias, row(sums, j, wide))
+		}
+	}
+	return nil
+}
+
+// step computes one step of one sequence and leaves its hidden value in state.
+func (f *forward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, state, input, bias, sums []T) {
+	at, cells, wide := s.row(sequence, step), tensor.Data[T](f.cells), 4*f.width
+	hidden := row(tensor.Data[T](f.hidden), at, f.width)
+	l.Forward(row(tensor.Data[T](f.gates), at, wide), row(cells, at, f.width), row(tensor.Data[T](f.active), at, f.width), hidden,
+		f.before(cells, f.c0, s, sequence, step), row(input, at, wide), bias, sums)
+	copy(state, hidden)
+}
+
+// A backward is a bound lstm_grad.
+type backward[T tensor.Float] struct {
+	*network[T]
+	hidden, cells, gates, active *tensor.Tensor
+	dhidden, dcells              *tensor.Tensor // nil for zeros
+	dinput                       *tensor.Tensor
+	dh0, dc0, dweight, dbias     *tensor.Tensor // nil when nobody wants them
+
+	states    *tensor.Tensor // [rows, D]: Hidden of the step before, for dWeight
+	carriedH  *tensor.Tensor // [sequences, D]: gradient of Hidden that comes from the step after, in the order of the steps
+	carriedC  *tensor.Tensor // the same of Cell
+	dgates    *tensor.Tensor // [sequences, 4D+gap]: dInput of a step, in that order
+	work      *tensor.Tensor
+	workspace int // elements that a part of work gives to products of matrices
+	parts     []steps
+}
+
+func bindLSTMGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	n := newNetwork[T](b, batchIn(b, "BatchGate"))
+	rows, of := int(n.value.Dims()[0]), tensor.Of[T]()
+	k := &backward[T]{network: n, hidden: b.In("Hidden"), cells: b.In("Cell"), gates: n.value, active: b.In("BatchCellPreAct"),
+		dhidden: b.In("Hidden@GRAD"), dcells: b.In("Cell@GRAD"), dinput: orScratch[T](b, "Input@GRAD", rows*4*n.width),
+		dh0: b.Out("H0@GRAD"), dc0: b.Out("C0@GRAD"), dweight: b.Out("Weight@GRAD"), dbias: b.Out("Bias@GRAD"),
+		carriedH: b.Scratch(of, n.n*n.width), carriedC: b.Scratch(of, n.n*n.width),
+		dgates: b.Scratch(of, n.n*(4*n.width+gap)), parts: make([]steps, b.Parts())}
+	k.workspace = max(kernel.GemmPackedWorkspace(n.n, n.width, 4*n.width), kernel.GemmWorkspace(n.width, 4*n.width, rows))
+	k.work = b.Scratch(of, b.Parts()*(k.workspace+2*n.width))
+	loops := []ops.Loop{n.pack(true), {N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: k.run}}
+	if k.dweight != nil {
+		k.states = b.Scratch(of, rows*n.width)
+		loops = append(loops, ops.Loop{N: n.width, Least: leastSequences, Reads: []string{}, Apart: true, Run: k.weights})
+	}
+	if k.dbias != nil {
+		loops = append(loops, ops.Loop{N: 1, Reads: []string{"C0", "Cell"}, Apart: true, Run: k.biases})
+	}
+	return b.Loops(loops...)
+}
+
+// run computes dInput, and the gradients of the initial state, of sequences [from, to).
+func (k *backward[T]) run(part, from, to int) error {
+	offsets, err := k.offsets()
+	if err != nil {
+		return err
+	}
+	s := &k.parts[part]
+	s.arrange(offsets, k.reverse, from, to)
+	work := ops.Part(tensor.Data[T](k.work), part, k.workspace+2*k.width)
+	carriedH, carriedC := tensor.Data[T](k.carriedH)[from*k.width:to*k.width], tensor.Data[T](k.carriedC)[from*k.width:to*k.width]
+	clear(carriedH)
+	clear(carriedC)
+	wide, far := 4*k.width, 4*k.width+gap
+	dgates, l := tensor.Data[T](k.dgates)[from*far:], k.network.cells()
+	active := 0
+	for step := s.longest() - 1; step >= 0; step-- {
+		for active < len(s.order) && s.length(s.order[active]) > step {
+			active++
+		}
+		for j, sequence := range s.order[:active] {
+			k.step(&l, s, sequence, step, row(carriedH, j, k.width), row(carriedC, j, k.width), dgates[j*far:][:wide], work[:2*k.width])
+		}
+		if step > 0 || k.dh0 != nil {
+			kernel.GemmPacked(active, k.width, wide, 1, dgates, far, tensor.Data[T](k.packed), 0, carriedH, k.width, work[2*k.width:])
+		}
+	}
+	for j, sequence := range s.order {
+		if k.dh0 != nil {
+			copy(row(tensor.Data[T](k.dh0), sequence, k.width), row(carriedH, j, k.width))
+		}
+		if k.dc0 != nil {
+			copy(row(tensor.Data[T](k.dc0), sequence, k.width), row(carriedC, j, k.width))
+		}
+	}
+	return nil
+}
+
+// step computes the gradient of one step of one sequence: dInput, and carriedC for the step before. carriedH becomes that of Hidden, which the
+// product of dgates with Weight replaces.
+func (k *backward[T]) step(l *kernel.LSTM[T], s *steps, sequence, step int, carriedH, carriedC, dgates, work []T) {
+	at := s.row(sequence, step)
+	if k.dhidden != nil {
+		kernel.Add(carriedH, carriedH, row(tensor.Data[T](k.dhidden), at, k.width), 1, k.width, 1)
+	}
+	if k.dcells != nil {
+		kernel.Add(carriedC, carriedC, row(tensor.Data[T](k.dcells), at, k.width), 1, k.width, 1)
+	}
+	cells := tensor.Data[T](k.cells)
+	l.Backward(dgates, carriedC, carriedH, row(tensor.Data[T](k.gates), at, 4*k.width), row(cells, at, k.width),
+		row(tensor.Data[T](k.active), at, k.width),
+		k.before(cells, k.c0, s, sequence, step), work[:k.width])
+	copy(row(tensor.Data[T](k.dinput), at, 4*k.width), dgates)
+	if k.states == nil {
+		return
+	}
+	state := row(tensor.Data[T](k.states), at, k.width)
+	if before := k.before(tensor.Data[T](k.hidden), k.h0, s, sequence, step); before != nil {
+		copy(state, before)
+	} else {
+		clear(state)
+	}
+}
+
+// weights computes rows [from, to) of dWeight.
+func (k *backward[T]) weights(part, from, to int) error {
+	work := ops.Part(tensor.Data[T](k.work), part, k.workspace+2*k.width)
+	kernel.Gemm(true, false, to-from, 4*k.width, int(k.value.Dims()[0]), 1, tensor.Data[T](k.states)[from:], k.width,
+		tensor.Data[T](k.dinput), 4*k.width, 0, tensor.Data[T](k.dweight)[from*4*k.width:], 4*k.width, work)
+	return nil
+}
+
+// biases computes dBias: the sum of dInput over rows, and the gradient of peepholes.
+func (k *backward[T]) biases(int, int, int) error {
+	wide := 4 * k.width
+	dinput, dbias := tensor.Data[T](k.dinput), tensor.Data[T](k.dbias)
+	kernel.AddGrad(nil, dbias[:wide], nil, nil, nil, dinput, int(k.value.Dims()[0]), wide, 1)
+	if !k.peepholes {
+		return nil
+	}
+	offsets, err := k.offsets()
+	if err != nil {
+		return err
+	}
+	clear(dbias[wide:])
+	l, s, cells := k.network.cells(), steps{offsets: offsets, reverse: k.reverse}, tensor.Data[T](k.cells)
+	for sequence := range k.n {
+		for step := range s.length(sequence) {
+			at := s.row(sequence, step)
+			l.PeepholeGrad(dbias[wide:], row(dinput, at, wide), row(cells, at, k.width), k.before(cells, k.c0, &s, sequence, step))
+		}
+	}
+	return nil
+}
+
+// steps orders a range of sequences for work by steps. Its memory is used again from run to run.
+type steps struct {
+	offsets []int64
+	reverse bool  // the last row of a sequence is its first step
+	order   []int // sequences, the longest first; of equally long ones in their order
+}
+
+// arrange takes sequences [from, to) of a batch.
+func (s *steps) arrange(offsets []int64, reverse bool, from, to int) {
+	s.offsets, s.reverse = offsets, reverse
+	s.order = slices.Grow(s.order[:0], to-from)
+	for i := from; i < to; i++ {
+		s.order = append(s.order, i)
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(s.length(b), s.length(a)) })
+}
+
+func (s *steps) length(sequence int) int {
+	return int(s.offsets[sequence+1] - s.offsets[sequence])
+}
+
+// longest returns how many steps there are.
+func (s *steps) longest() int {
+	if len(s.order) == 0 {
+		return 0
+	}
+	return s.length(s.order[0])
+}
+
+// active returns how many sequences have a step, which are the first of order; before is a number that is not too small.
+func (s *steps) active(step, before int) int {
+	for before > 0 && s.length(s.order[before-1]) <= step {
+		before--
+	}
+	return before
+}
+
+// row returns the row of the batch that a sequence has at a step.
+func (s *steps) row(sequence, step int) int {
+	if s.reverse {
+		return int(s.offsets[sequence+1]) - 1 - step
+	}
+	return int(s.offsets[sequence]) + step
 }

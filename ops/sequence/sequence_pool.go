@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -11,6 +12,44 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// A batch is a slot whose rows form sequences.
+type batch struct {
+	op    *program.Op
+	slot  string
+	value *tensor.Tensor
+	n     int // sequences
+}
+
+func batchIn(b *ops.Binding, slot string) batch {
+	value := b.In(slot)
+	n := 0
+	if lod := value.LoD(); len(lod) > 0 {
+		n = max(0, len(lod[len(lod)-1])-1)
+	}
+	return batch{op: b.Op(), slot: slot, value: value, n: n}
+}
+
+// offsets returns where each sequence begins, and behind them the number of rows. It refuses a LoD that does not cut the rows into as many
+// sequences as the kernel was bound for.
+func (x batch) offsets() ([]int64, error) {
+	err := x.value.CheckLoD()
+	lod := x.value.LoD()
+	switch {
+	case err != nil:
+	case len(lod) == 0:
+		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that are cut into sequences"))
+	case len(lod[len(lod)-1]) != x.n+1:
+		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("as many as the plan was made for"))
+	default:
+		return lod[len(lod)-1], nil
+	}
+	var f *fault.Fault
+	errors.As(err, &f)
+	c := *f
+	c.Op, c.Variable, c.Line = x.op.Type, x.op.In(x.slot), x.op.Line()
+	return nil, &c
+}
 
 // The ways to make one row of a sequence, as Fluid names them.
 const (
@@ -132,5 +171,64 @@ func pool[T tensor.Float](out []T, index []int32, rows []T, kind string, width, 
 		copy(out, rows)
 	default:
 		kernel.SequenceSum(out, rows, width, T(scale(kind, len(rows)/width)))
+	}
+}
+
+func bindSequencePoolGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, dout, dx, index, kind := batchIn(b, "X"), b.In("Out@GRAD"), b.Out("X@GRAD"), b.In("MaxIndex"), b.Str("pooltype")
+	_, width := opkit.Matrix(x.value.Dims(), 1)
+	if kind == largest && index == nil {
+		return nil, fault.E(fault.InvalidProgram, fault.Got("pooltype MAX without MaxIndex"), fault.Want("the output MaxIndex of the forward op"))
+	}
+	return b.Loops(ops.Loop{N: x.n, Apart: true, Run: func(_, from, to int) error {
+		offsets, err := x.offsets()
+		if err != nil {
+			return err
+		}
+		for i := from; i < to; i++ {
+			var source []int32
+			if kind == largest {
+				source = row(index.Int32s(), i, width)
+				if err := x.checkIndex(source, offsets[i], offsets[i+1]); err != nil {
+					return err
+				}
+			}
+			unpool(tensor.Data[T](dx)[int(offsets[i])*width:int(offsets[i+1])*width], row(tensor.Data[T](dout), i, width), source, kind, width,
+				int(offsets[i]))
+		}
+		return nil
+	}})
+}
+
+// checkIndex refuses an index that names no row of its sequence.
+func (x batch) checkIndex(index []int32, begin, end int64) error {
+	if begin == end {
+		return nil
+	}
+	for _, at := range index {
+		if int64(at) < begin || int64(at) >= end {
+			return fault.E(fault.InvalidArgument, fault.On(x.op), fault.Var(x.op.In("MaxIndex")),
+				fault.Got("a row of another sequence"), fault.Want("what the forward op wrote"))
+		}
+	}
+	return nil
+}
+
+// unpool spreads the gradient of the row of a sequence over its rows, the first of which is number begin.
+func unpool[T tensor.Float](dx, dout []T, index []int32, kind string, width, begin int) {
+	if len(dx) == 0 {
+		return
+	}
+	switch kind {
+	case largest:
+		kernel.SequenceMaxGrad(dx, dout, index, width, int32(begin))
+	case last:
+		clear(dx)
+		copy(dx[len(dx)-width:], dout)
+	case first:
+		clear(dx)
+		copy(dx, dout)
+	default:
+		kernel.SequenceSumGrad(dx, dout, width, T(scale(kind, len(dx)/width)))
 	}
 }

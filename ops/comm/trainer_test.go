@@ -1,0 +1,86 @@
+package comm_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func TestDestinationFaults(t *testing.T) {
+	two := []string{"pserver:0", "pserver:1"}
+	for name, c := range map[string]struct {
+		attrs attrs
+		kind  fault.Kind
+	}{
+		"no servers":   {attrs{}, fault.InvalidProgram},
+		"one server":   {attrs{"epmap": []string{"pserver:0"}}, fault.InvalidProgram},
+		"real address": {attrs{"epmap": []string{"127.0.0.1:6174", "pserver:0"}}, fault.InvalidProgram},
+		"one name":     {attrs{"epmap": two, "send_varnames": []string{"a"}, "recv_varnames": []string{"a"}}, fault.InvalidProgram},
+		"empty name":   {attrs{"epmap": two, "send_varnames": []string{"a", ""}, "recv_varnames": []string{"a", ""}}, fault.InvalidProgram},
+		"name of a hole": {attrs{"epmap": two, "send_varnames": []string{"a", program.Empty}, "recv_varnames": []string{"a", program.Empty}},
+			fault.InvalidProgram},
+		"names meet": {attrs{"epmap": []string{"pserver:0", "pserver:0"}, "send_varnames": []string{"a", "a"},
+			"recv_varnames": []string{"a", "a"}}, fault.InvalidProgram},
+		"servers as ints": {attrs{"epmap": []int32{0, 1}}, fault.TypeMismatch},
+	} {
+		for _, op := range []*program.Op{sendOp(c.attrs), recvOp(c.attrs)} {
+			if _, err := infer(op, 3); !errors.Is(err, c.kind) {
+				t.Errorf("%s with %s infers: %v, want %v", op.Type, name, err, c.kind)
+			}
+			both := map[string][]*tensor.Tensor{"X": {vector(t, 1), vector(t, 2)}, "Out": {vector(t, 1), vector(t, 2)}}
+			if _, err := bind(op, &ops.Env{Comm: &recorder{}}, both, both); err == nil {
+				t.Errorf("%s with %s binds", op.Type, name)
+			}
+		}
+	}
+	for _, merge := range []program.Attr{int32(0), int32(4), int64(-1), "mean"} {
+		if _, err := infer(sendOp(attrs{"epmap": two, "merge": merge}), 3); err == nil {
+			t.Errorf("send takes merge = %v", merge)
+		}
+	}
+	sparse := sendOp(attrs{"epmap": two})
+	_, err := ops.Infer(sparse, func(string) (ops.Meta, bool) { return ops.Meta{Kind: program.SelectedRows}, true })
+	if !errors.Is(err, fault.Unsupported) {
+		t.Errorf("send of selected rows: %v", err)
+	}
+}
+
+// TestOpsNeedACluster binds without an environment, and with one that offers nothing.
+func TestOpsNeedACluster(t *testing.T) {
+	two := attrs{"epmap": []string{"pserver:0", "pserver:1"}}
+	both := map[string][]*tensor.Tensor{"X": {vector(t, 1), vector(t, 2)}, "Out": {vector(t, 1), vector(t, 2)}}
+	for _, op := range []*program.Op{sendOp(two), recvOp(two), {Type: "send_barrier"}, {Type: "fetch_barrier"}, {Type: "exchange_partials"},
+		serveOp(nil)} {
+		for _, env := range []*ops.Env{nil, {}} {
+			if _, err := bind(op, env, both, both); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "edl listen") {
+				t.Errorf("%s binds without a cluster: %v", op.Type, err)
+			}
+		}
+	}
+	for _, op := range []*program.Op{sendOp(two), recvOp(two)} {
+		holes := map[string][]*tensor.Tensor{"X": {vector(t, 1), nil}, "Out": {nil}}
+		if _, err := bind(op, &ops.Env{Comm: &recorder{}}, holes, holes); !errors.Is(err, fault.InvalidProgram) {
+			t.Errorf("%s binds a hole: %v", op.Type, err)
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for _, i := range []int{0, 7, 10, 4095} {
+		if got, err := comm.ParseAddress(comm.Address(i)); err != nil || got != i {
+			t.Errorf("%s is parsed as %d, %v", comm.Address(i), got, err)
+		}
+	}
+	for _, s := range []string{"", "0", "pserver:", "pserver:-1", "pserver:+1", "pserver:01", "pserver:1 ", "PSERVER:1",
+		"pserver:99999999999999999999", "pserver:2147483648", "127.0.0.1:80", "pserver:0x1"} {
+		if got, err := comm.ParseAddress(s); !errors.Is(err, fault.InvalidProgram) {
+			t.Errorf("%q is parsed as %d, %v", s, got, err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package math
+
+import (
+	"context"
+	"math"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/tensor"
+)
+
+// The squared norm is an exact sum, rounded once, so that it does not depend on the order of the elements. Its two
+// halves, squared_l2_norm_partial on each slice and squared_l2_norm_merge over all of them, give the very bits of
+// squared_l2_norm on the whole.
+
+func init() {
+	opkit.Register(ops.Def{
+		Type:    "squared_l2_norm",
+		Doc:     "The exact sum of the squares of all elements, rounded once: Out[0] = sum(X*X).",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "dims [1]"),
+		Infer:   inferNumber,
+		Cost:    opkit.PerElement(8),
+		Bind:    opkit.BindFloats("X", bindSquaredNorm[float32], bindSquaredNorm[float64]),
+	}, opkit.Gradient{
+		Doc:    "dX = 2*dOut[0]*X.",
+		Inputs: []string{"X"},
+		Wrt:    []string{"X"},
+		Cost:   opkit.PerElement(1),
+		Bind:   opkit.BindFloats("X", bindSquaredNormGrad[float32], bindSquaredNormGrad[float64]),
+	})
+	ops.Register(ops.Def{
+		Type:    "squared_l2_norm_partial",
+		Doc:     "The exact sum of the squares of a slice of a tensor, as digits that squared_l2_norm_merge adds up.",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "int64, as many words as an exact sum takes"),
+		Infer: func(s *ops.Shapes) error {
+			s.Set("Out", tensor.Int64, kernel.SquareSumWords)
+			return s.IsFloat("X")
+		},
+		Cost: opkit.PerElement(8),
+		Bind: opkit.BindFloats("X", bindSquaredNormPartial[float32], bindSquaredNormPartial[float64]),
+	})
+	ops.Register(ops.Def{
+		Type:    "squared_l2_norm_merge",
+		Doc:     "Adds up exact sums of squares and rounds once: the squared norm of the tensor that they are slices of.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "outputs of squared_l2_norm_partial", Duplicable: true}},
+		Outputs: out("Out", "of type dtype, dims [1]"),
+		Attrs:   []ops.Attr{dtypeAttr},
+		Infer:   inferSquaredNormMerge,
+		Bind:    opkit.BindFloats("Out", bindSquaredNormMerge[float32], bindSquaredNormMerge[float64]),
+	})
+}
+
+// squareSum returns the exact sum of squares of x; words is scratch memory of kernel.SquareSumWords.
+func squareSum[T tensor.Float](words []int64, x []T) float64 {
+	clear(words)
+	kernel.SquareSumAdd(words, x)
+	return kernel.SquareSumValue(words)
+}
+
+func inferSquaredNormMerge(s *ops.Shapes) error {
+	dtype, err := opkit.DTypeAttr(s, "dtype")
+	if err != nil {
+		return err
+	}
+	if !dtype.IsFloat() {
+		return opkit.BadAttr(s, "dtype", "float32 5 or float64 6")
+	}
+	for _, m := range s.Ins("X") {
+		if m.DType != tensor.Int64 || !ops.Compatible(m.Dims, []int64{kernel.SquareSumWords}) {
+			return s.Errorf("X", "int64[%d]", kernel.SquareSumWords)
+		}
+	}
+	s.Set("Out", dtype, 1)
+	return nil
+}
+
+func bindSquaredNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	return func(context.Context) error {
+		tensor.Data[T](to)[0] = T(squareSum(words.Int64s(), tensor.Data[T](x)))
+		return nil
+	}, nil
+}
+
+func bindSquaredNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	return func(context.Context) error {
+		kernel.Scale(tensor.Data[T](dx), tensor.Data[T](x), 2*tensor.Data[T](dout)[0], 0, true)
+		return nil
+	}, nil
+}
+
+func bindSquaredNormPartial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	return func(context.Context) error {
+		clear(to.Int64s())
+		kernel.SquareSumAdd(to.Int64s(), tensor.Data[T](x))
+		return nil
+	}, nil
+}
+
+func bindSquaredNormMerge[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	parts, to := b.Ins("X"), b.Out("Out")
+	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	return func(context.Context) error {
+		sum := words.Int64s()
+		clear(sum)
+		for _, part := range parts {
+			kernel.SquareSumMerge(sum, part.Int64s())
+		}
+		tensor.Data[T](to)[0] = T(kernel.SquareSumValue(sum))
+		return nil
+	}, nil
+}
+
+func init() {
+	opkit.Register(ops.Def{
+		Type:    "clip",
+		Doc:     "Limits each element: Out = min(max(X, min), max).",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "of the shape and type of X"),
+		Attrs: []ops.Attr{
+			{Name: "min", Doc: "least value, at most max", Kind: float32(0)},
+			{Name: "max", Doc: "greatest value", Kind: float32(0)}},
+		Infer:     inferClip,
+		Cost:      opkit.PerElement(2),
+		Bind:      opkit.BindFloats("X", bindClip[float32], bindClip[float64]),
+		RowSliced: true,
+		InPlace:   map[string]string{"Out": "X"},
+	}, opkit.Gradient{
+		Doc:     "dX = dOut where min < X < max, else 0.",
+		Inputs:  []string{"X"},
+		Wrt:     []string{"X"},
+		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
+		Cost:    opkit.PerElement(2),
+		Bind:    opkit.BindFloats("X", bindClipGrad[float32], bindClipGrad[float64]),
+	})
+	ops.Register(ops.Def{
+		Type: "clip_by_norm",
+		Doc: "Shortens a vector: Out = X*max_norm/norm(X) when the Euclidean norm of X is above max_norm, else X. No gradient " +
+			"flows through it. The norm is that of squared_l2_norm.",
+		Inputs:  in("X", "float"),
+		Outputs: out("Out", "of the shape and type of X"),
+		Attrs:   []ops.Attr{{Name: "max_norm", Doc: "greatest norm, above 0", Kind: float32(0)}},
+		Infer:   inferClipByNorm,
+		Cost:    opkit.PerElement(4),
+		Bind:    opkit.BindFloats("X", bindClipByNorm[float32], bindClipByNorm[float64]),
+		InPlace: map[string]string{"Out": "X"},
+	})
+}
+
+func inferClip(s *ops.Shapes) error {
+	if !(s.Float("min") <= s.Float("max")) {
+		return opkit.BadAttr(s, "min", "at most max = %v", s.Float("max"))
+	}
+	s.Like("Out", "X")
+	return s.IsFloat("X")
+}
+
+func bindClip[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	low, high := T(b.Float("min")), T(b.Float("max"))
+	return func(context.Context) error {
+		kernel.Clip(tensor.Data[T](to), tensor.Data[T](x), low, high)
+		return nil
+	}, nil
+}
+
+func bindClipGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, dout, dx := b.In("X"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	low, high := T(b.Float("min")), T(b.Float("max"))
+	return func(context.Context) error {
+		kernel.ClipGrad(tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](dout), low, high)
+		return nil
+	}, nil
+}
+
+func inferClipByNorm(s *ops.Shapes) error {
+	if !(s.Float("max_norm") > 0) {
+		return opkit.BadAttr(s, "max_norm", "a number above 0")
+	}
+	s.Like("Out", "X")
+	return s.IsFloat("X")
+}
+
+func bindClipByNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to, most := b.In("X"), b.Out("Out"), b.Float("max_norm")
+	words := b.Scratch(tensor.Int64, kernel.SquareSumWords)
+	return func(context.Context) error {
+		from, factor := tensor.Data[T](x), T(1)
+		if norm := math.Sqrt(squareSum(words.Int64s(), from)); norm > most {
+			factor = T(most / norm)
+		}
+		kernel.Scale(tensor.Data[T](to), from, factor, 0, true)
+		return nil
+	}, nil
+}

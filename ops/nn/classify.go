@@ -1,0 +1,286 @@
+package nn
+
+import (
+	"context"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/kernel"
+	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	opkit.Register(ops.Def{
+		Type:    "softmax",
+		Doc:     "Turns the last axis of X into probabilities: Out = exp(X - max(X)) / sum(exp(X - max(X))).",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "float, rank 1 or more"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "the axis that sums to 1; only the last one is computed here", Default: int32(-1)}},
+		Infer:   inferSoftmax,
+		Cost:    opkit.PerElement(6),
+		Bind:    opkit.BindFloats("X", bindSoftmax[float32], bindSoftmax[float64]),
+		InPlace: map[string]string{"Out": "X"},
+	}, opkit.Gradient{
+		Doc:     "dX = Out*(dOut - sum(dOut*Out)), the sum over the last axis.",
+		Outputs: []string{"Out"},
+		Wrt:     []string{"X"},
+		StandIn: map[string]string{"X": "Out"},
+		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
+		Cost:    opkit.PerElement(4),
+		Bind:    opkit.BindFloats("Out", bindSoftmaxGrad[float32], bindSoftmaxGrad[float64]),
+	})
+}
+
+func inferSoftmax(s *ops.Shapes) error {
+	rank := len(s.In("X").Dims)
+	if rank == 0 {
+		return s.Errorf("X", "rank 1 or more")
+	}
+	axis, err := opkit.AxisAttr(s, "axis", s.Int("axis"), rank)
+	if err != nil {
+		return err
+	}
+	if axis != rank-1 {
+		return opkit.UnsupportedAttr(s, "axis", "-1, the last axis; transpose2 moves another one there")
+	}
+	s.Like("Out", "X")
+	return s.IsFloat("X")
+}
+
+func bindSoftmax[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	rows, classes := opkit.Matrix(x.Dims(), len(x.Dims())-1)
+	return opkit.Loop(b, rows, func(from, till int) {
+		kernel.Softmax(opkit.Owned[T](to, from, till, rows), opkit.Owned[T](x, from, till, rows), till-from, classes)
+	})
+}
+
+func bindSoftmaxGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	y, dout, dx := b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD")
+	rows, classes := opkit.Matrix(y.Dims(), len(y.Dims())-1)
+	return opkit.Loop(b, rows, func(from, to int) {
+		kernel.SoftmaxGrad(opkit.Owned[T](dx, from, to, rows), opkit.Owned[T](y, from, to, rows), opkit.Owned[T](dout, from, to, rows), to-from, classes)
+	})
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type: "top_k",
+		Doc: "Finds the k largest elements of the last axis, in descending order; of equal ones the first. No gradient flows " +
+			"through it.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "numbers, rank 1 or more"}},
+		Outputs: []ops.Slot{
+			{Name: "Out", Doc: "the elements, of the dims of X with a last extent of k"},
+			{Name: "Indices", Doc: "int64, where on the last axis they stand"}},
+		Attrs: []ops.Attr{{Name: "k", Doc: "how many, at least 1 and at most the last extent of X", Default: int32(1)}},
+		Infer: inferTopK,
+		Cost:  opkit.PerElement(2),
+		Bind:  opkit.BindNumbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
+	})
+}
+
+func inferTopK(s *ops.Shapes) error {
+	x := s.In("X")
+	if err := opkit.CheckType(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
+		return err
+	}
+	last := len(x.Dims) - 1
+	if last < 0 {
+		return s.Errorf("X", "rank 1 or more")
+	}
+	k := s.Int("k")
+	if k < 1 || x.Dims[last] >= 0 && k > x.Dims[last] {
+		return opkit.BadAttr(s, "k", "at least 1 and at most the last extent of X %v", x.Dims)
+	}
+	dims := slices.Concat(x.Dims[:last], []int64{k})
+	s.Set("Out", x.DType, dims...)
+	s.Set("Indices", tensor.Int64, dims...)
+	if last > 0 {
+		s.ShareLoD("Out", "X")
+		s.ShareLoD("Indices", "X")
+	}
+	return nil
+}
+
+func bindTopK[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	x, k := b.In("X"), int(b.Int("k"))
+	rows, width := opkit.Matrix(x.Dims(), len(x.Dims())-1)
+	values, indices := orScratch[T](b, "Out", rows*k), orScratch[int64](b, "Indices", rows*k)
+	return func(context.Context) error {
+		kernel.TopK(tensor.Data[T](values), indices.Int64s(), tensor.Data[T](x), rows, width, k)
+		return nil
+	}, nil
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type: "accuracy",
+		Doc: "The share of rows whose label is among the indices that top_k found: Accuracy = Correct/Total, 0 without rows. No " +
+			"gradient flows through it.",
+		Inputs: []ops.Slot{
+			{Name: "Out", Doc: "float [N, k], values of top_k; only the type counts"},
+			{Name: "Indices", Doc: "int64 [N, k], indices of top_k"},
+			{Name: "Label", Doc: "int64 [N, 1]"}},
+		Outputs: []ops.Slot{
+			{Name: "Accuracy", Doc: "of the type of Out, dims [1]"},
+			{Name: "Correct", Doc: "int32, dims [1]"},
+			{Name: "Total", Doc: "int32, dims [1]"}},
+		Infer: inferAccuracy,
+		Cost:  opkit.PerElement(1),
+		Bind:  opkit.BindFloats("Out", bindAccuracy[float32], bindAccuracy[float64]),
+	})
+}
+
+func inferAccuracy(s *ops.Shapes) error {
+	if err := s.IsFloat("Out"); err != nil {
+		return err
+	}
+	for _, slot := range []string{"Indices", "Label"} {
+		if err := opkit.CheckType(s, slot, s.In(slot).DType == tensor.Int64, "int64"); err != nil {
+			return err
+		}
+	}
+	if err := s.Rank("Indices", 2); err != nil {
+		return err
+	}
+	if !ops.Compatible(s.In("Out").Dims, s.In("Indices").Dims) {
+		return s.Errorf("Out", "dims %v as in Indices", s.In("Indices").Dims)
+	}
+	if err := checkLabelDims(s, "Label", "Indices"); err != nil {
+		return err
+	}
+	s.Set("Accuracy", s.In("Out").DType, 1)
+	s.Set("Correct", tensor.Int32, 1)
+	s.Set("Total", tensor.Int32, 1)
+	return nil
+}
+
+func bindAccuracy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	indices, labels := b.In("Indices"), b.In("Label")
+	accuracy, correct, total := orScratch[T](b, "Accuracy", 1), orScratch[int32](b, "Correct", 1), orScratch[int32](b, "Total", 1)
+	rows, k := int(indices.Dims()[0]), int(indices.Dims()[1])
+	return func(context.Context) error {
+		right := kernel.AccuracyCount(indices.Int64s(), labels.Int64s(), k)
+		tensor.Data[T](accuracy)[0] = T(right) / T(max(rows, 1))
+		correct.Int32s()[0], total.Int32s()[0] = int32(right), int32(rows)
+		return nil
+	}, nil
+}
+
+func init() {
+	ops.Register(ops.Def{
+		Type:    "one_hot",
+		Doc:     "Turns the number of a class into a vector: Out[i, X[i]] = 1, and 0 elsewhere. No gradient flows through it.",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "int64, a last extent of 1, each in [0, depth)"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "of type dtype, dims of X with a last extent of depth"}},
+		Attrs: []ops.Attr{
+			{Name: "depth", Doc: "number of classes, at least 1", Kind: int32(0)},
+			{Name: "dtype", Doc: "element type of Out, as Fluid numbers it", Default: int32(tensor.Float32)}},
+		Infer: inferOneHot,
+		Bind:  opkit.BindNumbers("Out", bindOneHot[float32], bindOneHot[float64], bindOneHot[int32], bindOneHot[int64]),
+	})
+}
+
+func inferOneHot(s *ops.Shapes) error {
+	x := s.In("X")
+	if err := opkit.CheckType(s, "X", x.DType == tensor.Int64, "int64"); err != nil {
+		return err
+	}
+	dtype, err := opkit.DTypeAttr(s, "dtype")
+	if err != nil {
+		return err
+	}
+	if dtype == tensor.Bool {
+		return opkit.UnsupportedAttr(s, "dtype", "a type of numbers")
+	}
+	last := len(x.Dims) - 1
+	if last < 0 || !opkit.Agree(x.Dims[last], 1) {
+		return s.Errorf("X", "a last extent of 1")
+	}
+	depth := s.Int("depth")
+	if depth < 1 {
+		return opkit.BadAttr(s, "depth", "at least 1")
+	}
+	x.DType, x.Dims = dtype, slices.Concat(x.Dims[:last], []int64{depth})
+	s.SetAt("Out", 0, x)
+	return nil
+}
+
+func bindOneHot[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	op, x, to := b.Op(), b.In("X"), b.Out("Out")
+	depth := b.Int("depth")
+	return func(context.Context) error {
+		classes := x.Int64s()
+		if at := kernel.FirstBadID(classes, depth); at >= 0 {
+			return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("X")),
+				fault.Gotf("class %d in row %d", classes[at], at), fault.Wantf("0 to %d", depth-1))
+		}
+		kernel.OneHot(tensor.Data[T](to), classes, int(depth))
+		return nil
+	}, nil
+}
+
+func init() {
+	opkit.Register(ops.Def{
+		Type: "label_smooth",
+		Doc: "Takes some certainty from labels: Out = (1 - epsilon)*X + epsilon*PriorDist, where an absent PriorDist gives every " +
+			"class the same share.",
+		Inputs: []ops.Slot{
+			{Name: "X", Doc: "float, distributions on the last axis"},
+			{Name: "PriorDist", Doc: "float, one number for each class; no gradient flows to it", Dispensable: true}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
+		Attrs:   []ops.Attr{{Name: "epsilon", Doc: "weight of the prior, in [0, 1]", Default: float32(0)}},
+		Infer:   inferLabelSmooth,
+		Cost:    opkit.PerElement(3),
+		Bind:    opkit.BindFloats("X", bindLabelSmooth[float32], bindLabelSmooth[float64]),
+		InPlace: map[string]string{"Out": "X"},
+	}, opkit.Gradient{
+		Doc:     "dX = (1 - epsilon)*dOut.",
+		Wrt:     []string{"X"},
+		StandIn: map[string]string{"X": "Out@GRAD"},
+		InPlace: map[string]string{"X@GRAD": "Out@GRAD"},
+		Cost:    opkit.PerElement(1),
+		Bind:    opkit.BindFloats("Out@GRAD", bindLabelSmoothGrad[float32], bindLabelSmoothGrad[float64]),
+	})
+}
+
+func inferLabelSmooth(s *ops.Shapes) error {
+	x := s.In("X")
+	if err := s.IsFloat("X"); err != nil {
+		return err
+	}
+	if err := s.SameType("X", "PriorDist"); err != nil {
+		return err
+	}
+	if e := s.Float("epsilon"); !(e >= 0 && e <= 1) {
+		return opkit.BadAttr(s, "epsilon", "in [0, 1]")
+	}
+	last := len(x.Dims) - 1
+	if last < 0 {
+		return s.Errorf("X", "rank 1 or more")
+	}
+	if s.Has("PriorDist") && !opkit.Agree(ops.Product(s.In("PriorDist").Dims), x.Dims[last]) {
+		return s.Errorf("PriorDist", "%d elements, the classes of X", x.Dims[last])
+	}
+	s.Like("Out", "X")
+	return nil
+}
+
+func bindLabelSmooth[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, prior, to := b.In("X"), b.In("PriorDist"), b.Out("Out")
+	classes, epsilon := int(x.Dims()[len(x.Dims())-1]), T(b.Float("epsilon"))
+	return func(context.Context) error {
+		kernel.LabelSmooth(tensor.Data[T](to), tensor.Data[T](x), opkit.Data[T](prior), classes, epsilon)
+		return nil
+	}, nil
+}
+
+func bindLabelSmoothGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	dout, dx, keep := b.In("Out@GRAD"), b.Out("X@GRAD"), T(1-b.Float("epsilon"))
+	return func(context.Context) error {
+		kernel.Scale(tensor.Data[T](dx), tensor.Data[T](dout), keep, 0, true)
+		return nil
+	}, nil
+}
