@@ -41,18 +41,25 @@ func Complete(s *job.JobSpec) {
 		s.SplitMethod = "round_robin"
 	}
 	s.Workers = max(s.Workers, 1)
-	s.StartDeadline = orDefault(s.StartDeadline, 2*time.Minute)
-	s.RoundDeadline = orDefault(s.RoundDeadline, time.Minute)
-	s.Lease = orDefault(s.Lease, 5*time.Second)
+	s.StartDeadline = orDefault(s.StartDeadline, defaultStart)
+	s.RoundDeadline = orDefault(s.RoundDeadline, defaultRound)
+	s.Lease = orDefault(s.Lease, defaultLease)
 	if s.MaxRestarts == 0 {
 		s.MaxRestarts = 10
 	}
 	if s.MaxTaskFailures == 0 {
 		s.MaxTaskFailures = 3
 	}
-	s.MinTaskTimeout = orDefault(s.MinTaskTimeout, s.RoundDeadline.AsDuration())
-	s.MaxTaskTimeout = orDefault(s.MaxTaskTimeout, max(20*s.RoundDeadline.AsDuration(), s.MinTaskTimeout.AsDuration()))
+	d := DeadlinesOf(s)
+	s.MinTaskTimeout, s.MaxTaskTimeout = orDefault(s.MinTaskTimeout, d.TaskMin), orDefault(s.MaxTaskTimeout, d.TaskMax)
 }
+
+// Durations of a job that says nothing of them.
+const (
+	defaultStart = 2 * time.Minute
+	defaultRound = time.Minute
+	defaultLease = 5 * time.Second
+)
 
 func orDefault(d *durationpb.Duration, value time.Duration) *durationpb.Duration {
 	if d.AsDuration() == 0 {

@@ -1,0 +1,59 @@
+package jobspec_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+// The time limits stand in the order that their comments promise, whatever the user says.
+func TestDeadlinesInOrder(t *testing.T) {
+	times := []time.Duration{0, time.Millisecond, 300 * time.Millisecond, 2 * time.Second, time.Minute, 366 * 24 * time.Hour}
+	for _, start := range times {
+		for _, round := range times {
+			for _, lease := range times {
+				d := jobspec.DeadlinesOf(&job.JobSpec{StartDeadline: durationpb.New(start), RoundDeadline: durationpb.New(round),
+					Lease: durationpb.New(lease)})
+				for _, c := range []struct {
+					less, more time.Duration
+					says       string
+				}{
+					{0, d.Start, "there is a start deadline"}, {0, d.Round, "there is a round deadline"}, {0, d.Lease, "there is a lease"},
+					{0, d.LeaseCheck, "leases are looked at"},
+					{d.Start, d.Gather, "a role that cannot reach the registry fails before the coordinator gives up waiting for it"},
+					{d.Start, d.Connect, "and before a trainer gives up"},
+					{d.Gather, d.Idle, "the coordinator gives up before a pserver"},
+					{d.Round, d.TrainerRound, "a pserver gives up a round before a trainer"},
+					{d.Rejoin, d.TrainerRound, "the coordinator goes on without a member before the others give up"},
+					{d.Drain, d.DrainGrace, "the listener kills before the launcher"},
+					{d.RoleDrain, d.LauncherStop, "a role ends its drain before its launcher kills it"},
+					{d.Leave, d.StopGrace, "a trainer that is stopped has time for its last message"},
+					{d.ServerGrace, d.StopGrace, "a server that is stopped has time for calls in flight"},
+					{d.Probe, d.ProbeEvery, "a probe ends before the next begins"},
+					{d.Linger + d.ServerGrace, d.Release, "a pserver may outlive a coordinator that lingers"},
+				} {
+					if c.less >= c.more {
+						t.Errorf("start %v, round %v, lease %v: %s: %v is not less than %v", start, round, lease, c.says, c.less, c.more)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The defaults of the deadlines are those of the spec.
+func TestDeadlinesDefaults(t *testing.T) {
+	spec := &job.JobSpec{}
+	open := jobspec.DeadlinesOf(spec)
+	jobspec.Complete(spec)
+	if complete := jobspec.DeadlinesOf(spec); open != complete {
+		t.Errorf("an open spec has %+v, a complete one %+v", open, complete)
+	}
+	if open != jobspec.DeadlinesOf(nil) {
+		t.Error("no spec has other deadlines than an open one")
+	}
+}
