@@ -2,10 +2,12 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 )
 
 func (e Get) apply(s *step) error {
@@ -119,4 +121,148 @@ func (s *step) settleAsync() {
 		s.pass++
 		s.given = 0
 	}
+}
+
+// holds returns the pending task of a dispatch, nil when that is over or another's.
+func (q *Queue) holds(rank int, incarnation uint64, d dispatch) *pending {
+	p, ok := q.pending.get(key{d.task})
+	if !ok || d.pass != q.pass || p.epoch != d.epoch || p.rank != rank || p.incarnation != incarnation {
+		return nil
+	}
+	return p
+}
+
+// stale refuses word of a dispatch that is over, so that a late trainer cannot decide on what is now another's.
+func (s *step) stale(who string, d dispatch) error {
+	want := "a task that it has"
+	if p, ok := s.pending.get(key{d.task}); ok {
+		want = fmt.Sprintf("dispatch %d of pass %d, which trainer %d has", p.epoch, s.pass, p.rank)
+	}
+	return s.fault(fault.Stale, fmt.Sprintf("word of task %d, dispatch %d of pass %d, from %s", d.task, d.epoch, d.pass, who), want)
+}
+
+func (e Finish) apply(s *step) error {
+	if err := s.known(e.Rank, e.Task); err != nil {
+		return err
+	}
+	if s.policy.Sync {
+		return s.finishSync(e)
+	}
+	d := dispatch{e.Task.GetPass(), e.Task.GetId(), e.Task.GetEpoch()}
+	trainer, _ := s.ranks.get(key{int64(e.Rank)})
+	if trainer != nil && trainer.incarnation == e.Incarnation && slices.Contains(trainer.finished, d) {
+		return nil
+	}
+	p := s.holds(e.Rank, e.Incarnation, d)
+	if p == nil || trainer == nil {
+		return s.stale(fmt.Sprintf("trainer %d", e.Rank), d)
+	}
+	s.release(p)
+	s.putTask(p.id, nil)
+	if p.left == nil {
+		s.measure(time.Duration(s.now-p.dispatched) * time.Millisecond)
+	}
+	known := *trainer
+	known.finished = append(slices.Clone(trainer.finished[max(0, len(trainer.finished)-rememberedTasks+1):]), d)
+	s.putRank(e.Rank, &known)
+	return nil
+}
+
+// measure moves the average of task times.
+func (s *step) measure(took time.Duration) {
+	took = max(took, time.Millisecond)
+	if s.average == 0 {
+		s.average = took
+	} else {
+		s.average += (took - s.average) / averageWeight
+	}
+}
+
+func (e Fail) apply(s *step) error {
+	if err := s.known(e.Rank, e.Task); err != nil {
+		return err
+	}
+	if s.policy.Sync {
+		return s.failSync(e)
+	}
+	d := dispatch{e.Task.GetPass(), e.Task.GetId(), e.Task.GetEpoch()}
+	p := s.holds(e.Rank, e.Incarnation, d)
+	if p == nil {
+		return s.stale(fmt.Sprintf("trainer %d", e.Rank), d)
+	}
+	s.back(p, spansOf(e.Committed), true, e.Reason)
+	return nil
+}
+
+func (e Timeout) apply(s *step) error {
+	p, ok := s.pending.get(key{e.Task})
+	if !ok || e.Pass != s.pass || e.Epoch != p.epoch {
+		return s.stale("its deadline", dispatch{e.Pass, e.Task, e.Epoch})
+	}
+	if s.now >= p.deadline {
+		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %v", p.rank,
+			time.Duration(p.deadline-p.dispatched)*time.Millisecond))
+	}
+	return nil
+}
+
+func (e Lost) apply(s *step) error {
+	if err := s.known(e.Rank, nil); err != nil || s.policy.Sync {
+		return err
+	}
+	committed := spansOf(e.Committed)
+	var mine []*pending
+	for k, id := range s.held.from(key{int64(e.Rank), -1}) {
+		if k[0] != int64(e.Rank) {
+			break
+		}
+		if p, _ := s.pending.get(key{id}); p.incarnation <= e.Incarnation {
+			mine = append(mine, p)
+		}
+	}
+	if len(mine) > 0 && e.Pass != s.pass {
+		return s.fault(fault.Stale, fmt.Sprintf("the ledger of pass %d", e.Pass), fmt.Sprintf("that of pass %d, which has begun", s.pass))
+	}
+	for _, p := range mine {
+		whole := s.left(&p.work).records()
+		left := s.left(&p.work).without(committed).records()
+		s.back(p, committed, !e.Drained && left == whole, fmt.Sprintf("trainer %d is gone: %s", e.Rank, reasonOf(e.Reason)))
+	}
+	if t, _ := s.ranks.get(key{int64(e.Rank)}); t == nil || t.incarnation < e.Incarnation || t.incarnation == e.Incarnation && !t.gone {
+		s.putRank(e.Rank, &rank{incarnation: e.Incarnation, gone: true})
+	}
+	return nil
+}
+
+// back takes a task from who has it. What is not committed of it goes to the end of the todo queue, or is discarded when it has failed too often.
+func (s *step) back(p *pending, committed spans, failed bool, reason string) {
+	s.release(p)
+	w := p.work
+	left := s.left(&w).without(committed).bounded()
+	if len(left) == 0 {
+		s.putTask(w.id, nil) // done after all
+		return
+	}
+	if w.left != nil || left.records() < s.left(&w).records() {
+		w.left = left
+	}
+	if w.reason = reasonOf(reason); failed {
+		w.failures++
+	}
+	if w.pass = s.pass; int64(w.failures) > int64(s.policy.MaxFailures) {
+		s.discard(&w, p.rank)
+		return
+	}
+	w.returned = s.returns
+	s.returns++
+	s.returned = s.returned.put(key{w.returned}, &w)
+	s.putTask(w.id, w.entry(state.Task_RETURNED))
+	s.note("task came back", &w, p.rank)
+}
+
+// discard puts a task away for good.
+func (s *step) discard(w *work, rank int) {
+	s.discarded = s.discarded.put(key{w.id}, w)
+	s.putTask(w.id, w.entry(state.Task_DISCARDED))
+	s.note("task discarded", w, rank)
 }

@@ -3,15 +3,16 @@ package queue_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/script"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"google.golang.org/protobuf/proto"
 )
 
 // The scripts tell stories of one dataset. Its tasks have ten records unless a script says otherwise, and its trainers number their requests by
@@ -132,4 +133,173 @@ func showError(err error) string {
 		return "no error"
 	}
 	return fmt.Sprintf("%v: %v", fault.KindOf(err), err)
+}
+
+// event makes the event of a command.
+func (s *stage) event(c script.Command) queue.Event {
+	rank, pass := s.number(c, "rank", "0"), int32(s.number(c, "pass", "0"))
+	incarnation := uint64(s.number(c, "incarnation", "1"))
+	task := &rpc.Task{Id: int64(s.number(c, "task", "0")), Epoch: uint32(s.number(c, "dispatch", "1")), Pass: pass}
+	committed := rangesOf(c.Arg("committed", ""))
+	switch c.Name {
+	case "get":
+		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
+		s.requests[rank] = max(s.requests[rank], request+1)
+		return queue.Get{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
+			Records: int64(s.number(c, "records", "0")), Round: uint64(s.number(c, "round", "0"))}
+	case "finish":
+		return queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}
+	case "fail":
+		return queue.Fail{Rank: rank, Incarnation: incarnation, Task: task, Reason: c.Arg("reason", "broken"), Committed: committed}
+	case "timeout":
+		return queue.Timeout{Pass: pass, Task: task.Id, Epoch: task.Epoch, Committed: committed}
+	case "lost", "drain":
+		return queue.Lost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed,
+			Reason: c.Arg("reason", c.Name)}
+	case "files":
+		return queue.AddFiles{Files: filesOf(c.Arg("files", ""), false)}
+	case "end":
+		return queue.EndOfFiles{}
+	case "regroup":
+		return queue.Regroup{Round: uint64(s.number(c, "round", "0")), Pass: pass, Committed: committed}
+	}
+	s.Fatalf("unknown command %s", c.Name)
+	return nil
+}
+
+func (s *stage) number(c script.Command, name, otherwise string) int {
+	n, err := strconv.Atoi(c.Arg(name, otherwise))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+// store is what a coordinator has made durable.
+type store map[string][]byte
+
+func (s store) commit(changes []queue.Change) {
+	for _, c := range changes {
+		if c.Value == nil {
+			delete(s, c.Key)
+		} else {
+			s[c.Key] = c.Value
+		}
+	}
+}
+
+// filesOf makes files of "30,20": of so many records. "b:20" names its path.
+func filesOf(text string, first bool) (files []*rpc.DataFile) {
+	at := int64(0)
+	for i, part := range strings.Split(text, ",") {
+		path, records, named := strings.Cut(part, ":")
+		if !named {
+			path, records = fmt.Sprintf("f%d", i), part
+		}
+		n, err := strconv.ParseInt(records, 10, 64)
+		if err != nil {
+			continue
+		}
+		f := &rpc.DataFile{Path: path, Records: n}
+		if first {
+			f.FirstRecord = at
+		}
+		files, at = append(files, f), at+n
+	}
+	return files
+}
+
+// rangesOf reads "0-10,20-25".
+func rangesOf(text string) (out []*rpc.RecordRange) {
+	for _, part := range strings.Split(text, ",") {
+		r := &rpc.RecordRange{}
+		if n, _ := fmt.Sscanf(part, "%d-%d", &r.From, &r.To); n == 2 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func showRanges(ranges []*rpc.RecordRange) string {
+	var out []string
+	for _, r := range ranges {
+		out = append(out, fmt.Sprintf("%d-%d", r.From, r.To))
+	}
+	return strings.Join(out, ",")
+}
+
+func showEffects(e queue.Effects) string {
+	var out []string
+	g := e.Grant
+	switch {
+	case g.Task != nil:
+		for _, t := range append([]*rpc.Task{g.Task}, g.Next...) {
+			text := fmt.Sprintf("task %d, dispatch %d, pass %d, records %s", t.Id, t.Epoch, t.Pass, showRanges(t.Records))
+			for _, f := range t.Files {
+				text += fmt.Sprintf(", %s from %d", f.Path, f.FirstRecord)
+			}
+			out = append(out, text)
+		}
+	case g.EndOfData:
+		out = append(out, "end of data")
+	case g.EndOfPass:
+		out = append(out, "end of pass")
+	case g.Wait:
+		out = append(out, "wait")
+	}
+	for _, n := range e.Notes {
+		text := n.What
+		if n.Task >= 0 {
+			text = fmt.Sprintf("%s: %d, failures %d, %s", text, n.Task, n.Failures, n.Reason)
+		}
+		out = append(out, strings.TrimSuffix(text, ", "))
+	}
+	if e.Regroup {
+		out = append(out, "regroup")
+	}
+	if e.Exhausted {
+		out = append(out, "exhausted")
+	}
+	if len(out) == 0 && len(e.Changes) == 0 {
+		return "nothing changes"
+	}
+	if len(out) == 0 {
+		return "ok"
+	}
+	return strings.Join(out, "\n")
+}
+
+func showStatus(q *queue.Queue) string {
+	r := q.Status()
+	text := fmt.Sprintf("pass %d: todo %d, pending %d, done %d, discarded %d", r.Pass, r.Todo, r.Pending, r.Done, r.Discarded)
+	if r.Retried > 0 {
+		text += fmt.Sprintf("; %d records again", r.Retried)
+	}
+	if r.DiscardedRecords > 0 {
+		text += fmt.Sprintf("; %d records discarded", r.DiscardedRecords)
+	}
+	if r.Following {
+		text += "; more files may come"
+	}
+	if q.Regrouping() {
+		text += "; regrouping"
+	}
+	if q.Ended() {
+		text += "; ended"
+	}
+	for _, d := range r.DiscardedTasks {
+		text += fmt.Sprintf("\ndiscarded in pass %d: task %d, records %s, failures %d, %s", d.Pass, d.Id, showRanges(d.Records), d.Failures, d.Reason)
+	}
+	return text
+}
+
+func showSegment(g *rpc.Segment) string {
+	if g == nil {
+		return "unknown"
+	}
+	text := fmt.Sprintf("pass %d from round %d on", g.Pass, g.FirstRound)
+	if len(g.Skip) > 0 {
+		text += " without " + showRanges(g.Skip)
+	}
+	return text
 }

@@ -1,11 +1,16 @@
 package queue_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"google.golang.org/protobuf/proto"
 )
 
 // Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are
@@ -116,4 +121,259 @@ func (s *sim) ended() bool {
 	}
 	l := s.leaders[len(s.leaders)-1]
 	return l.queue != nil && l.queue.Ended()
+}
+
+// check holds after every commit: every task is in one queue, with what is not in the ledger of it, and the counters are right.
+func (s *sim) check() {
+	d, ok := s.durable()
+	if !ok {
+		if _, exists := s.store["head"]; exists {
+			s.fail("cannot be read:\n%s", lines(s.store))
+		}
+		return
+	}
+	if d.head.Pass != s.pass {
+		s.pass = d.head.Pass
+		clear(s.failures)
+	}
+	var pending, returned, discarded, done int64
+	for i := range d.cut {
+		id := int64(i)
+		t := d.tasks[id]
+		left := map[int64]bool{}
+		switch place := t.GetPlace(); {
+		case place == state.Task_DISCARDED:
+			if discarded++; t.Pass != d.head.Pass {
+				continue
+			}
+			left = d.left(id)
+		case id >= d.head.Given && t == nil:
+			continue
+		case id >= d.head.Given:
+			s.fail("task %d was not given and is %v", id, t)
+		case place == state.Task_PENDING:
+			pending++
+			left = d.left(id)
+		case place == state.Task_RETURNED:
+			returned++
+			left = d.left(id)
+		default:
+			done++
+		}
+		if t != nil && t.Failures != s.failures[id] {
+			s.fail("task %d has %d failures, and the entry %v", id, s.failures[id], t)
+		}
+		if over := s.failures[id] > uint32(s.policy.MaxFailures); t != nil && over != (t.Place == state.Task_DISCARDED) {
+			s.fail("task %d has %d failures, and is %v", id, s.failures[id], t)
+		}
+		for r := d.cut[id][0]; r < d.cut[id][1]; r++ {
+			if !left[r] && !s.ledger[d.head.Pass][r] {
+				s.fail("record %d of task %d is lost: in no queue, and not in the ledger:\n%s", r, id, lines(s.store))
+			}
+		}
+	}
+	if left := int64(len(d.cut)) - done - discarded; left == 0 && !d.head.Ended && (!d.head.Following || d.head.Closed) {
+		s.fail("nothing is left of pass %d, and it has not ended:\n%s", d.head.Pass, lines(s.store))
+	}
+	q, _, err := queue.Restore(s.policy, "d", s.store, s.now)
+	if err != nil {
+		s.fail("%v\n%s", err, lines(s.store))
+		return
+	}
+	if r := q.Status(); r.Pending != pending || r.Discarded != discarded || r.Done != done || r.Todo != int64(len(d.cut))-pending-discarded-done {
+		s.fail("%v, and the store has %d pending, %d returned, %d discarded, %d done of %d:\n%s", r, pending, returned, discarded, done, len(d.cut),
+			lines(s.store))
+	}
+}
+
+// final counts how often each record was trained.
+func (s *sim) final() {
+	q := s.leaders[len(s.leaders)-1].queue
+	d, _ := s.durable()
+	if s.follow == 0 && s.marked && len(s.files) != int(d.head.Files) {
+		s.fail("%d of %d files", d.head.Files, len(s.files))
+	}
+	exact := true
+	discarded := int64(0)
+	for pass := range q.Pass() + 1 {
+		out := map[int64]bool{}
+		for _, t := range q.Status().DiscardedTasks {
+			switch {
+			case t.Pass > pass:
+			case t.Pass < pass:
+				for r := d.cut[t.Id][0]; r < d.cut[t.Id][1]; r++ {
+					out[r] = true
+				}
+			default:
+				for r := range d.left(t.Id) {
+					out[r] = true
+				}
+			}
+		}
+		discarded += int64(len(out))
+		for r := range d.cut[len(d.cut)-1][1] {
+			n, most := s.applied[pass][r], 1+s.excuse[pass][r]
+			least := 1
+			if out[r] {
+				least, most = 0, most-1
+			}
+			if n < least || n > most {
+				s.fail("record %d was trained %d times in pass %d, want %d to %d", r, n, pass, least, most)
+			}
+			exact = exact && s.excuse[pass][r] == 0
+		}
+	}
+	if n := q.Status().DiscardedRecords; n != discarded {
+		s.fail("%d records discarded, and %d counted", discarded, n)
+	}
+	if exact {
+		s.note("exact history")
+	}
+	if !q.Exhausted() && int(q.Pass())+1 != s.policy.Passes {
+		s.fail("ends in pass %d of %d", q.Pass(), s.policy.Passes)
+	}
+}
+
+// committed is what the ledger knows of a pass.
+func (s *sim) committed(pass int32) (out []*rpc.RecordRange) {
+	for r, ok := range s.ledger[pass] {
+		if ok {
+			out = append(out, &rpc.RecordRange{From: r, To: r + 1})
+		}
+	}
+	return out
+}
+
+// expect says what an event has to do to the counters and to the account of records when it becomes durable.
+func (s *sim) expect(e queue.Event) func([]queue.Change) {
+	d, ok := s.durable()
+	if !ok {
+		return nil
+	}
+	again := func(id int64) {
+		for r := range d.left(id) {
+			if !s.ledger[d.head.Pass][r] {
+				s.excuse[d.head.Pass][r]++
+			}
+		}
+	}
+	return func(changes []queue.Change) {
+		happened := func(id int64) bool {
+			return slices.ContainsFunc(changes, func(c queue.Change) bool { return c.Key == fmt.Sprintf("task/%d", id) })
+		}
+		switch e := e.(type) {
+		case queue.Fail:
+			s.failures[e.Task.Id]++
+		case queue.Timeout:
+			s.note("timed out")
+			s.failures[e.Task]++
+			again(e.Task)
+		case queue.Lost:
+			for id, t := range d.tasks {
+				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation || !happened(id) {
+					continue
+				}
+				progress := false
+				for r := range d.left(id) {
+					progress = progress || s.ledger[d.head.Pass][r]
+				}
+				if !progress && !e.Drained {
+					s.failures[id]++
+				}
+			}
+		}
+	}
+}
+
+// mayGrant checks that a coordinator that gives a task holds the lock, and that the task is that trainer's.
+func (s *sim) mayGrant(l *leader, m message) {
+	d, _ := s.durable()
+	t := d.tasks[m.grant.Task.Id]
+	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank ||
+		t.Incarnation != m.to.incarnation {
+		s.fail("coordinator %d of %d gives trainer %d.%d task %v, which is %v", l.fence, s.fence, m.to.rank, m.to.incarnation, m.grant.Task, t)
+	}
+}
+
+// revived checks that a pending task whose time passed while there was no coordinator is given a little more, once.
+func (s *sim) revived(changes []queue.Change) {
+	for _, c := range changes {
+		t := &state.Task{}
+		if err := proto.Unmarshal(c.Value, t); err != nil {
+			s.fail("%s: %v", c.Key, err)
+		}
+		if !strings.HasPrefix(c.Key, "task/") || c.Value == nil {
+			continue // cleared away
+		}
+		s.note("grace")
+		name := fmt.Sprintf("%s of pass %d, dispatch %d", c.Key, s.pass, t.Epoch)
+		if s.graces[name]++; s.graces[name] > 1 || t.DeadlineMs != s.policy.Epoch.Add(s.now+s.policy.MinTimeout).UnixMilli() {
+			s.fail("%s is given more time the %dth time at %v: %v", name, s.graces[name], s.now, t)
+		}
+	}
+}
+
+// durable is what the store holds, read without the queue's own code.
+type durable struct {
+	head  *state.Head
+	tasks map[int64]*state.Task
+	cut   [][2]int64 // records of each task
+}
+
+func (s *sim) durable() (d durable, ok bool) {
+	d = durable{head: &state.Head{}, tasks: map[int64]*state.Task{}}
+	if b, ok := s.store["head"]; !ok || proto.Unmarshal(b, d.head) != nil {
+		return d, false
+	}
+	if d.cut, ok = cutOf(s.store); !ok {
+		return d, false
+	}
+	for k, v := range s.store {
+		if id, found := strings.CutPrefix(k, "task/"); found {
+			t, n := &state.Task{}, int64(0)
+			if _, err := fmt.Sscan(id, &n); err != nil || proto.Unmarshal(v, t) != nil {
+				return d, false
+			}
+			d.tasks[n] = t
+		}
+	}
+	return d, true
+}
+
+// cutOf reads the records of each task from the entries of files.
+func cutOf(s store) (cut [][2]int64, ok bool) {
+	h, size := &state.Head{}, int64(0)
+	if proto.Unmarshal(s["head"], h) != nil {
+		return nil, false
+	}
+	for i := range h.Files {
+		f := &state.File{}
+		if proto.Unmarshal(s[fmt.Sprintf("file/%d", i)], f) != nil {
+			return nil, false
+		}
+		from, to := f.File.FirstRecord, f.File.FirstRecord+f.File.Records
+		if n := len(cut); f.TaskRecords == 0 && n > 0 { // the last task goes on in this file
+			from = cut[n-1][0]
+			cut = cut[:n-1]
+		}
+		for size = max(size, f.TaskRecords); from < to; from += size {
+			cut = append(cut, [2]int64{from, min(from+size, to)})
+		}
+	}
+	return cut, true
+}
+
+// left returns the records that a task's entry says are to be trained.
+func (d durable) left(id int64) map[int64]bool {
+	out, runs := map[int64]bool{}, []int64{d.cut[id][0], d.cut[id][1] - d.cut[id][0]}
+	if t := d.tasks[id]; t != nil && len(t.Runs) > 0 {
+		runs = t.Runs
+	}
+	for i, at := 0, int64(0); i < len(runs); i += 2 {
+		for r := at + runs[i]; r < at+runs[i]+runs[i+1]; r++ {
+			out[r] = true
+		}
+		at += runs[i] + runs[i+1]
+	}
+	return out
 }

@@ -1,6 +1,12 @@
 package queue_test
 
-import "github.com/edl-go/edl/proto/rpc"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+)
 
 // process is one process of a trainer.
 type process struct {
@@ -96,4 +102,134 @@ func (p *process) commit() {
 func (p *process) refused() bool {
 	p.dead = p.dead || p.s.since[p.rank] > p.incarnation
 	return p.dead
+}
+
+// ask reports what is finished and asks for a task.
+func (p *process) ask() {
+	m := message{pass: p.pass}
+	for _, h := range p.tasks {
+		if len(h.left) == 0 {
+			m.finished = append(m.finished, h.task)
+		}
+	}
+	p.send(m)
+}
+
+func (p *process) send(m message) {
+	p.request++
+	m.from, m.number, m.fence = p, p.request, p.fence
+	p.waits = &m
+	p.s.net = append(p.s.net, m)
+}
+
+// hear takes an answer.
+func (p *process) hear(m message) {
+	if p.dead || p.waits == nil || m.number != p.waits.number {
+		return
+	}
+	asked := *p.waits
+	p.waits, p.fence = nil, max(p.fence, m.fence)
+	if asked.failed != nil {
+		p.drop(asked.failed)
+		return
+	}
+	for _, t := range asked.finished {
+		p.drop(t)
+	}
+	switch g := m.grant; {
+	case m.err != nil:
+		if !errors.Is(m.err, fault.Stale) {
+			p.s.fail("trainer %d: %v", p.rank, m.err)
+		}
+	case g.Task != nil:
+		p.take(g.Task)
+	case g.EndOfData:
+		p.ended = true
+	case g.EndOfPass:
+		if len(p.tasks) > 0 {
+			for _, h := range p.tasks { // they went to others
+				p.s.say("trainer %d.%d gives up task %d", p.rank, p.incarnation, h.task.Id)
+			}
+			p.tasks = nil
+		}
+		p.pass++
+	}
+}
+
+func (p *process) drop(t *rpc.Task) {
+	for i, h := range p.tasks {
+		if h.task == t {
+			p.tasks = append(p.tasks[:i:i], p.tasks[i+1:]...)
+			return
+		}
+	}
+}
+
+// take begins with a task, unless it has it: no dispatch has two holders.
+func (p *process) take(t *rpc.Task) {
+	name := fmt.Sprintf("%d/%d/%d", t.Pass, t.Id, t.Epoch)
+	if who := p.s.granted[name]; who != nil && who != p {
+		p.s.fail("dispatch %s went to trainer %d.%d and to %d.%d", name, who.rank, who.incarnation, p.rank, p.incarnation)
+	}
+	p.s.granted[name] = p
+	h := &held{task: t}
+	for _, r := range t.Records {
+		for i := r.From; i < r.To; i++ {
+			h.left = append(h.left, i)
+		}
+	}
+	p.tasks = append(p.tasks, h)
+	p.s.say("trainer %d.%d is given %s: %s", p.rank, p.incarnation, name, showRanges(t.Records))
+}
+
+func (s *sim) addFile() {
+	first := int64(0)
+	if n := len(s.files); n > 0 {
+		first = s.files[n-1].FirstRecord + s.files[n-1].Records
+	}
+	f := &rpc.DataFile{Path: fmt.Sprintf("f%d", len(s.files)), FirstRecord: first, Records: int64(1 + s.random.IntN(10))}
+	s.files = append(s.files, f)
+	for r := first; r < first+f.Records; r++ {
+		s.poison[r] = s.random.IntN(40) == 0
+	}
+}
+
+func (s *sim) anyTrainer() *process {
+	if n := len(s.zombies); n > 0 && s.random.IntN(5) == 0 {
+		return s.zombies[s.random.IntN(n)]
+	}
+	return s.trainer[s.random.IntN(len(s.trainer))]
+}
+
+// world kills, pauses, drains and starts trainers, and adds files.
+func (s *sim) world() {
+	leader := s.leaders[len(s.leaders)-1]
+	p := s.trainer[s.random.IntN(len(s.trainer))]
+	switch {
+	case leader.queue == nil:
+		leader.create()
+	case p.dead || p.stopped:
+		if !p.gone {
+			leader.lost(p)
+		} else {
+			s.trainer[p.rank] = s.process(p.rank)
+			s.say("trainer %d starts as %d", p.rank, s.trainer[p.rank].incarnation)
+		}
+	case len(p.unknown) == 0 && s.chance(12, "trainer drained"):
+		p.dead, p.drained = true, true
+	case s.chance(12, "trainer killed"):
+		p.dead = true
+	case s.chance(20, "trainer paused"): // its lease ends, and later it goes on as if nothing had been
+		p.stopped = true
+		s.zombies = append(s.zombies, p)
+	case s.follow > 0 && (s.calm || s.random.IntN(3) == 0):
+		s.follow--
+		s.note("file added")
+		s.addFile()
+		leader.follow()
+	case leader.queue.Following():
+		if s.marked = s.follow == 0; s.marked || s.random.IntN(2) == 0 {
+			leader.follow()
+		}
+	}
 }

@@ -3,9 +3,8 @@ package queue
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/edl-go/edl/proto/rpc"
+	"pgregory.net/rapid"
 )
 
 // Tasks follow each other over all records, whatever files they come in, and each record is found in its task.
