@@ -85,7 +85,7 @@ func (s *Server) look(name string, files *dataset.Follower) error {
 		return err
 	}
 	for paths := range slices.Chunk(s.unknown(name, listing), filesAtOnce) {
-		var add queue.AddFiles
+		var add queue.FilesAdded
 		for _, path := range paths {
 			info, err := files.Stat(s.ctx, path)
 			if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) look(name string, files *dataset.Follower) error {
 		}
 	}
 	if listing.Ended {
-		return s.happen(name, queue.EndOfFiles{})
+		return s.happen(name, queue.FilesEnded{})
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -17,12 +18,12 @@ import (
 const ledgerTime = 10 * time.Second
 
 // committed asks pserver 0 which records of a pass updates were computed from, when it has applied all rounds before round.
-func (s *Server) committed(ctx context.Context, pass int32, round uint64) (ranges []*rpc.RecordRange, err error) {
+func (s *Server) committed(ctx context.Context, pass int32, round uint64) (committed ranges.Set, err error) {
 	err = wire.Retry(ctx, func(uint32) error {
 		ledger, err := wire.Ledger(ctx, serverName(0), s.cfg.Servers[0], &rpc.LedgerRequest{Job: s.cfg.Identity.Job, Ranges: true, Pass: pass})
 		for _, p := range ledger.GetPasses() {
 			if p.Pass == pass {
-				ranges = p.Committed
+				committed = ranges.Of(wire.RangesOf(p.Committed)...)
 			}
 		}
 		if err == nil && ledger.Round < round {
@@ -30,7 +31,7 @@ func (s *Server) committed(ctx context.Context, pass int32, round uint64) (range
 		}
 		return err
 	})
-	return ranges, err
+	return committed, err
 }
 
 func serverName(i int) string { return fmt.Sprintf("pserver %d", i) }
@@ -46,7 +47,7 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 		if err != nil {
 			return err
 		}
-		if err := s.happen(name, queue.Regroup{Round: g.Round, Pass: segment.GetPass(), Committed: committed}); err != nil {
+		if err := s.happen(name, queue.Regrouped{Round: g.Round, Pass: segment.GetPass(), Committed: committed}); err != nil {
 			return err
 		}
 	}
@@ -57,7 +58,7 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 func (s *Server) recoverTasks(ctx context.Context, g generation.Generation) error {
 	for name, q := range s.copyQueues() {
 		for _, rank := range q.Holders() {
-			lost := queue.Lost{Rank: rank, Incarnation: g.Number}
+			lost := queue.TrainerLost{Rank: rank, Incarnation: g.Number}
 			if member, ok := g.Member(uint32(rank)); ok {
 				lost.Incarnation = member.Since - 1 // the processes before the one that is a member
 			}
@@ -69,7 +70,7 @@ func (s *Server) recoverTasks(ctx context.Context, g generation.Generation) erro
 	return nil
 }
 
-func (s *Server) recoverFrom(ctx context.Context, name string, lost queue.Lost) error {
+func (s *Server) recoverFrom(ctx context.Context, name string, lost queue.TrainerLost) error {
 	s.mu.Lock()
 	lost.Drained, lost.Reason = s.members.drained[uint32(lost.Rank)], s.members.reasons[uint32(lost.Rank)]
 	s.mu.Unlock()

@@ -61,14 +61,14 @@ func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc
 		}
 		rank, incarnation := int(m.Id.Rank), m.Id.Generation
 		for _, task := range finished {
-			if _, err := t.step(m.Dataset, queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}); err != nil {
+			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: rank, Incarnation: incarnation, Task: task}); err != nil {
 				s.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
 			}
 		}
 		if m.ReportOnly {
 			return nil
 		}
-		effects, err := t.step(m.Dataset, queue.Get{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
+		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
 			Records: m.Records, Round: m.Id.Round})
 		grant = effects.Grant
 		return err
@@ -84,7 +84,7 @@ func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	fail := queue.Fail{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason}
+	fail := queue.TaskFailed{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason}
 	if !s.cfg.Sync {
 		var err error
 		if fail.Committed, err = s.committed(ctx, m.Task.GetPass(), 0); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -82,10 +83,10 @@ func (c *conductor) cut(ctx context.Context, round uint64) error {
 	if err != nil {
 		return err
 	}
-	e := queue.Regroup{Round: round, Pass: pass}
+	e := queue.Regrouped{Round: round, Pass: pass}
 	for _, p := range ledger.Passes {
 		if p.Pass == pass {
-			e.Committed = p.Committed
+			e.Committed = ranges.Of(wire.RangesOf(p.Committed)...)
 		}
 	}
 	_, err = c.queue.Step(0, e)

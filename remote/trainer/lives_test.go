@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
@@ -17,6 +18,7 @@ import (
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // Async trainers enter every step in the ledger: each record is there once, and every step is reported.
@@ -128,14 +130,14 @@ func TestDrain(t *testing.T) {
 func (c *conductor) giveUp(ctx context.Context, rank int) (err error) {
 	c.change(func() {
 		since, _ := c.current.Member(uint32(rank))
-		var committed []*rpc.RecordRange
+		var committed []ranges.Range
 		for _, m := range c.reports {
 			if m.Pass == c.queue.Pass() && m.Id.Rank == uint32(rank) {
-				committed = append(committed, m.Records...)
+				committed = append(committed, wire.RangesOf(m.Records)...)
 			}
 		}
-		slices.SortFunc(committed, func(a, b *rpc.RecordRange) int { return int(a.From - b.From) })
-		_, err = c.queue.Step(0, queue.Lost{Rank: rank, Incarnation: since.Since, Drained: true, Pass: c.queue.Pass(), Committed: committed})
+		_, err = c.queue.Step(0, queue.TrainerLost{Rank: rank, Incarnation: since.Since, Drained: true, Pass: c.queue.Pass(),
+			Committed: ranges.Of(committed...)})
 		c.current.Members = slices.DeleteFunc(slices.Clone(c.current.Members), func(m machine.Member) bool { return m.Rank == uint32(rank) })
 	})
 	if err != nil {

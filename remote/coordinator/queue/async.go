@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/wire"
 )
 
-func (e Get) apply(s *step) error {
+func (e TaskWanted) apply(s *step) error {
 	if err := s.known(e.Rank, nil); err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (e Get) apply(s *step) error {
 }
 
 // dispatch gives a trainer the first task that was never given in this pass, or the first that came back.
-func (s *step) dispatch(e Get, trainer *rank) {
+func (s *step) dispatch(e TaskWanted, trainer *rank) {
 	w := work{id: s.given}
 	if s.given < s.cut.tasks {
 		s.given++
@@ -57,7 +59,7 @@ func (s *step) dispatch(e Get, trainer *rank) {
 		k, back, _ := s.returned.first()
 		s.returned = s.returned.delete(k)
 		w = *back
-		s.retried += s.left(&w).records()
+		s.retried += s.left(&w).Count()
 	}
 	w.epoch++
 	s.hold(&pending{work: w, rank: e.Rank, incarnation: e.Incarnation, dispatched: s.now, deadline: s.now + s.timeout().Milliseconds()})
@@ -66,16 +68,16 @@ func (s *step) dispatch(e Get, trainer *rank) {
 }
 
 // left returns what is left of a task.
-func (q *Queue) left(w *work) spans {
+func (q *Queue) left(w *work) ranges.Set {
 	if w.left != nil {
 		return w.left
 	}
-	return spans{q.cut.task(w.id)}
+	return ranges.Set{q.cut.task(w.id)}
 }
 
 func (q *Queue) grant(w *work) *rpc.Task {
 	left := q.left(w)
-	t := &rpc.Task{Id: w.id, Epoch: w.epoch, Pass: q.pass, Dataset: q.name, Records: left.ranges()}
+	t := &rpc.Task{Id: w.id, Epoch: w.epoch, Pass: q.pass, Dataset: q.name, Records: wire.Ranges(left)}
 	if q.following {
 		t.Files = q.cut.holding(left)
 	}
@@ -141,7 +143,7 @@ func (s *step) stale(who string, d dispatch) error {
 	return s.fault(fault.Stale, fmt.Sprintf("word of task %d, dispatch %d of pass %d, from %s", d.task, d.epoch, d.pass, who), want)
 }
 
-func (e Finish) apply(s *step) error {
+func (e TaskFinished) apply(s *step) error {
 	if err := s.known(e.Rank, e.Task); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (s *step) measure(took time.Duration) {
 	}
 }
 
-func (e Fail) apply(s *step) error {
+func (e TaskFailed) apply(s *step) error {
 	if err := s.known(e.Rank, e.Task); err != nil {
 		return err
 	}
@@ -190,27 +192,27 @@ func (e Fail) apply(s *step) error {
 	if p == nil {
 		return s.stale(fmt.Sprintf("trainer %d", e.Rank), d)
 	}
-	s.back(p, spansOf(e.Committed), true, e.Reason)
+	s.back(p, e.Committed, true, e.Reason)
 	return nil
 }
 
-func (e Timeout) apply(s *step) error {
+func (e TaskTimedOut) apply(s *step) error {
 	p, ok := s.pending.get(key{e.Task})
 	if !ok || e.Pass != s.pass || e.Epoch != p.epoch {
 		return s.stale("its deadline", dispatch{e.Pass, e.Task, e.Epoch})
 	}
 	if s.now >= p.deadline {
-		s.back(p, spansOf(e.Committed), true, fmt.Sprintf("trainer %d took longer than %v", p.rank,
+		s.back(p, e.Committed, true, fmt.Sprintf("trainer %d took longer than %v", p.rank,
 			time.Duration(p.deadline-p.dispatched)*time.Millisecond))
 	}
 	return nil
 }
 
-func (e Lost) apply(s *step) error {
+func (e TrainerLost) apply(s *step) error {
 	if err := s.known(e.Rank, nil); err != nil || s.policy.Sync {
 		return err
 	}
-	committed := spansOf(e.Committed)
+	committed := e.Committed
 	var mine []*pending
 	for k, id := range s.held.from(key{int64(e.Rank), -1}) {
 		if k[0] != int64(e.Rank) {
@@ -224,8 +226,8 @@ func (e Lost) apply(s *step) error {
 		return s.fault(fault.Stale, fmt.Sprintf("the ledger of pass %d", e.Pass), fmt.Sprintf("that of pass %d, which has begun", s.pass))
 	}
 	for _, p := range mine {
-		whole := s.left(&p.work).records()
-		left := s.left(&p.work).without(committed).records()
+		whole := s.left(&p.work).Count()
+		left := s.left(&p.work).Without(committed).Count()
 		s.back(p, committed, !e.Drained && left == whole, fmt.Sprintf("trainer %d is gone: %s", e.Rank, reasonOf(e.Reason)))
 	}
 	if t, _ := s.ranks.get(key{int64(e.Rank)}); t == nil || t.incarnation < e.Incarnation || t.incarnation == e.Incarnation && !t.gone {
@@ -235,15 +237,15 @@ func (e Lost) apply(s *step) error {
 }
 
 // back takes a task from who has it. What is not committed of it goes to the end of the todo queue, or is discarded when it has failed too often.
-func (s *step) back(p *pending, committed spans, failed bool, reason string) {
+func (s *step) back(p *pending, committed ranges.Set, failed bool, reason string) {
 	s.release(p)
 	w := p.work
-	left := s.left(&w).without(committed).bounded()
+	left := s.left(&w).Without(committed).Bounded(maxRuns)
 	if len(left) == 0 {
 		s.putTask(w.id, nil) // done after all
 		return
 	}
-	if w.left != nil || left.records() < s.left(&w).records() {
+	if w.left != nil || left.Count() < s.left(&w).Count() {
 		w.left = left
 	}
 	if w.reason = reasonOf(reason); failed {

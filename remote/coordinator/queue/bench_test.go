@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
@@ -58,9 +59,9 @@ func (d *dispatcher) turn(t testing.TB, rank int) {
 		return effects
 	}
 	if d.held[rank] != nil {
-		step(queue.Finish{Rank: rank, Task: d.held[rank]})
+		step(queue.TaskFinished{Rank: rank, Task: d.held[rank]})
 	}
-	d.held[rank] = step(queue.Get{Rank: rank, Request: d.request, Pass: copied.Pass()}).Grant.Task
+	d.held[rank] = step(queue.TaskWanted{Rank: rank, Request: d.request, Pass: copied.Pass()}).Grant.Task
 	d.queue = copied
 	d.queue.Next()
 }
@@ -104,15 +105,15 @@ func BenchmarkRestore(b *testing.B) {
 
 // BenchmarkLost is the loss of a trainer that holds a task, with a ledger of a thousand parts.
 func BenchmarkLost(b *testing.B) {
-	var committed []*rpc.RecordRange
+	var committed ranges.Set
 	for i := range int64(1000) {
-		committed = append(committed, &rpc.RecordRange{From: 1000 * i, To: 1000*i + 500})
+		committed = append(committed, ranges.Range{From: 1000 * i, To: 1000*i + 500})
 	}
 	for _, tasks := range []int64{1e3, 1e5, 1e6} {
 		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) {
 			d := newDispatcher(b, tasks, 100)
 			for b.Loop() {
-				if _, err := d.queue.Clone().Step(d.now, queue.Lost{Rank: 7, Committed: committed}); err != nil {
+				if _, err := d.queue.Clone().Step(d.now, queue.TrainerLost{Rank: 7, Committed: committed}); err != nil {
 					b.Fatal(err)
 				}
 			}

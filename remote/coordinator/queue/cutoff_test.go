@@ -22,12 +22,12 @@ func TestRestoreWithoutTheLastHead(t *testing.T) {
 		}
 	}
 	commit(effects.Changes)
-	got, err := q.Step(0, queue.Get{Incarnation: 1})
+	got, err := q.Step(0, queue.TaskWanted{Incarnation: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	commit(got.Changes)
-	failed, err := q.Step(0, queue.Fail{Incarnation: 1, Task: got.Grant.Task, Reason: "damaged"})
+	failed, err := q.Step(0, queue.TaskFailed{Incarnation: 1, Task: got.Grant.Task, Reason: "damaged"})
 	if last := len(failed.Changes) - 1; err != nil || !failed.Exhausted || last < 1 || !strings.HasPrefix(failed.Changes[last].Key, "head") {
 		t.Fatal(failed, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 )
 
@@ -30,9 +31,9 @@ func TestDamagedEntriesProperty(t *testing.T) {
 		}
 		keep(effects.Changes)
 		for i := range rapid.IntRange(0, 8).Draw(t, "events") {
-			var e Event = Get{Rank: i % 2, Request: uint64(i), Position: int64(i)}
+			var e Event = TaskWanted{Rank: i % 2, Request: uint64(i), Position: int64(i)}
 			if task := effects.Grant.Task; task != nil && i%3 > 0 {
-				e = []Event{nil, Fail{Rank: (i - 1) % 2, Task: task, Committed: []*rpc.RecordRange{{From: 1, To: 2}}}, Finish{Rank: (i - 1) % 2, Task: task}}[i%3]
+				e = []Event{nil, TaskFailed{Rank: (i - 1) % 2, Task: task, Committed: ranges.Set{{From: 1, To: 2}}}, TaskFinished{Rank: (i - 1) % 2, Task: task}}[i%3]
 			}
 			if effects, err = q.Step(0, e); err != nil {
 				t.Fatal(err)
@@ -66,10 +67,10 @@ func TestDamagedEntriesProperty(t *testing.T) {
 			if ok {
 				_, _ = q.Step(time.Hour, e)
 			}
-			effects, err := q.Step(time.Hour, Get{Rank: 9, Request: uint64(i), Pass: q.Pass(), Position: int64(i)})
+			effects, err := q.Step(time.Hour, TaskWanted{Rank: 9, Request: uint64(i), Pass: q.Pass(), Position: int64(i)})
 			if task := effects.Grant.Task; err == nil && task != nil {
-				_, _ = q.Step(time.Hour, Fail{Rank: 9, Task: task})
-				_, _ = q.Step(time.Hour, Regroup{Pass: q.Pass(), Round: 1 << 63})
+				_, _ = q.Step(time.Hour, TaskFailed{Rank: 9, Task: task})
+				_, _ = q.Step(time.Hour, Regrouped{Pass: q.Pass(), Round: 1 << 63})
 			}
 			_ = q.Status()
 		}

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
-	"google.golang.org/protobuf/proto"
 )
 
 // The keys of entries, below that of the dataset.
@@ -57,7 +59,7 @@ func (s *step) putTask(id int64, entry *state.Task) {
 }
 
 func (w *work) entry(place state.Task_Place) *state.Task {
-	return &state.Task{Place: place, Pass: w.pass, Epoch: w.epoch, Failures: w.failures, Reason: w.reason, Runs: w.left.runs(), Returned: w.returned}
+	return &state.Task{Place: place, Pass: w.pass, Epoch: w.epoch, Failures: w.failures, Reason: w.reason, Runs: w.left.Runs(), Returned: w.returned}
 }
 
 func (p *pending) entry() *state.Task {
@@ -84,7 +86,7 @@ func (d dispatch) entry() *state.Dispatch {
 }
 
 func (s *step) putSegment(g segment) {
-	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: g.skip.runs()})
+	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: g.skip.Runs()})
 }
 
 // forgetLater deletes an entry that counts until the head is written.
@@ -258,8 +260,8 @@ func (r *restore) readTasks() error {
 			return corrupt(e.key, "a number out of range")
 		}
 		whole := r.cut.task(e.number)
-		left, ok := spansOfRuns(t.Runs, whole.to)
-		if !ok || len(left) > 0 && left[0].from < whole.from {
+		left, ok := ranges.OfRuns(t.Runs, whole.To)
+		if !ok || len(left) > 0 && left[0].From < whole.From {
 			return corrupt(e.key, "records that are not of the task")
 		}
 		w := work{id: e.number, pass: t.Pass, epoch: t.Epoch, failures: t.Failures, reason: t.Reason, returned: t.Returned}
@@ -357,7 +359,7 @@ func (r *restore) readSegments() error {
 			continue
 		}
 		g := e.value.(*state.Segment)
-		skip, ok := spansOfRuns(g.Skip, r.cut.records)
+		skip, ok := ranges.OfRuns(g.Skip, r.cut.records)
 		n := len(r.segments)
 		if !ok || len(skip) > maxRuns || g.Pass < 0 || g.Pass > r.pass ||
 			n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {

@@ -1,13 +1,16 @@
 package queue
 
-import "github.com/edl-go/edl/proto/rpc"
+import (
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
+)
 
 // An Event is what happens to a queue: one of the types below.
 type Event interface{ apply(s *step) error }
 
 // Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the
 // first records from Position on that the segment of the pass does not skip, as far as the tasks go that they are in.
-type Get struct {
+type TaskWanted struct {
 	Rank        int
 	Incarnation uint64 // async: tells the processes of a rank apart, and only rises: the generation in which it joined
 	// Request is async: the number of the request among those of this process, higher with each new one. A repeated request is given the same task
@@ -21,7 +24,7 @@ type Get struct {
 
 // Finish says that every record of a task has been trained, in rounds or updates that count; in sync mode those of all tasks before it have been,
 // too. A repeated one is acknowledged and changes nothing.
-type Finish struct {
+type TaskFinished struct {
 	Rank        int
 	Incarnation uint64 // async
 	Task        *rpc.Task
@@ -31,20 +34,20 @@ type Finish struct {
 //
 // In async mode the task goes back without what is committed of it. In sync mode Effects.Regroup tells that the generation must change, and that
 // Regroup is to follow; until then further failures are the same one, as all trainers read the same records.
-type Fail struct {
+type TaskFailed struct {
 	Rank        int
 	Incarnation uint64 // async
 	Task        *rpc.Task
 	Reason      string
-	Committed   []*rpc.RecordRange // async: of Task.Pass, from the ledger
+	Committed   ranges.Set // async: of Task.Pass, from the ledger
 }
 
 // Timeout says that the time of a dispatch is over: see Queue.Next. It raises the task's counter.
-type Timeout struct {
+type TaskTimedOut struct {
 	Pass      int32
 	Task      int64
 	Epoch     uint32
-	Committed []*rpc.RecordRange // of Pass, from the ledger
+	Committed ranges.Set // of Pass, from the ledger
 }
 
 // Lost says that a process of a rank sends nothing that counts any more. What the ledger does not have of its tasks goes back. The counter of a task
@@ -52,28 +55,28 @@ type Timeout struct {
 //
 // The ledger must have been asked after the parameter servers have been told; when a new pass has begun since, Lost is fault.Stale: ask the ledger
 // again. It may be repeated. In sync mode it changes nothing.
-type Lost struct {
+type TrainerLost struct {
 	Rank        int
 	Incarnation uint64 // and all before it
 	Drained     bool
-	Pass        int32              // of Committed
-	Committed   []*rpc.RecordRange // of all trainers, or of this one
+	Pass        int32      // of Committed
+	Committed   ranges.Set // of all trainers, or of this one
 	Reason      string
 }
 
 // AddFiles appends files to a dataset that follows; their FirstRecord is set here. Files whose paths are known already are left out, so that it may
 // be repeated.
-type AddFiles struct{ Files []*rpc.DataFile }
+type FilesAdded struct{ Files []*rpc.DataFile }
 
 // EndOfFiles says that no more files come.
-type EndOfFiles struct{}
+type FilesEnded struct{}
 
 // Regroup begins a segment in sync mode, after failures: from Round on, which is the first round of the next generation, the data are what is left of
 // Pass. It is to be sent also by a coordinator that finds Queue.Regrouping after its start.
-type Regroup struct {
+type Regrouped struct {
 	Round     uint64
-	Pass      int32              // where Round lies: Segment(Round).Pass
-	Committed []*rpc.RecordRange // of Pass, from the ledger, after round Round-1 has been applied
+	Pass      int32      // where Round lies: Segment(Round).Pass
+	Committed ranges.Set // of Pass, from the ledger, after round Round-1 has been applied
 }
 
 // Effects are what an event leads to.

@@ -16,10 +16,10 @@ func TestTaskLargerThanItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, path := range []string{"first", "second"} {
-		if _, err := q.Step(0, queue.AddFiles{Files: []*rpc.DataFile{{Path: path, Records: 10}}}); err != nil {
+		if _, err := q.Step(0, queue.FilesAdded{Files: []*rpc.DataFile{{Path: path, Records: 10}}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := q.Step(0, queue.Get{Incarnation: 1, Request: uint64(i)})
+		got, err := q.Step(0, queue.TaskWanted{Incarnation: 1, Request: uint64(i)})
 		if err != nil || got.Grant.Task == nil || len(got.Grant.Task.Records) != 1 {
 			t.Fatal(got.Grant, err)
 		}

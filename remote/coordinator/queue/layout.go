@@ -8,9 +8,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/rpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
 )
 
 // extent is a run of files that came together, cut into tasks of one size; its last task may be shorter.
@@ -66,11 +68,11 @@ func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
 }
 
 // task returns the records of a task, which must exist.
-func (c *cut) task(id int64) span {
+func (c *cut) task(id int64) ranges.Range {
 	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].task > id }) - 1
 	x := c.extents[i]
 	from := x.record + (id-x.task)*x.size
-	return span{from, from + min(x.size, x.record+x.records-from)}
+	return ranges.Range{From: from, To: from + min(x.size, x.record+x.records-from)}
 }
 
 // at returns the task of a record, which must exist.
@@ -85,15 +87,15 @@ func (c *cut) start(id int64) int64 {
 	if id >= c.tasks {
 		return c.records
 	}
-	return c.task(id).from
+	return c.task(id).From
 }
 
 // holding returns the files that hold records of s.
-func (c *cut) holding(s spans) (files []*rpc.DataFile) {
+func (c *cut) holding(s ranges.Set) (files []*rpc.DataFile) {
 	next := 0
 	for _, p := range s {
-		i := sort.Search(len(c.files), func(i int) bool { return c.files[i].FirstRecord+c.files[i].Records > p.from })
-		for i = max(i, next); i < len(c.files) && c.files[i].FirstRecord < p.to; i++ {
+		i := sort.Search(len(c.files), func(i int) bool { return c.files[i].FirstRecord+c.files[i].Records > p.From })
+		for i = max(i, next); i < len(c.files) && c.files[i].FirstRecord < p.To; i++ {
 			if c.files[i].Records > 0 {
 				files = append(files, c.files[i])
 			}
@@ -111,7 +113,7 @@ func reasonOf(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-func (e AddFiles) apply(s *step) error {
+func (e FilesAdded) apply(s *step) error {
 	if !s.following {
 		return s.fault(fault.InvalidArgument, fmt.Sprintf("%d more files", len(e.Files)), "the files that were reported first")
 	}
@@ -160,7 +162,7 @@ func (s *step) add(files []*rpc.DataFile) error {
 	return nil
 }
 
-func (EndOfFiles) apply(s *step) error {
+func (FilesEnded) apply(s *step) error {
 	if !s.following {
 		return s.fault(fault.InvalidArgument, "the end of files", "a dataset that follows")
 	}

@@ -3,8 +3,10 @@ package queue
 import (
 	"testing"
 
-	"github.com/edl-go/edl/proto/rpc"
 	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
 )
 
 // Tasks follow each other over all records, whatever files they come in, and each record is found in its task.
@@ -24,24 +26,24 @@ func TestCutProperty(t *testing.T) {
 			if _, err := c.add(p, files); err != nil {
 				t.Fatal(err)
 			}
-			if c.tasks > tasks && c.task(tasks).from+int64(0) > at {
-				t.Fatalf("task %d begins at %d", tasks, c.task(tasks).from)
+			if c.tasks > tasks && c.task(tasks).From+int64(0) > at {
+				t.Fatalf("task %d begins at %d", tasks, c.task(tasks).From)
 			}
 		}
 		at := int64(0)
 		for id := range c.tasks {
 			records := c.task(id)
-			if records.from != at || records.to <= at || p.RecordsPerTask > 0 && records.to-at > p.RecordsPerTask || c.start(id) != at {
+			if records.From != at || records.To <= at || p.RecordsPerTask > 0 && records.To-at > p.RecordsPerTask || c.start(id) != at {
 				t.Fatalf("task %d of %d: %v after %d", id, c.tasks, records, at)
 			}
 			held := int64(0)
-			for _, f := range c.holding(spans{records}) {
-				held += min(f.FirstRecord+f.Records, records.to) - max(f.FirstRecord, records.from)
+			for _, f := range c.holding(ranges.Set{records}) {
+				held += min(f.FirstRecord+f.Records, records.To) - max(f.FirstRecord, records.From)
 			}
-			if held != records.to-records.from {
+			if held != records.To-records.From {
 				t.Fatalf("the files of task %d hold %d of %v", id, held, records)
 			}
-			for ; at < records.to; at++ {
+			for ; at < records.To; at++ {
 				if c.at(at) != id {
 					t.Fatalf("record %d is in task %d, want %d", at, c.at(at), id)
 				}

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // Queue is the task queue of one dataset. It is not for concurrent use.
@@ -61,7 +63,7 @@ type work struct {
 	epoch    uint32 // of the last dispatch
 	failures uint32
 	reason   string
-	left     spans // nil: all of it
+	left     ranges.Set // nil: all of it
 	returned int64
 }
 
@@ -94,7 +96,7 @@ type segment struct {
 	number     int64
 	pass       int32
 	firstRound uint64
-	skip       spans
+	skip       ranges.Set
 }
 
 // New makes a queue with all tasks to be done, and the changes that make it durable.
@@ -125,13 +127,13 @@ func (q *Queue) Clone() *Queue {
 }
 
 // Next returns when the next deadline of a task passes, and what is to be said then. ok is false when no task has a deadline.
-func (q *Queue) Next() (at time.Duration, e Timeout, ok bool) {
+func (q *Queue) Next() (at time.Duration, e TaskTimedOut, ok bool) {
 	k, id, ok := q.deadlines.first()
 	if !ok {
-		return 0, Timeout{}, false
+		return 0, TaskTimedOut{}, false
 	}
 	p, _ := q.pending.get(key{id})
-	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, Timeout{Pass: q.pass, Task: id, Epoch: p.epoch}, true
+	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, TaskTimedOut{Pass: q.pass, Task: id, Epoch: p.epoch}, true
 }
 
 // Policy says how a queue treats tasks. It is the same at every start of a job's coordinator, except for Epoch.
@@ -265,9 +267,9 @@ func (q *Queue) Status() *rpc.QueueStatus {
 			r.Done--
 		}
 		whole := q.cut.task(w.id)
-		r.DiscardedRecords += q.left(w).records() + int64(q.pass-w.pass)*(whole.to-whole.from)
+		r.DiscardedRecords += q.left(w).Count() + int64(q.pass-w.pass)*(whole.To-whole.From)
 		if len(r.DiscardedTasks) < maxListed {
-			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: w.id, Pass: w.pass, Records: q.left(w).ranges(), Failures: w.failures,
+			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: w.id, Pass: w.pass, Records: wire.Ranges(q.left(w)), Failures: w.failures,
 				Reason: w.reason})
 		}
 	}

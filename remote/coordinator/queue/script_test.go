@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
-	"google.golang.org/protobuf/proto"
 )
 
 // The scripts tell stories of one dataset. Its tasks have ten records unless a script says otherwise, and its trainers number their requests by
@@ -145,23 +147,23 @@ func (s *stage) event(c script.Command) queue.Event {
 	case "get":
 		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
 		s.requests[rank] = max(s.requests[rank], request+1)
-		return queue.Get{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
+		return queue.TaskWanted{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
 			Records: int64(s.number(c, "records", "0")), Round: uint64(s.number(c, "round", "0"))}
 	case "finish":
-		return queue.Finish{Rank: rank, Incarnation: incarnation, Task: task}
+		return queue.TaskFinished{Rank: rank, Incarnation: incarnation, Task: task}
 	case "fail":
-		return queue.Fail{Rank: rank, Incarnation: incarnation, Task: task, Reason: c.Arg("reason", "broken"), Committed: committed}
+		return queue.TaskFailed{Rank: rank, Incarnation: incarnation, Task: task, Reason: c.Arg("reason", "broken"), Committed: committed}
 	case "timeout":
-		return queue.Timeout{Pass: pass, Task: task.Id, Epoch: task.Epoch, Committed: committed}
+		return queue.TaskTimedOut{Pass: pass, Task: task.Id, Epoch: task.Epoch, Committed: committed}
 	case "lost", "drain":
-		return queue.Lost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed,
+		return queue.TrainerLost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed,
 			Reason: c.Arg("reason", c.Name)}
 	case "files":
-		return queue.AddFiles{Files: filesOf(c.Arg("files", ""), false)}
+		return queue.FilesAdded{Files: filesOf(c.Arg("files", ""), false)}
 	case "end":
-		return queue.EndOfFiles{}
+		return queue.FilesEnded{}
 	case "regroup":
-		return queue.Regroup{Round: uint64(s.number(c, "round", "0")), Pass: pass, Committed: committed}
+		return queue.Regrouped{Round: uint64(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}
 	s.Fatalf("unknown command %s", c.Name)
 	return nil
@@ -210,14 +212,15 @@ func filesOf(text string, first bool) (files []*rpc.DataFile) {
 }
 
 // rangesOf reads "0-10,20-25".
-func rangesOf(text string) (out []*rpc.RecordRange) {
+func rangesOf(text string) ranges.Set {
+	var out []ranges.Range
 	for _, part := range strings.Split(text, ",") {
-		r := &rpc.RecordRange{}
+		r := ranges.Range{}
 		if n, _ := fmt.Sscanf(part, "%d-%d", &r.From, &r.To); n == 2 {
 			out = append(out, r)
 		}
 	}
-	return out
+	return ranges.Of(out...)
 }
 
 func showRanges(ranges []*rpc.RecordRange) string {

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
-	"google.golang.org/protobuf/proto"
 )
 
 // Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are
@@ -235,13 +237,14 @@ func (s *sim) final() {
 }
 
 // committed is what the ledger knows of a pass.
-func (s *sim) committed(pass int32) (out []*rpc.RecordRange) {
+func (s *sim) committed(pass int32) ranges.Set {
+	var list []ranges.Range
 	for r, ok := range s.ledger[pass] {
 		if ok {
-			out = append(out, &rpc.RecordRange{From: r, To: r + 1})
+			list = append(list, ranges.Range{From: r, To: r + 1})
 		}
 	}
-	return out
+	return ranges.Of(list...)
 }
 
 // expect says what an event has to do to the counters and to the account of records when it becomes durable.
@@ -262,13 +265,13 @@ func (s *sim) expect(e queue.Event) func([]queue.Change) {
 			return slices.ContainsFunc(changes, func(c queue.Change) bool { return c.Key == fmt.Sprintf("task/%d", id) })
 		}
 		switch e := e.(type) {
-		case queue.Fail:
+		case queue.TaskFailed:
 			s.failures[e.Task.Id]++
-		case queue.Timeout:
+		case queue.TaskTimedOut:
 			s.note("timed out")
 			s.failures[e.Task]++
 			again(e.Task)
-		case queue.Lost:
+		case queue.TrainerLost:
 			for id, t := range d.tasks {
 				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation || !happened(id) {
 					continue

@@ -33,7 +33,7 @@ func (s *sim) elect() {
 	} else if l.queue = q; q != nil {
 		for _, p := range s.trainer { // what the one before may not have come to
 			if l.queue != nil && (p.gone || !p.stopped && !p.dead) {
-				l.step(queue.Lost{Rank: p.rank, Incarnation: s.since[p.rank] - 1, Drained: true, Pass: l.queue.Pass(), Committed: s.committed(l.queue.Pass())})
+				l.step(queue.TrainerLost{Rank: p.rank, Incarnation: s.since[p.rank] - 1, Drained: true, Pass: l.queue.Pass(), Committed: s.committed(l.queue.Pass())})
 			}
 		}
 	}
@@ -89,11 +89,11 @@ func (l *leader) one(q *queue.Queue, e queue.Event) (queue.Effects, error) {
 		l.s.note("stale")
 	}
 	switch e.(type) {
-	case queue.Finish:
+	case queue.TaskFinished:
 		if err == nil && len(effects.Changes) == 0 {
 			l.s.note("finish repeated")
 		}
-	case queue.Get:
+	case queue.TaskWanted:
 		if effects.Grant.Task != nil && len(effects.Changes) == 1 {
 			l.s.note("request repeated")
 		}
@@ -106,7 +106,7 @@ func (l *leader) one(q *queue.Queue, e queue.Event) (queue.Effects, error) {
 		keys[c.Key] = true
 	}
 	switch e.(type) {
-	case queue.AddFiles, queue.Lost:
+	case queue.FilesAdded, queue.TrainerLost:
 	default:
 		if len(effects.Changes) > queue.MaxStepChanges {
 			l.s.fail("%T makes %d changes", e, len(effects.Changes))
@@ -147,7 +147,7 @@ func (s *sim) deliver() {
 		return
 	}
 	if m.failed != nil {
-		err, ok := l.step(queue.Fail{Rank: m.from.rank, Incarnation: m.from.incarnation, Task: m.failed, Reason: "poison",
+		err, ok := l.step(queue.TaskFailed{Rank: m.from.rank, Incarnation: m.from.incarnation, Task: m.failed, Reason: "poison",
 			Committed: s.committed(m.failed.Pass)})
 		if ok && !errors.Is(err, fault.Stale) && err != nil {
 			s.fail("fail: %v", err)
@@ -203,11 +203,11 @@ func (l *leader) serve(requests []message) {
 			continue // the trainer has its answer
 		}
 		for _, t := range m.finished {
-			if _, err := apply(queue.Finish{Rank: p.rank, Incarnation: p.incarnation, Task: t}); err != nil && !errors.Is(err, fault.Stale) {
+			if _, err := apply(queue.TaskFinished{Rank: p.rank, Incarnation: p.incarnation, Task: t}); err != nil && !errors.Is(err, fault.Stale) {
 				l.s.fail("finish: %v", err)
 			}
 		}
-		effects, err := apply(queue.Get{Rank: p.rank, Incarnation: p.incarnation, Request: m.number, Pass: m.pass})
+		effects, err := apply(queue.TaskWanted{Rank: p.rank, Incarnation: p.incarnation, Request: m.number, Pass: m.pass})
 		answers = append(answers, message{to: p, number: m.number, fence: l.fence, grant: effects.Grant, err: err})
 	}
 	if !l.commit(changes, nil) {
@@ -252,8 +252,8 @@ func (l *leader) create() {
 
 // follow tells the queue of all files that are there.
 func (l *leader) follow() {
-	for _, e := range []queue.Event{queue.AddFiles{Files: l.s.files}, queue.EndOfFiles{}} {
-		if _, last := e.(queue.EndOfFiles); last && !l.s.marked || l.queue == nil || !l.queue.Following() {
+	for _, e := range []queue.Event{queue.FilesAdded{Files: l.s.files}, queue.FilesEnded{}} {
+		if _, last := e.(queue.FilesEnded); last && !l.s.marked || l.queue == nil || !l.queue.Following() {
 			return
 		}
 		copied := l.queue.Clone()
@@ -299,7 +299,7 @@ func (l *leader) lost(p *process) {
 		}
 	}
 	pass := l.queue.Pass()
-	if err, ok := l.step(queue.Lost{Rank: p.rank, Incarnation: p.incarnation, Drained: p.drained, Pass: pass,
+	if err, ok := l.step(queue.TrainerLost{Rank: p.rank, Incarnation: p.incarnation, Drained: p.drained, Pass: pass,
 		Committed: l.s.committed(pass)}); err != nil {
 		l.s.fail("lost: %v", err)
 	} else if ok {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
@@ -96,9 +97,9 @@ func (s *rounds) run() error {
 			s.note("file added")
 			s.addFile()
 			s.follow--
-			l.step(queue.AddFiles{Files: s.files})
+			l.step(queue.FilesAdded{Files: s.files})
 		case s.follows && s.follow == 0 && l.queue.Following() && s.random.IntN(10) == 0:
-			l.step(queue.EndOfFiles{})
+			l.step(queue.FilesEnded{})
 		case len(s.zombies) > 0 && s.random.IntN(4) == 0:
 			s.zombies[s.random.IntN(len(s.zombies))].act()
 		case len(s.members) > 0:
@@ -161,11 +162,11 @@ func (s *rounds) task(id int64) *rpc.RecordRange {
 // count keeps the failures of tasks, and checks that those and no others are discarded that have too many.
 func (s *rounds) count(e queue.Event, before, after *queue.Queue) {
 	switch e := e.(type) {
-	case queue.Fail:
+	case queue.TaskFailed:
 		if !before.Regrouping() {
 			s.failures[e.Task.Id]++
 		}
-	case queue.Regroup:
+	case queue.Regrouped:
 		for _, t := range after.Status().DiscardedTasks {
 			n, most := s.failures[t.Id], s.policy.MaxFailures+1
 			if s.seen["crash between commits"] > 0 {
@@ -264,11 +265,12 @@ func (s *rounds) freeze() {
 	clear(s.declared)
 }
 
-func (s *rounds) committed(pass int32) (out []*rpc.RecordRange) {
+func (s *rounds) committed(pass int32) ranges.Set {
+	var list []ranges.Range
 	for r, ok := range s.ledger[pass] {
 		if ok {
-			out = append(out, &rpc.RecordRange{From: r, To: r + 1})
+			list = append(list, ranges.Range{From: r, To: r + 1})
 		}
 	}
-	return out
+	return ranges.Of(list...)
 }

@@ -71,7 +71,7 @@ func (l *regent) change() {
 	s.freeze()
 	if l.queue.Regrouping() {
 		pass := l.queue.Segment(s.round).GetPass()
-		if _, err, ok := l.step(queue.Regroup{Round: s.round, Pass: pass, Committed: s.committed(pass)}); err != nil || !ok {
+		if _, err, ok := l.step(queue.Regrouped{Round: s.round, Pass: pass, Committed: s.committed(pass)}); err != nil || !ok {
 			if err != nil {
 				s.fail("regroup: %v", err)
 			}
@@ -181,7 +181,7 @@ func (m *reader) finish(l *regent) bool {
 		if m.s.random.IntN(2) == 0 { // the last one stands for those before it
 			m.tasks, n = m.tasks[n-1:], 1
 		}
-		if _, ok := m.say(l, queue.Finish{Rank: m.rank, Task: m.tasks[0]}); !ok {
+		if _, ok := m.say(l, queue.TaskFinished{Rank: m.rank, Task: m.tasks[0]}); !ok {
 			return false
 		}
 		m.tasks = m.tasks[1:]
@@ -198,7 +198,7 @@ func (m *reader) finished() (n int) {
 }
 
 func (m *reader) fail(l *regent) {
-	effects, ok := m.say(l, queue.Fail{Rank: m.rank, Task: m.failing, Reason: "poison"})
+	effects, ok := m.say(l, queue.TaskFailed{Rank: m.rank, Task: m.failing, Reason: "poison"})
 	if ok && !effects.Regroup {
 		m.s.fail("a failure without consequence: %v", effects)
 	}
@@ -208,7 +208,7 @@ func (m *reader) fail(l *regent) {
 }
 
 func (m *reader) get(l *regent) {
-	effects, ok := m.say(l, queue.Get{Rank: m.rank, Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
+	effects, ok := m.say(l, queue.TaskWanted{Rank: m.rank, Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
 	switch g := effects.Grant; {
 	case !ok:
 	case g.Wait:

@@ -3,14 +3,17 @@ package queue
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
-	"google.golang.org/protobuf/proto"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // read answers a trainer that reads on at a position. All trainers read the same, so this only notes how far they are.
-func (s *step) read(e Get) error {
+func (s *step) read(e TaskWanted) error {
 	passes := int32(max(s.policy.Passes, 1))
 	switch {
 	case e.Pass < 0 || e.Pass > s.pass+1 || e.Position < 0:
@@ -28,7 +31,7 @@ func (s *step) read(e Get) error {
 		}
 	}
 	skip := s.skip(e.Pass) // trainers that go on from one pass to the next have not been told of the new segment
-	switch at := skip.after(e.Position); {
+	switch at := skip.After(e.Position); {
 	case at < s.cut.records:
 		tasks := s.consecutive(at, e, skip)
 		s.effects.Grant.Task, s.effects.Grant.Next = tasks[0], tasks[1:]
@@ -44,15 +47,15 @@ func (s *step) read(e Get) error {
 }
 
 // consecutive returns the tasks that hold the wanted records from at on, which must exist.
-func (s *step) consecutive(at int64, e Get, skip spans) (tasks []*rpc.Task) {
+func (s *step) consecutive(at int64, e TaskWanted, skip ranges.Set) (tasks []*rpc.Task) {
 	for records, bytes := int64(0), 0; len(tasks) == 0 || at < s.cut.records && records < e.Records && bytes < maxGrant; {
 		w := &work{id: s.cut.at(at)}
-		end := s.cut.task(w.id).to
-		w.left = (spans{{at, end}}).without(skip)
+		end := s.cut.task(w.id).To
+		w.left = (ranges.Set{{From: at, To: end}}).Without(skip)
 		t := s.grant(w)
 		t.Pass = e.Pass
-		tasks, records, bytes = append(tasks, t), records+w.left.records(), bytes+proto.Size(t)
-		at = skip.after(end)
+		tasks, records, bytes = append(tasks, t), records+w.left.Count(), bytes+proto.Size(t)
+		at = skip.After(end)
 	}
 	return tasks
 }
@@ -68,7 +71,7 @@ func (s *step) nextPass(round uint64) error {
 	s.given, s.done = 0, 0
 	s.forget()
 	s.dropSegments(len(s.segments) - 1)
-	s.begin(segment{pass: s.pass, firstRound: round, skip: s.discardedSpans()})
+	s.begin(segment{pass: s.pass, firstRound: round, skip: s.discardedRecords()})
 	return nil
 }
 
@@ -81,7 +84,7 @@ func (s *step) forget() {
 }
 
 // finishSync takes any trainer's word, as all are in step.
-func (s *step) finishSync(e Finish) error {
+func (s *step) finishSync(e TaskFinished) error {
 	if e.Task.GetPass() > s.pass {
 		return s.fault(fault.InvalidArgument, fmt.Sprintf("a task of pass %d", e.Task.GetPass()), fmt.Sprintf("pass %d", s.pass))
 	}
@@ -92,7 +95,7 @@ func (s *step) finishSync(e Finish) error {
 }
 
 // failSync counts a failure and asks for a new generation, in which the data go on without what has failed too often.
-func (s *step) failSync(e Fail) error {
+func (s *step) failSync(e TaskFailed) error {
 	id := e.Task.GetId()
 	switch {
 	case e.Task.GetPass() != s.pass || s.isDiscarded(id):
@@ -125,7 +128,7 @@ func (s *step) settleSync() {
 }
 
 // skip is what the last segment of a pass leaves out.
-func (q *Queue) skip(pass int32) spans {
+func (q *Queue) skip(pass int32) ranges.Set {
 	for i := len(q.segments) - 1; i >= 0; i-- {
 		if q.segments[i].pass == pass {
 			return q.segments[i].skip
@@ -150,11 +153,12 @@ func (s *step) dropSegments(n int) {
 	s.segments = s.segments[n:]
 }
 
-func (q *Queue) discardedSpans() (out spans) {
+func (q *Queue) discardedRecords() ranges.Set {
+	var list []ranges.Range
 	for k := range q.discarded.from(key{}) {
-		out = append(out, q.cut.task(k[0]))
+		list = append(list, q.cut.task(k[0]))
 	}
-	return join(out)
+	return ranges.Of(list...)
 }
 
 func (q *Queue) segmentAt(round uint64) int {
@@ -172,13 +176,13 @@ func (q *Queue) Segment(round uint64) *rpc.Segment {
 		return nil
 	}
 	g := q.segments[i]
-	return &rpc.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: g.skip.ranges()}
+	return &rpc.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: wire.Ranges(g.skip)}
 }
 
 // Regrouping reports whether a task has failed in sync mode, so that Regroup must follow.
 func (q *Queue) Regrouping() bool { return q.regroup }
 
-func (e Regroup) apply(s *step) error {
+func (e Regrouped) apply(s *step) error {
 	if !s.policy.Sync {
 		return s.fault(fault.InvalidArgument, "a new segment", "sync mode")
 	}
@@ -186,7 +190,7 @@ func (e Regroup) apply(s *step) error {
 	if i < 0 || s.segments[i].pass != e.Pass {
 		return s.fault(fault.Stale, fmt.Sprintf("round %d in pass %d", e.Round, e.Pass), "the pass in which the round lies")
 	}
-	committed := spansOf(e.Committed)
+	committed := e.Committed
 	if e.Pass != s.pass { // the new pass had not begun after all
 		s.pass, s.given = e.Pass, s.cut.tasks
 		s.forget()
@@ -195,19 +199,19 @@ func (e Regroup) apply(s *step) error {
 		if int64(w.failures) > int64(s.policy.MaxFailures) {
 			s.failed = s.failed.delete(k)
 			gone := *w
-			if gone.left = (spans{s.cut.task(w.id)}).without(committed).bounded(); len(gone.left) == 0 {
+			if gone.left = (ranges.Set{s.cut.task(w.id)}).Without(committed).Bounded(maxRuns); len(gone.left) == 0 {
 				s.putTask(w.id, nil) // what failed had been trained
 				continue
 			}
 			s.discard(&gone, -1)
 		}
 	}
-	skip := s.discardedSpans().and(committed)
+	skip := s.discardedRecords().Union(committed)
 	if len(skip) > maxRuns {
 		return s.fault(fault.TooLarge, fmt.Sprintf("%d runs of records that are done, in pass %d", len(skip), e.Pass),
 			fmt.Sprintf("at most %d, by a smaller shuffle buffer", maxRuns))
 	}
-	s.retried += spans{{0, s.cut.start(s.given)}}.without(skip).records()
+	s.retried += ranges.Set{{From: 0, To: s.cut.start(s.given)}}.Without(skip).Count()
 	s.done = s.doneBy(skip)
 	s.given, s.regroup = s.done, false
 	s.dropSegments(len(s.segments))
@@ -216,12 +220,12 @@ func (e Regroup) apply(s *step) error {
 }
 
 // doneBy returns how many tasks, from the first on, lie in skip.
-func (q *Queue) doneBy(skip spans) int64 {
+func (q *Queue) doneBy(skip ranges.Set) int64 {
 	switch {
-	case len(skip) == 0 || skip[0].from > 0:
+	case len(skip) == 0 || skip[0].From > 0:
 		return 0
-	case skip[0].to >= q.cut.records:
+	case skip[0].To >= q.cut.records:
 		return q.cut.tasks
 	}
-	return q.cut.at(skip[0].to)
+	return q.cut.at(skip[0].To)
 }

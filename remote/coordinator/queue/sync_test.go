@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
-	"google.golang.org/protobuf/proto"
 )
 
 // A segment leaves out a bounded number of runs of records, so that it stays a small entry: with more the job ends rather than grow.
@@ -23,14 +25,14 @@ func TestSegmentOfManyRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := q.Step(0, queue.Fail{Task: &rpc.Task{}, Reason: "damaged"}); err != nil {
+		if _, err := q.Step(0, queue.TaskFailed{Task: &rpc.Task{}, Reason: "damaged"}); err != nil {
 			t.Fatal(err)
 		}
-		var committed []*rpc.RecordRange
+		var committed ranges.Set
 		for i := range runs {
-			committed = append(committed, &rpc.RecordRange{From: 2*i + 1, To: 2*i + 2})
+			committed = append(committed, ranges.Range{From: 2*i + 1, To: 2*i + 2})
 		}
-		if _, err := q.Step(0, queue.Regroup{Round: 1, Committed: committed}); !errors.Is(err, kind) || (kind == nil) != (err == nil) {
+		if _, err := q.Step(0, queue.Regrouped{Round: 1, Committed: committed}); !errors.Is(err, kind) || (kind == nil) != (err == nil) {
 			t.Errorf("%d runs of records that are done: %v, want %v", runs, err, kind)
 		}
 	}
@@ -54,11 +56,11 @@ func TestGrantsAreBounded(t *testing.T) {
 			}
 			for i := 0; c.data.Following && i < 100; i++ {
 				path := fmt.Sprint(i, strings.Repeat("/path", 800))
-				if _, err := q.Step(0, queue.AddFiles{Files: []*rpc.DataFile{{Path: path, Records: 1}}}); err != nil {
+				if _, err := q.Step(0, queue.FilesAdded{Files: []*rpc.DataFile{{Path: path, Records: 1}}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, err := q.Step(0, queue.Get{Records: c.wanted})
+			got, err := q.Step(0, queue.TaskWanted{Records: c.wanted})
 			if err != nil {
 				t.Fatal(err)
 			}
