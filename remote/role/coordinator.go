@@ -1,12 +1,17 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -14,6 +19,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
@@ -131,4 +137,115 @@ func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
 	}
 	pipeline, err := reader.PipelineOf(p.Global(), read)
 	return pipeline.Passes, err
+}
+
+// wantTrainers tells the coordinator of an elastic job how many trainers it is to begin with.
+func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
+	defer cancel()
+	n, err := r.registry.Trainers(ctx)
+	if err == nil {
+		server.Want(n)
+	}
+	return err
+}
+
+// watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
+func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
+	lost, err := r.registry.Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := r.registry.WatchTrainers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for m := range lost {
+			if err := server.Lost(ctx, m); err != nil && ctx.Err() == nil {
+				server.Fail(err)
+			}
+		}
+		failDeaf(ctx, server, "members that are lost")
+	})
+	watching.Go(func() {
+		for n := range wanted {
+			server.Want(n)
+		}
+		failDeaf(ctx, server, "how many trainers are wanted")
+	})
+	return &watching, nil
+}
+
+// failDeaf ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is
+// lost, or does not change its size.
+func failDeaf(ctx context.Context, server *coordinator.Server, what string) {
+	if ctx.Err() == nil {
+		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of "+what),
+			fault.Hint("look at the rights of the user in etcd")))
+	}
+}
+
+// lossMerge finds in the send ops of a trainer program how contributions merge: as the loss does.
+func lossMerge(p *program.Program) (ops.Merge, error) {
+	for _, op := range p.Global().Ops {
+		if op.Type == "send" && len(op.RoleVars()) > 0 {
+			merge, _ := op.Int("merge")
+			return ops.Merge(merge), nil
+		}
+	}
+	return ops.MergeMean, nil
+}
+
+// received lists what a trainer program receives from servers: all trainers have the same of it.
+func received(p *program.Program) map[string]bool {
+	names := map[string]bool{}
+	for _, op := range p.Global().Ops {
+		for _, name := range op.Outputs["Out"] {
+			names[name] = names[name] || op.Type == "recv"
+		}
+	}
+	return names
+}
+
+// mergeReports makes one list of values of what the trainers fetched in one step. same is what all have alike. A pending report may lack what servers
+// hold, which the others then have, or nobody.
+func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
+	if len(reports) == 1 {
+		return reports[0].Fetched, nil
+	}
+	most := slices.MaxFunc(reports, func(a, b *rpc.TrainerStep) int { return cmp.Compare(len(a.Fetched), len(b.Fetched)) })
+	out := make([]*job.Value, len(most.Fetched))
+	for i, value := range most.Fetched {
+		if same[value.Name] {
+			out[i] = value
+			continue
+		}
+		declared, ok := p.Global().Find(value.Name)
+		if !ok {
+			return nil, fault.E(fault.NotFound, fault.Var(value.Name), fault.Got("a fetched variable that the program does not declare"))
+		}
+		parts := make([]executor.Part, 0, len(reports))
+		for _, report := range reports {
+			at := slices.IndexFunc(report.Fetched, func(v *job.Value) bool { return v.Name == value.Name })
+			if at < 0 && report.Pending {
+				continue
+			}
+			if at < 0 {
+				return nil, fault.E(fault.Internal, fault.Var(value.Name), fault.Got("trainers that fetch different variables"))
+			}
+			t, _, err := tensor.DecodeStream(report.Fetched[at].Stream, tensor.Limits{})
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, executor.Part{Value: t, Rows: report.Rows})
+		}
+		merged, err := executor.MergeFetch(declared, loss, parts)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = &job.Value{Name: value.Name, Stream: tensor.AppendStream(nil, merged)}
+	}
+	return out, nil
 }

@@ -3,11 +3,19 @@ package role
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/tensor"
 )
 
 // The error of a role names the role and keeps all that it tells, of what kind it is first.
@@ -59,6 +67,71 @@ func TestDrainedBeforeItBegins(t *testing.T) {
 	} {
 		if err := unbegun(c.ctx, c.role, c.err); fault.KindOf(err) != c.kind {
 			t.Errorf("%v of %v: %v", c.err, c.role, err)
+		}
+	}
+}
+
+// ListenBy makes a role open its port by f.
+func (o Options) ListenBy(f func(ctx context.Context, address string) (net.Listener, error)) Options {
+	o.listen = f
+	return o
+}
+
+// A coordinator whose job has ended is there until that has been heard or it is told to go, but not for ever.
+func TestLinger(t *testing.T) {
+	const late = lingerTime / 2
+	for name, c := range map[string]struct {
+		heard, told bool // late
+		takes       time.Duration
+	}{"heard": {true, false, late}, "told to go": {false, true, late}, "nobody": {false, false, lingerTime}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			heard := make(chan struct{})
+			time.AfterFunc(late, func() {
+				if c.heard {
+					close(heard)
+				}
+				if c.told {
+					cancel()
+				}
+			})
+			began := time.Now()
+			(&runner{log: slog.New(slog.DiscardHandler)}).linger(ctx, heard)
+			if took := time.Since(began); took != c.takes {
+				t.Errorf("%s: gone after %v, want %v", name, took, c.takes)
+			}
+		})
+	}
+}
+
+// What all trainers receive from a server is told as they have it: a mean of equal numbers may be another one.
+func TestReceivedValuesAreNotAveraged(t *testing.T) {
+	const rate = float32(0.04613724)
+	p := program.New()
+	for _, name := range []string{"rate", "loss"} {
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}})
+	}
+	p.Global().Append(&program.Op{Type: "recv", Outputs: map[string][]string{"Out": {"rate"}}})
+	var reports []*rpc.TrainerStep
+	for _, rows := range []int64{2, 3, 3} {
+		value := func(name string, v float32) *job.Value {
+			one, err := tensor.FromSlice([]float32{v}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &job.Value{Name: name, Stream: tensor.AppendStream(nil, one)}
+		}
+		reports = append(reports, &rpc.TrainerStep{Rows: rows, Fetched: []*job.Value{value("rate", rate), value("loss", float32(rows))}})
+	}
+	merged, err := mergeReports(p, ops.MergeMean, received(p), reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float32{rate, 22. / 8} {
+		got, _, err := tensor.DecodeStream(merged[i].Stream, tensor.Limits{})
+		if err != nil || got.Float32s()[0] != want {
+			t.Errorf("%s is %v, %v, want %v", merged[i].Name, got.Float32s()[0], err, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -122,4 +123,77 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
+}
+
+// fenced returns the loss of the lease as the error, when that is why a role ended.
+func fenced(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, fault.Fenced) {
+		return cause
+	}
+	return err
+}
+
+// whyEnded returns why a role had to end, where err is only what followed from it: it has lost its lease, or cannot find the others any more.
+func whyEnded(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, fault.Unavailable) {
+		return cause
+	}
+	return fenced(ctx, err)
+}
+
+// unbegun makes an end in order of that of a trainer which was told to end so while it was about to begin: it is nobody's failure.
+func unbegun(ctx context.Context, role job.Role, err error) error {
+	if cause := context.Cause(ctx); role == job.Role_TRAINER && fault.KindOf(err) == fault.Canceled && errors.Is(cause, fault.Drained) {
+		return cause
+	}
+	return err
+}
+
+// inRole says in which role an error occurred, without hiding its kind.
+func inRole(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var f *fault.Fault
+	switch found := errors.As(err, &f); {
+	case found && f.Where != "":
+		return err
+	case !found || f.Error() != err.Error(): // there is more to tell than this fault
+		return fault.E(fault.KindOf(err), fault.At(name), fault.Cause(err))
+	}
+	c := *f
+	c.Where = name
+	return &c
+}
+
+// drainTime bounds how long a role goes on that is to end in order. A launcher that stops a role because its context has ended waits for longer; a
+// listener that stops a whole job does not, for then no round counts any more.
+const drainTime = 4 * time.Second
+
+// drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context
+// that it returns ends when ctx ends for any other cause, or drainTime after drain was closed.
+func drainable(ctx context.Context) (work context.Context, drain <-chan struct{}, stop context.CancelFunc) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	asked := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+		case <-work.Done():
+			return
+		}
+		cause := context.Cause(ctx)
+		if errors.Is(cause, fault.Drained) {
+			close(asked)
+			timer := time.NewTimer(drainTime)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-work.Done():
+			}
+		}
+		cancel(cause)
+	}()
+	return work, asked, func() { cancel(nil); <-ended }
 }

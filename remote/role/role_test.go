@@ -3,17 +3,20 @@ package role_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,4 +145,97 @@ func TestSecondHolderIsFenced(t *testing.T) {
 			t.Errorf("%s ends with %v", role.Name(s), err)
 		}
 	}
+}
+
+// A role whose server stops serving before its time ends, and says why: else the others would wait for one that nobody can reach.
+func TestServerThatStops(t *testing.T) {
+	for _, c := range []struct{ name, when string }{{"coordinator", "generation begins"}, {"pserver-0", "role starts"}} {
+		t.Run(c.name, func(t *testing.T) {
+			store := cluster.NewMemory()
+			ctx, cancel := context.WithCancel(bounded(t))
+			defer cancel()
+			if err := open(t, store).SetDesired(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+			specs := crew(t, 40)
+			ends, told := make(chan ended, len(specs)), make(chan error, 1)
+			port, now := &port{opened: make(chan struct{})}, make(chan struct{})
+			for _, s := range specs {
+				name := role.Name(s)
+				options := role.Options{Registry: open(t, store)}
+				if name == c.name {
+					options = options.ListenBy(port.listen)
+					options.Log = slog.New(slog.NewTextHandler(&sees{text: c.when, then: func() { close(now) }}, nil))
+				}
+				go func() {
+					err := role.Run(ctx, s, options)
+					if name == c.name {
+						told <- err
+					}
+					ends <- ended{name, err}
+				}()
+			}
+			<-now
+			<-port.opened
+			port.Close()
+			err := <-told
+			if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "serve on") {
+				t.Errorf("it ends with %v", err)
+			}
+			cancel()
+			for range specs {
+				<-ends
+			}
+		})
+	}
+}
+
+// port is a listener that is closed under its server.
+type port struct {
+	net.Listener
+	opened chan struct{}
+}
+
+func (p *port) listen(ctx context.Context, address string) (net.Listener, error) {
+	var err error
+	p.Listener, err = wire.Listen(ctx, address)
+	close(p.opened)
+	return p.Listener, err
+}
+
+// A role that is told no more of where another one is ends and says so: else it would call where that one has been, for as long as it has patience.
+func TestRoleThatFindsNobody(t *testing.T) {
+	for _, of := range []job.Role{job.Role_COORDINATOR, job.Role_TRAINER} {
+		store, ctx, specs := cluster.NewMemory(), bounded(t), crew(t, 1)
+		others := open(t, store)
+		if err := others.SetDesired(ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		spec := specs[0]
+		if of == job.Role_TRAINER {
+			spec = specs[3]
+			if _, err := others.LeadCoordinator(ctx, "127.0.0.1:1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 2 {
+			if _, err := others.ClaimServer(ctx, i, "127.0.0.1:1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := role.Run(ctx, spec, role.Options{Registry: deafToAddresses{open(t, store)}})
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no more word of where") {
+			t.Errorf("%s ends with %v", role.Name(spec), err)
+		}
+	}
+}
+
+// deafToAddresses is a registry whose store tells an address that was, and refuses to tell more.
+type deafToAddresses struct{ cluster.Registry }
+
+func (deafToAddresses) Follow(context.Context, cluster.Member) (<-chan string, error) {
+	addresses := make(chan string, 1)
+	addresses <- "127.0.0.1:1"
+	close(addresses)
+	return addresses, nil
 }

@@ -4,15 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
-
-	"go.uber.org/goleak"
+	"time"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,4 +113,216 @@ func TestCommDrain(t *testing.T) {
 	}
 	c.Drain()
 	c.Drain()
+}
+
+// The first failure ends the step at once, names its server, and leaves nothing behind.
+func TestCommFailure(t *testing.T) {
+	ctx := t.Context()
+	list := servers(t, 2, 2, true, 4)
+	c, m := commOf(0, true, list...), newModel(2, 4)
+	c.Begin(ops.Step{Rows: 1}, 0, nil)
+	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	go func() { told <- m.recv(ctx, c) }() // waits at both servers for trainer 1
+	list[1].Fail(fault.E(fault.NotFinite, fault.Op("sgd")))
+	if err := <-told; !errors.Is(err, fault.NotFinite) || !strings.Contains(err.Error(), "pserver 1: op sgd") {
+		t.Error(err)
+	}
+	c.Begin(ops.Step{Round: 1, Rows: 1}, 0, nil)
+	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); fault.KindOf(err) != fault.NotFinite {
+		t.Error(err)
+	}
+	if err := c.Send(ctx, ops.Message{Name: "w0@GRAD", Server: 2, Value: m.grads[0][0]}); !errors.Is(err, fault.InvalidProgram) {
+		t.Error(err)
+	}
+	if err := c.Recv(ctx, ops.Message{Name: "w0", Server: -1, Value: m.params[0][0]}); !errors.Is(err, fault.InvalidProgram) {
+		t.Error(err)
+	}
+	c.Drain()
+}
+
+// Connections that are cut in the middle of what they carry, either way, cost attempts and change nothing.
+func TestCommOverCutConnections(t *testing.T) {
+	const n = 900_000
+	s := servers(t, 1, 1, true, n)[0]
+	p := newProxy(t, s, 1<<20, 3<<20, 4<<20, 6<<20)
+	conn, err := wire.Dial(p.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour,
+		Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
+	c.Enter(rig.Identity, 0)
+	for round := range uint64(4) {
+		c.Begin(ops.Step{Round: round, Rows: 1}, 0, nil)
+		m.fill(1)
+		if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-float32(round+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Complete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	if cuts := p.cuts(); cuts != 4 {
+		t.Errorf("%d connections were cut, want 4", cuts)
+	}
+}
+
+// servers starts n servers that hold one parameter of each size.
+func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*rig.Server {
+	list := make([]*rig.Server, n)
+	for i := range list {
+		cfg := rig.Config(trainers)
+		cfg.Index, cfg.Servers = i, n
+		list[i] = rig.Start(t, cfg, rig.SGD(i, sync, 1, sizes...))
+	}
+	return list
+}
+
+func commOf(rank int, sync bool, list ...*rig.Server) *Comm {
+	c := &Comm{Rank: uint32(rank), Sync: sync, Deadline: time.Hour}
+	for _, s := range list {
+		c.Servers = append(c.Servers, s.Client)
+	}
+	c.Enter(rig.Identity, 0)
+	return c
+}
+
+// model is what a trainer of such servers holds: parameters and gradients, by server and number.
+type model struct{ params, grads [][]*tensor.Tensor }
+
+func newModel(servers int, sizes ...int64) model {
+	var m model
+	for range servers {
+		var p, g []*tensor.Tensor
+		for _, n := range sizes {
+			p, g = append(p, rig.Vector(n)), append(g, rig.Vector(n))
+		}
+		m.params, m.grads = append(m.params, p), append(m.grads, g)
+	}
+	return m
+}
+
+// each calls f with every parameter, at the same time, as the ops of a program do.
+func (m model) each(f func(server, i int) error) error {
+	return rig.Each(len(m.params), func(s int) error { return rig.Each(len(m.params[s]), func(i int) error { return f(s, i) }) })
+}
+
+func (m model) send(ctx context.Context, c *Comm) error {
+	return m.each(func(s, i int) error {
+		return c.Send(ctx, ops.Message{Name: fmt.Sprintf("w%d@GRAD", i), Server: s, Value: m.grads[s][i]})
+	})
+}
+
+func (m model) recv(ctx context.Context, c *Comm) error {
+	err := m.each(func(s, i int) error {
+		return c.Recv(ctx, ops.Message{Name: fmt.Sprintf("w%d", i), Server: s, Value: m.params[s][i]})
+	})
+	return errors.Join(err, c.FetchBarrier(ctx))
+}
+
+func (m model) fill(x float32) {
+	for _, list := range m.grads {
+		for _, g := range list {
+			for i := range g.Float32s() {
+				g.Float32s()[i] = x
+			}
+		}
+	}
+}
+
+// check reports a parameter that is not x everywhere.
+func (m model) check(x float32) error {
+	return m.each(func(s, i int) error {
+		if at := slices.IndexFunc(m.params[s][i].Float32s(), func(v float32) bool { return v != x }); at >= 0 {
+			return fmt.Errorf("element %d of w%d of server %d is %v, want %v", at, i, s, m.params[s][i].Float32s()[at], x)
+		}
+		return nil
+	})
+}
+
+// proxy passes connections on to a server and cuts each of the first ones after it has carried a number of bytes.
+type proxy struct {
+	listener net.Listener
+	target   string
+	mu       sync.Mutex
+	limits   []int64 // of the connections to come
+	cut      int
+}
+
+func newProxy(t *testing.T, s *rig.Server, limits ...int64) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, target: s.Address, limits: limits}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { p.carry(conn) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); group.Wait() })
+	return p
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) cuts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
+}
+
+// carry passes bytes both ways until one end closes or the limit is reached.
+func (p *proxy) carry(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	p.mu.Lock()
+	left := int64(1) << 62
+	if len(p.limits) > 0 {
+		left, p.limits = p.limits[0], p.limits[1:]
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	var once sync.Once
+	pass := func(w, r net.Conn) {
+		defer once.Do(func() { from.Close(); to.Close() })
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := r.Read(buffer)
+			if err != nil && err != io.EOF || n == 0 {
+				return
+			}
+			p.mu.Lock()
+			reached := left >= 0 && left < int64(n)
+			if left -= int64(n); reached {
+				p.cut++
+			}
+			p.mu.Unlock()
+			if reached {
+				return
+			}
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	both.Go(func() { pass(to, from) })
+	both.Go(func() { pass(from, to) })
+	both.Wait()
 }

@@ -2,15 +2,19 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
-
-	"google.golang.org/grpc"
+	"iter"
+	"slices"
+	"sync"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+	"google.golang.org/grpc"
 )
 
 // A source is where a trainer's batches come from in one generation.
@@ -103,4 +107,163 @@ func (b *batches) close() {
 		b.cancel()
 		b.stop()
 	}
+}
+
+// progress keeps how far the tasks that a trainer was given are trained. A task is finished when the round of its last record has been committed, not
+// when it has been read. The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer: progress is
+// safe for concurrent use.
+type progress struct {
+	mu      sync.Mutex
+	open    []span
+	given   int64 // position in the stream behind the last task
+	trained int64 // position behind the last record whose step has ended
+	delay   int64 // how many records late a record may be delivered
+}
+
+// span is a task that was given and not yet reported, with the position of its end in the stream.
+type span struct {
+	task *rpc.Task
+	end  int64
+}
+
+// begin starts a stream at a position.
+func (p *progress) begin(at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open, p.given, p.trained = nil, at, at
+}
+
+// give notes a task, of which so many records are in the stream.
+func (p *progress) give(task *rpc.Task, records int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.given += records
+	p.open = append(p.open, span{task, p.given})
+}
+
+// back takes a task out that is not to be reported as finished.
+func (p *progress) back(task *rpc.Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = slices.DeleteFunc(p.open, func(s span) bool { return s.task == task })
+}
+
+// train notes that the step of the next records has ended well.
+func (p *progress) train(records int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trained += records
+}
+
+// finished takes out the tasks that are finished: all of them when whole says that every record of the stream has been trained.
+func (p *progress) finished(whole bool) []*rpc.Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var tasks []*rpc.Task
+	for len(p.open) > 0 && (whole || p.open[0].end+p.delay <= p.trained) {
+		tasks = append(tasks, p.open[0].task)
+		p.open = p.open[1:]
+	}
+	return tasks
+}
+
+// files read the records of tasks. One iteration runs at a time.
+type files struct {
+	data  *dataset.Dataset // empty where the dataset follows a folder: then tasks name their files
+	named []namedFile      // those that were opened last
+}
+
+// namedFile is a file that a task has named, as a dataset of its own: its records are numbered from 0.
+type namedFile struct {
+	*rpc.DataFile
+	data *dataset.Dataset
+}
+
+// maxNamed bounds the files whose indexes are kept.
+const maxNamed = 16
+
+// records yields the records of ranges in order. A record that is no sample of tensors is fault.Corrupt, as a damaged chunk is.
+func (f *files) records(ctx context.Context, task *rpc.Task, ranges []dataset.Range) iter.Seq2[dataset.Record, error] {
+	return func(yield func(dataset.Record, error) bool) {
+		check := sampleCheck{}
+		for _, r := range ranges {
+			for record, err := range f.read(ctx, task, r) {
+				if err == nil {
+					err = check.sample(record)
+				}
+				if !yield(record, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// read yields the records of one range.
+func (f *files) read(ctx context.Context, task *rpc.Task, r dataset.Range) iter.Seq2[dataset.Record, error] {
+	if len(task.Files) == 0 {
+		return f.data.Records(ctx, r.From, r.To)
+	}
+	return func(yield func(dataset.Record, error) bool) {
+		at := r.From
+		for _, file := range task.Files {
+			first, end := max(at, file.FirstRecord), min(r.To, file.FirstRecord+file.Records)
+			if first != at || first >= end {
+				continue
+			}
+			at = end
+			data, err := f.open(ctx, file)
+			if err != nil {
+				yield(dataset.Record{}, err)
+				return
+			}
+			for record, err := range data.Records(ctx, first-file.FirstRecord, end-file.FirstRecord) {
+				record.Number += file.FirstRecord
+				if !yield(record, err) || err != nil {
+					return
+				}
+			}
+		}
+		if at < r.To {
+			yield(dataset.Record{}, fault.E(fault.NotFound, fault.Atf("task %d", task.Id), fault.Gotf("no file of record %d", at),
+				fault.Want("the files of all its records")))
+		}
+	}
+}
+
+// open indexes a file that a task names; it must be the one that the coordinator has seen.
+func (f *files) open(ctx context.Context, file *rpc.DataFile) (*dataset.Dataset, error) {
+	for _, have := range f.named {
+		if have.Path == file.Path && have.Fingerprint == file.Fingerprint {
+			return have.data, nil
+		}
+	}
+	data := &dataset.Dataset{}
+	if err := data.Add(ctx, file.Path, dataset.FileInfo{Records: file.Records, Bytes: file.Bytes, Fingerprint: file.Fingerprint}); err != nil {
+		_ = data.Close()
+		return nil, err
+	}
+	if len(f.named) == maxNamed {
+		_ = f.named[0].data.Close() // nobody reads it: one iteration runs at a time, and it has come to this file
+		f.named = slices.Delete(f.named, 0, 1)
+	}
+	f.named = append(f.named, namedFile{file, data})
+	return data, nil
+}
+
+// close closes the files that tasks have named. No iteration runs.
+func (f *files) close() (err error) {
+	for _, have := range f.named {
+		err = errors.Join(err, have.data.Close())
+	}
+	f.named = nil
+	return err
+}
+
+// sampleCheck parses records, whoever decodes them, so that all trainers find the same ones damaged.
+type sampleCheck struct{ streams []tensor.Stream }
+
+func (c *sampleCheck) sample(r dataset.Record) (err error) {
+	c.streams, err = dataset.ParseRecord(r.Bytes, c.streams)
+	return fault.Wrap(fault.KindOf(err), fmt.Sprintf("%s: record %d", r.File, r.Number), err)
 }

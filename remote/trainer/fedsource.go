@@ -2,16 +2,17 @@ package trainer
 
 import (
 	"context"
-
-	"google.golang.org/grpc"
+	"slices"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/grpc"
 )
 
 // trainFeeds trains what a user feeds, until the session is closed.
@@ -112,4 +113,67 @@ func (l *life) readOne(ctx context.Context, name string) (*tensor.Tensor, error)
 	}
 	return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("a variable that has no value outside of a step"),
 		fault.Want("a persistable variable, or a feed to compute it from"))
+}
+
+// reading returns the part of a save program that brings one variable here: the recvs of its pieces, the barrier, and what joins
+// them. It reports false when the program does not bring the variable.
+func reading(save *program.Program, name string) (*program.Program, bool) {
+	p := save.Clone()
+	b := p.Global()
+	needed := map[string]bool{name: true}
+	var kept []*program.Op
+	for i := len(b.Ops) - 1; i >= 0; i-- {
+		op := b.Ops[i]
+		switch {
+		case op.Type == "save":
+		case op.Type == "fetch_barrier":
+			kept = append(kept, op)
+		case op.Type == "recv":
+			if keepOutputs(op, needed) {
+				kept = append(kept, op)
+			}
+		case slices.ContainsFunc(op.OutputNames(), func(n string) bool { return needed[n] }):
+			for _, n := range op.InputNames() {
+				needed[n] = true
+			}
+			kept = append(kept, op)
+		}
+	}
+	slices.Reverse(kept)
+	written := map[string]bool{}
+	for _, op := range kept {
+		for slot, names := range op.Inputs {
+			if op.Type == "fetch_barrier" {
+				op.Inputs[slot] = slices.DeleteFunc(names, func(n string) bool { return !written[n] })
+			}
+		}
+		for _, n := range op.OutputNames() {
+			written[n] = true
+		}
+	}
+	b.Ops = kept
+	return p, written[name]
+}
+
+// keepOutputs cuts a recv down to the outputs that are needed, and reports whether any are.
+func keepOutputs(op *program.Op, needed map[string]bool) bool {
+	outs := op.Outputs["Out"]
+	servers, _ := op.Strs("epmap")
+	names, _ := op.Strs("recv_varnames")
+	var keptOuts, keptServers, keptNames []string
+	for i, out := range outs {
+		if !needed[out] || i >= len(servers) {
+			continue
+		}
+		keptOuts, keptServers = append(keptOuts, out), append(keptServers, servers[i])
+		if i < len(names) {
+			keptNames = append(keptNames, names[i])
+		}
+	}
+	op.Outputs["Out"] = keptOuts
+	op.SetAttr("epmap", keptServers)
+	if names != nil {
+		op.SetAttr("recv_varnames", keptNames)
+	}
+	return len(keptOuts) > 0
 }

@@ -3,12 +3,11 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -20,6 +19,8 @@ import (
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/transpiler"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // A crew is a whole job but for its coordinator: a conductor, pservers that run the programs of a transpiled model, and trainers that are started
@@ -162,3 +163,102 @@ func bounded(t testing.TB) context.Context {
 
 // seeded returns the chance of a test case.
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 77)) }
+
+// trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when
+// it happens; then a new generation begins.
+type trouble struct {
+	crew  *crew
+	ctx   context.Context
+	ranks func() []uint32 // of the next generation
+	kills float64         // how likely a trainer is killed with it
+	group sync.WaitGroup
+
+	mu       sync.Mutex
+	chance   *rand.Rand
+	calls    int
+	round    uint64 // that has been reached
+	until    uint64 // then the crew is left alone, so that it ends
+	at       map[int]bool
+	busy     bool
+	happened []string
+	err      error
+}
+
+func (x *trouble) call(rank uint32, server int, when string, round uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calls++
+	x.round = max(x.round, round)
+	if !x.at[x.calls] || x.busy || x.round >= x.until {
+		return
+	}
+	x.busy = true
+	what := fmt.Sprintf("call %d: %s of trainer %d, server %d", x.calls, when, rank, server)
+	next := x.ranks()
+	x.crew.conductor.end()
+	x.err = errors.Join(x.err, x.crew.conductor.freeze(x.ctx, server))
+	if x.chance.Float64() < x.kills {
+		victim := uint32(x.chance.IntN(int(x.crew.spec.Trainers)))
+		what += fmt.Sprintf("; trainer %d is killed", victim)
+		x.crew.killTrainer(victim)
+	}
+	x.happened = append(x.happened, what)
+	x.group.Go(func() {
+		err := x.crew.conductor.regroup(x.ctx, next...)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.busy, x.err = false, errors.Join(x.err, err)
+	})
+}
+
+// overlooked leaves out that trainers who were waiting for a generation were told that the job has ended.
+func overlooked(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			rest = append(rest, overlooked(e))
+		}
+		return errors.Join(rest...)
+	}
+	if errors.Is(err, fault.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// watched tells of calls to a server, with their round where it is known.
+type watched struct {
+	rpc.ParameterServerClient
+	tell func(when string, round uint64)
+}
+
+func (w *watched) SendVariable(ctx context.Context,
+	opts ...grpc.CallOption) (grpc.ClientStreamingClient[rpc.VariableChunk, rpc.SendResponse], error) {
+	w.tell("before send", 0)
+	s, err := w.ParameterServerClient.SendVariable(ctx, opts...)
+	return &watchedSend{s, w.tell}, err
+}
+
+type watchedSend struct {
+	grpc.ClientStreamingClient[rpc.VariableChunk, rpc.SendResponse]
+	tell func(when string, round uint64)
+}
+
+func (s *watchedSend) CloseAndRecv() (*rpc.SendResponse, error) {
+	s.tell("in send", 0)
+	defer s.tell("after send", 0)
+	return s.ClientStreamingClient.CloseAndRecv()
+}
+
+func (w *watched) SendBarrier(ctx context.Context, m *rpc.BarrierRequest, opts ...grpc.CallOption) (*rpc.BarrierResponse, error) {
+	w.tell("before barrier", m.Id.Round)
+	defer w.tell("after barrier", m.Id.Round)
+	return w.ParameterServerClient.SendBarrier(ctx, m, opts...)
+}
+
+func (w *watched) GetVariable(ctx context.Context, m *rpc.GetRequest,
+	opts ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.VariableChunk], error) {
+	w.tell("before recv", m.Id.Round)
+	defer w.tell("in recv", m.Id.Round)
+	return w.ParameterServerClient.GetVariable(ctx, m, opts...)
+}
