@@ -3,14 +3,19 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
 // waiters are the calls of an fed job that wait for others, by name.
@@ -121,6 +126,190 @@ func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 	h := newHome(t, config(2))
 	h.live.set(0, 0)
 	if _, err := h.start().Join(ctx, &rpc.JoinRequest{Id: id(0, 0)}); !errors.Is(err, fault.Canceled) {
+		t.Error(err)
+	}
+}
+
+// calls are the calls of a trainer, by name.
+func (s running) calls(who *rpc.Identity) map[string]error {
+	ctx := s.home.t.Context()
+	errs := map[string]error{}
+	errs["ReportDataset"] = wire.ReportDataset(ctx, s.client, &rpc.ReportDatasetRequest{Id: who})
+	_, errs["GetTask"] = s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: who, Dataset: "d"})
+	_, errs["TaskFailed"] = s.client.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: who, Task: &rpc.Task{Dataset: "d"}})
+	_, errs["RequestSaveModel"] = s.client.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: who})
+	_, errs["Leave"] = s.client.Leave(ctx, &rpc.LeaveRequest{Id: who})
+	errs["ReportStep"] = s.report(ctx, &rpc.TrainerStep{Id: who})
+	return errs
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	s := start(t, config(2))
+	s.joinAll(0, 0, 1)
+	s.reportDataset(t, 30)
+	stranger, program := idOf(1, 0, 0), idOf(1, 0, 0)
+	stranger.Job, program.ProgramHash = "other", []byte{9}
+	for what, who := range map[string]*rpc.Identity{"job": stranger, "program": program, "rank": id(2, 0), "nobody": nil} {
+		for call, err := range s.calls(who) {
+			if !errors.Is(err, fault.Foreign) {
+				t.Errorf("%s of another %s: %v", call, what, err)
+			}
+		}
+	}
+	if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: stranger}); !errors.Is(err, fault.Foreign) {
+		t.Error(err)
+	}
+	if _, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
+		t.Error(err)
+	}
+	watch, err := s.client.Watch(t.Context(), &rpc.WatchRequest{Job: "other"})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if !errors.Is(wire.FromStatus("coordinator", err), fault.Foreign) {
+		t.Error(err)
+	}
+	_, err = s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: idOf(0, 0, 0), Dataset: "d"})
+	if !errors.Is(err, fault.Superseded) {
+		t.Errorf("a task for a generation that has ended: %v", err)
+	}
+}
+
+// A stranger is refused at the first piece of what it has to say, and not asked for the rest.
+func TestStrangersAreNotHeardOut(t *testing.T) {
+	cfg := config(1)
+	cfg.Fed = true
+	s := start(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	type call interface {
+		grpc.ClientStream
+		Send(*rpc.Piece) error
+	}
+	for name, begin := range map[string]func() (call, error){
+		"ReportDataset": func() (call, error) { return s.client.ReportDataset(ctx) },
+		"ReportStep":    func() (call, error) { return s.client.ReportStep(ctx) },
+		"Feed":          func() (call, error) { return s.client.Feed(ctx) },
+	} {
+		for what, who := range map[string]*rpc.Identity{
+			"job": {Job: "other", ProgramHash: rig.Identity.Program}, "program": {Job: rig.Identity.Job, ProgramHash: []byte{9}}, "nobody": nil,
+		} {
+			stream, err := begin()
+			if err == nil {
+				err = stream.Send(&rpc.Piece{Piece: []byte{0x0a}, Id: who})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.FromStatus("coordinator", stream.RecvMsg(&rpc.Piece{})); !errors.Is(err, fault.Foreign) {
+				t.Errorf("%s of another %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// B1 row 12: a coordinator that was paused while another took the lock changes nothing when it goes on, and ends.
+func TestDeposedCoordinator(t *testing.T) {
+	h := newHome(t, async(1))
+	old := h.start()
+	old.joinAll(0, 0)
+	old.reportDataset(t, 100)
+	task := old.mustAsk(1, 0, 0)
+	now := h.start()
+	next := func() *rpc.Task {
+		now.status(func(q *rpc.QueuesResponse) bool { return q.Phase == "running" })
+		return now.mustAsk(1, 0, 1, task)
+	}()
+	if _, err := old.ask(1, 0, 2, next); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("the old one says %v", err)
+	}
+	if err := <-old.ended; !errors.Is(err, fault.Fenced) {
+		t.Error(err)
+	}
+	if third := now.mustAsk(1, 0, 2, next); third.Id != 2 {
+		t.Error(third)
+	}
+	// One that hears of a later one from a trainer ends, too.
+	heard := idOf(1, 0, 3)
+	heard.Fence = now.lead.Fence + 1
+	if _, err := now.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: heard, Dataset: "d"}); !errors.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	if err := <-now.ended; !errors.Is(err, fault.Fenced) {
+		t.Error(err)
+	}
+}
+
+// Coordinators crash again and again while trainers train in async mode; every record is trained once.
+func TestCrashesInTheMiddle(t *testing.T) {
+	const records = 600
+	h := newHome(t, async(3))
+	var mu sync.Mutex
+	s := h.start()
+	current := func() running { mu.Lock(); defer mu.Unlock(); return s }
+	ready := make(chan bool)
+	go func() { s.joinAll(0, 0, 1, 2); s.reportDataset(t, records); close(ready) }()
+	<-ready
+	trained := make([]int, records)
+	var steps int
+	err := rig.Each(4, func(i int) error {
+		if i == 3 {
+			for crash := range 5 {
+				for { // until there was progress
+					mu.Lock()
+					enough := steps > 8*(crash+1)
+					mu.Unlock()
+					if enough {
+						break
+					}
+				}
+				mu.Lock()
+				s.stop()
+				<-s.ended
+				s = h.start()
+				mu.Unlock()
+			}
+			return nil
+		}
+		var finished []*rpc.Task
+		for number := uint64(0); ; {
+			r, err := current().ask(1, uint32(i), number, finished...)
+			switch {
+			case errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Canceled):
+				continue
+			case err != nil:
+				return err
+			case r.EndOfData:
+				return nil
+			}
+			number++
+			finished = nil
+			if r.Task == nil {
+				continue
+			}
+			mu.Lock()
+			for _, part := range r.Task.Records {
+				for record := part.From; record < part.To; record++ {
+					trained[record]++
+				}
+			}
+			steps++
+			mu.Unlock()
+			finished = []*rpc.Task{r.Task}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(trained, func(n int) bool { return n != 1 }); i >= 0 {
+		t.Errorf("record %d was trained %d times", i, trained[i])
+	}
+	for rank := range uint32(3) {
+		if err := s.leave(t.Context(), rank); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-s.ended; err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
 )
 
@@ -97,4 +99,218 @@ func TestRequestSaveModel(t *testing.T) {
 			t.Error(ok, err)
 		}
 	}
+}
+
+// knock lets a process join of which it is not known whether it holds its key.
+func (s running) knock(rank uint32, incarnation uint64) error {
+	_, err := s.Join(s.home.t.Context(), &rpc.JoinRequest{Id: idOf(0, rank, 0), Incarnation: incarnation})
+	return err
+}
+
+// The word of a trainer may arrive when its process is gone, also when that was before this coordinator began, or before anything had been heard of
+// it: it does not become a member, for nobody would tell of its end.
+func TestJoinOfOneWhoIsGone(t *testing.T) {
+	cfg := async(1)
+	cfg.TrainersMax = 2
+	h := newHome(t, cfg)
+	s := h.start()
+	h.live.set(1, 100)
+	s.lose(1)
+	if err := s.knock(1, 100); !errors.Is(err, fault.Fenced) {
+		t.Errorf("before anything had been heard of it: %v", err)
+	}
+	h.live.set(1, 200)
+	if err := s.knock(1, 100); !errors.Is(err, fault.Fenced) {
+		t.Errorf("when another has taken its place: %v", err)
+	}
+	s.stop()
+	<-s.ended
+	h.live.remove(1)
+	s = h.start()
+	s.lose(1)
+	if err := s.knock(1, 200); !errors.Is(err, fault.Fenced) {
+		t.Errorf("before this coordinator began: %v", err)
+	}
+	if r, err := s.join(1, 300, 0); err != nil || r.Trainers != 1 {
+		t.Errorf("one that lives is told %v, %v", r, err)
+	}
+}
+
+// A trainer is lost while it is found out whether it lives: what is found out is not the last word of it.
+func TestLossOfOneWhoJoins(t *testing.T) {
+	h := newHome(t, config(1))
+	h.live.set(0, 100)
+	var s running
+	asked := 0
+	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]uint64, error) {
+		live, err := h.live.list(ctx)
+		if asked++; asked == 1 {
+			s.lose(0) // asks, too
+		}
+		return live, err
+	}
+	s = h.start()
+	if err := s.knock(0, 100); !errors.Is(err, fault.Fenced) || asked != 3 {
+		t.Errorf("it is told %v after %d questions", err, asked)
+	}
+}
+
+// A trainer that waits no more, because it is told to end, does not become a member when it is found out that it lives still.
+func TestDrainOfOneWhoJoins(t *testing.T) {
+	cfg := async(1)
+	cfg.TrainersMax = 2
+	h := newHome(t, cfg)
+	h.live.set(0, 100)
+	joining, giveUp := context.WithCancel(t.Context())
+	var s running
+	asked := 0
+	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]uint64, error) {
+		live, err := h.live.list(ctx)
+		if asked++; asked == 1 {
+			giveUp()
+			if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: idOf(0, 0, 0), Drained: true}); err != nil {
+				t.Error(err)
+			}
+		}
+		return live, err
+	}
+	s = h.start()
+	if _, err := s.Join(joining, &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 100}); !errors.Is(err, fault.Canceled) {
+		t.Errorf("it is told %v", err)
+	}
+	h.live.remove(0)
+	if r, err := s.join(1, 101, 0); err != nil || r.Trainers != 1 || asked != 2 {
+		t.Errorf("another is told %v, %v after %d questions", r, err, asked)
+	}
+}
+
+// Trap 14: an election to save lasts until the one who was elected is lost. No time ends it, and nothing that began with an election before it.
+func TestSaveGrantsAreNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := async(1)
+		cfg.TrainersMax = 3
+		h := newHome(t, cfg)
+		s, ended := coordinator.New(h.cfg), make(chan error, 1)
+		s.Want(3)
+		go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
+		for rank := range uint32(3) {
+			h.live.set(rank, incarnation(rank))
+			go func() {
+				_, _ = s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, rank, 0), Incarnation: incarnation(rank)})
+			}()
+		}
+		synctest.Wait()
+		save := func(rank uint32) chan bool {
+			granted := make(chan bool, 1)
+			go func() {
+				r, err := s.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: id(rank, 0)})
+				granted <- err == nil && r.Granted
+			}()
+			synctest.Wait()
+			return granted
+		}
+		refused := func(rank uint32) {
+			t.Helper()
+			answer := save(rank)
+			select {
+			case granted := <-answer:
+				if !granted {
+					return
+				}
+			default: // it was elected and waits for the others
+			}
+			t.Errorf("trainer %d is elected, too", rank)
+		}
+		save(2)
+		time.Sleep(24 * time.Hour)
+		refused(0)
+		h.live.remove(2)
+		if err := s.Lost(t.Context(), trainerOf(2)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		second := save(0)
+		time.Sleep(24 * time.Hour)
+		refused(1)
+		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		if !<-second {
+			t.Error("the second election was ended")
+		}
+		s.Fail(nil)
+		<-ended
+	})
+}
+
+func (s running) loseServer(index int) {
+	s.home.t.Helper()
+	if err := s.Lost(s.home.t.Context(), serverMember(index)); err != nil {
+		s.home.t.Fatal(err)
+	}
+}
+
+// Before the first round, another server takes the place of one that is lost. Afterwards the job pauses and says why, until it is begun again; so
+// does the next coordinator, which hears of the loss as soon as it has begun.
+func TestLostServer(t *testing.T) {
+	h := newHome(t, config(1))
+	s := h.start()
+	s.joinAll(0, 0)
+	h.servers[1].forget()
+	s.loseServer(1)
+	if r := s.joinAll(1, 0)[0]; r.Generation != 2 || r.Round != 0 {
+		t.Error(r)
+	}
+	if err := s.report(t.Context(), &rpc.TrainerStep{Id: idOf(2, 0, 0), Rows: 8, GlobalRows: 8}); err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range h.servers {
+		server.train(1)
+	}
+	paused := func(q *rpc.QueuesResponse) bool {
+		for _, w := range q.Waits {
+			if q.Phase == "paused" && w.Who == "coordinator" && len(w.By) == 1 && w.By[0] == "pserver 1" && w.Until.IsValid() {
+				return true
+			}
+		}
+		return len(s.ended) > 0
+	}
+	s.loseServer(1)
+	s.loseServer(1)
+	s.status(paused)
+	s.lose(0) // of which the next generation knows
+	h.live.set(0, 200)
+	if r, err := s.join(0, 200, 0); err != nil || r.Round != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+	s.stop()
+	if err := <-s.ended; !errors.Is(err, fault.Canceled) {
+		t.Errorf("ended by itself: %v", err)
+	}
+	s = h.start()
+	s.loseServer(1)
+	s.status(paused)
+	if len(s.ended) > 0 {
+		t.Error(<-s.ended)
+	}
+}
+
+// Where nobody begins the job again it fails, with the name of the server.
+func TestLostServerForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHome(t, async(1))
+		h.cfg.Live = nil
+		s, ended := coordinator.New(h.cfg), make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
+		if _, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Lost(t.Context(), serverMember(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, fault.LostMember) || time.Since(began) != h.cfg.StartDeadline {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }

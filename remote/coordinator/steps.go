@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"google.golang.org/grpc"
 )
 
 // collector joins what the trainers report of a round into one step. Server.mu guards it; the values are merged by the teller.
@@ -164,3 +166,96 @@ func checkReport(m *rpc.TrainerStep) error {
 	}
 	return nil
 }
+
+// joined is a step to be told, and the reports that its values are merged of.
+type joined struct {
+	step *job.Step
+	from []*rpc.TrainerStep
+}
+
+// teller merges values and tells steps, in the order of its queue. It merges without Server.mu: values may be large, and nobody who asks for a task
+// should wait for them.
+type teller struct {
+	turn  sync.Mutex // held by the one who tells; taken before Server.mu
+	queue []joined   // guarded by Server.mu
+	err   error      // why there are not more; guarded by Server.mu
+}
+
+// tellSteps tells the steps that are queued to those who watch, and returns when all that were queued before have been told, by whomever. When values
+// cannot be merged it ends the job, and says why ever after.
+func (s *Server) tellSteps() error {
+	s.teller.turn.Lock()
+	defer s.teller.turn.Unlock()
+	for {
+		s.mu.Lock()
+		if s.teller.err != nil || len(s.teller.queue) == 0 {
+			defer s.mu.Unlock()
+			return s.teller.err
+		}
+		next := s.teller.queue[0]
+		s.teller.queue = slices.Delete(s.teller.queue, 0, 1)
+		s.mu.Unlock()
+		var err error
+		if len(next.from) > 0 {
+			next.step.Fetched, err = s.cfg.Merge(next.from)
+		}
+		s.locked(func() { s.told(next.step, err) })
+	}
+}
+
+// told tells a step, or ends the job for err. s.mu is held.
+func (s *Server) told(step *job.Step, err error) {
+	if err != nil {
+		s.teller.err = err
+		s.finish(err) // every trainer would say the same again
+		return
+	}
+	s.log.Add(&job.Event{What: &job.Event_Step{Step: step}})
+	if s.cfg.Fed {
+		s.results[step.Step] = step
+		s.broadcast()
+	}
+}
+
+// closeSteps queues what is left of the steps before a round, and has it told; see collector.close. s.mu is held.
+func (s *Server) closeSteps(round uint64) {
+	pass := s.steps.pass
+	for _, q := range s.queues {
+		if segment := q.Segment(max(round, 1) - 1); segment != nil {
+			pass = segment.Pass
+		}
+	}
+	s.teller.queue = append(s.teller.queue, s.steps.close(round, pass)...)
+	s.spawn(func() { _ = s.tellSteps() })
+}
+
+// Watch streams the steps from the watcher's position on: from the first one, unless it has watched this coordinator before. What is not kept any
+// more is left out, and the numbers of the events tell how much that is.
+func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
+	if err := s.checkJob(m.Job); err != nil {
+		return err
+	}
+	select {
+	case <-s.led:
+	case <-stream.Context().Done():
+		return gaveUp(stream.Context(), "the coordinator's start")
+	}
+	s.mu.Lock()
+	fence := s.lead.Fence
+	s.mu.Unlock()
+	from := uint64(0)
+	if m.Fence == fence {
+		from = m.From
+	}
+	err := s.log.Read(stream.Context(), from, true, func(number uint64, e *job.Event) error {
+		return stream.Send(&rpc.WatchResponse{Event: e, Number: number, Fence: fence})
+	})
+	if err == nil {
+		s.hear()
+	}
+	return err
+}
+
+// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
+// until then: a job may be over before its listener has found it.
+func (s *Server) Heard() <-chan struct{} { return s.heard }

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,4 +143,87 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 		s.Fail(nil)
 		<-ended
 	})
+}
+
+// The tasks of an async trainer that is lost go to others without what is committed of them, and count as failures only if nothing is; those of one
+// that drains never do.
+func TestTasksOfThoseWhoAreGone(t *testing.T) {
+	for name, gone := range map[string]func(s running){
+		"lost": func(s running) { s.lose(1) },
+		"drained": func(s running) {
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Drained: true})
+		},
+		"failed": func(s running) {
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Failure: failure(fault.Unavailable)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := async(2)
+			cfg.MaxFailures = 0
+			h := newHome(t, cfg)
+			s := h.start()
+			s.joinAll(0, 0, 1)
+			s.reportDataset(t, 30)
+			mine, other := s.mustAsk(1, 0, 0), s.mustAsk(1, 1, 0)
+			h.servers[0].enter(0, &rpc.RecordRange{From: other.Records[0].From, To: other.Records[0].From + 3})
+			gone(s)
+			s.status(func(q *rpc.QueuesResponse) bool { return q.Queues[0].Todo == 2 && q.Generation == 2 })
+			third := s.mustAsk(1, 0, 1, mine)
+			back := s.mustAsk(1, 0, 2, third)
+			if back.Id != other.Id || back.Records[0].From != other.Records[0].From+3 || back.Epoch != 2 {
+				t.Errorf("%v came back as %v", other, back)
+			}
+			if _, err := s.ask(1, 1, 1, other); !errors.Is(err, fault.Stale) {
+				t.Errorf("one that is gone is told %v", err)
+			}
+			r, err := s.join(1, 300, 1)
+			if err != nil || r.Generation != 3 || r.Trainers != 2 {
+				t.Errorf("it comes back as %v, %v", r, err)
+			}
+			if _, err := s.ask(3, 1, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// manyFiles are so many that neither the report of them nor the entries that it makes fit into one message of the transport.
+func manyFiles() []*rpc.DataFile {
+	var files []*rpc.DataFile
+	for i := range int64(200_000) {
+		path := fmt.Sprintf("s3://a-bucket/a/folder/with/a/long/name/of/many/parts/train-%09d.rec", i)
+		files = append(files, &rpc.DataFile{Path: path, FirstRecord: 5 * i, Records: 5, Bytes: 400, Fingerprint: uint64(i)})
+	}
+	return files
+}
+
+// A dataset may have as many files as one likes: it is reported, told again, compared, written, read and shown.
+func TestDatasetOfManyFiles(t *testing.T) {
+	cfg := async(1)
+	cfg.RecordsPerTask = 1
+	h := newHome(t, cfg)
+	s := h.start()
+	s.joinAll(0, 0)
+	files := manyFiles()
+	report := func() error {
+		return wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: files}})
+	}
+	for range 2 {
+		if err := report(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: rig.Identity.Job, Entries: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Queues[0].Records != 1_000_000 || r.Queues[0].Todo != 1_000_000 || len(r.Entries) < len(files) {
+		t.Errorf("%d tasks of %d records, %d entries", r.Queues[0].Todo, r.Queues[0].Records, len(r.Entries))
+	}
+	files[199_999].Bytes = 401
+	err = report()
+	if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `train-000199999.rec" has 5 records in 401 bytes`) ||
+		!strings.Contains(err.Error(), "has 5 records in 400 bytes") {
+		t.Error(err)
+	}
 }

@@ -2,11 +2,14 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
@@ -164,4 +167,101 @@ func (l *large) trainSync(tasks int64) weight {
 		}
 	})
 	return weightOf(entries, l.commits)
+}
+
+// weighed is a cluster.State that weighs what is committed.
+type weighed struct {
+	cluster.State
+	changes, bytes int // of the largest commit
+}
+
+func (w *weighed) Commit(ctx context.Context, changes []cluster.Change) error {
+	bytes := 0
+	for _, c := range changes {
+		bytes += len(c.Key) + len(c.Value)
+	}
+	w.changes, w.bytes = max(w.changes, len(changes)), max(w.bytes, bytes)
+	return w.State.Commit(ctx, changes)
+}
+
+// weight is what a job has in etcd: entries, their bytes, and the largest one; and the largest commit of a request.
+type weight struct{ entries, bytes, largest, changes, changed int }
+
+func weightOf(entries map[string][]byte, commits weighed) weight {
+	w := weight{entries: len(entries), changes: commits.changes, changed: commits.bytes}
+	for key, value := range entries {
+		w.bytes += len(key) + len(value)
+		w.largest = max(w.largest, len(value))
+	}
+	return w
+}
+
+// B1 row 14: requests that wait for the store are made durable together, in groups that fit into one transaction; and nobody is answered before that
+// (trap 14).
+func TestGroupsFitIntoATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trainers = 200
+		h := newHome(t, async(trainers))
+		s, ended := coordinator.New(h.cfg), make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), h.store.lead()) }()
+		for rank := range uint32(trainers) {
+			h.live.set(rank, incarnation(rank))
+			go func() {
+				_, _ = s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, rank, 0), Incarnation: incarnation(rank)})
+			}()
+		}
+		synctest.Wait()
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(1e6)}}); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan struct{})
+		h.store.failing(func([]cluster.Change) error { <-answer; return nil })
+		before, told := h.store.commits, make(chan error, trainers)
+		for rank := range uint32(trainers) {
+			go func() {
+				r, err := s.GetTask(context.WithoutCancel(t.Context()), &rpc.GetTaskRequest{Id: id(rank, 0), Dataset: "d"})
+				if err == nil && r.Task == nil {
+					t.Errorf("trainer %d is told %v", rank, r)
+				}
+				told <- err
+			}()
+		}
+		synctest.Wait()
+		if len(told) > 0 {
+			t.Errorf("%d trainers are answered before anything is durable", len(told))
+		}
+		close(answer)
+		for range trainers {
+			if err := <-told; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := h.store.commits - before; h.store.largest > cluster.MaxChanges || n > trainers/10 {
+			t.Errorf("%d requests were %d commits, the largest of %d changes; want at most %d changes each", trainers, n, h.store.largest, cluster.MaxChanges)
+		}
+		s.Fail(nil)
+		<-ended
+	})
+}
+
+// A change that is durable although its answer was lost has happened: what follows builds on it. Otherwise a task would be given to two trainers.
+func TestLostAnswerOfTheStore(t *testing.T) {
+	h := newHome(t, async(2))
+	s := h.start()
+	s.joinAll(0, 0, 1)
+	s.reportDataset(t, 100)
+	first := s.mustAsk(1, 0, 0)
+	h.store.failing(func(changes []cluster.Change) error {
+		h.store.apply(changes)
+		return fault.New(fault.Unavailable, "no answer")
+	})
+	if _, err := s.ask(1, 0, 1, first); !errors.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	h.store.failing(nil)
+	other, repeated := s.mustAsk(1, 1, 0), s.mustAsk(1, 0, 1, first)
+	if repeated.Id != first.Id+1 || repeated.Epoch != 1 || other.Id != first.Id+2 {
+		t.Errorf("the request whose answer was lost is given task %d, dispatch %d, and another trainer task %d; want %d, 1 and %d", repeated.Id,
+			repeated.Epoch, other.Id, first.Id+1, first.Id+2)
+	}
 }
