@@ -1404,9 +1404,9 @@ type JoinResponse struct {
 	Position      uint32                 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"` // of this trainer among them, in rank order: its share of each batch in sync mode
 	Round         uint64                 `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`       // sync: the first round of the generation, which is the version of the parameters to begin with
 	Fence         uint64                 `protobuf:"varint,5,opt,name=fence,proto3" json:"fence,omitempty"`
-	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                             // sync: where that round lies in the data
-	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"`       // nothing is left to train: take leave
-	LastRound     *uint64                `protobuf:"varint,8,opt,name=last_round,json=lastRound,proto3,oneof" json:"last_round,omitempty"` // sync: the job ends early, with this round; absent: it ends with its data
+	Segment       *Segment               `protobuf:"bytes,6,opt,name=segment,proto3" json:"segment,omitempty"`                          // sync: where that round lies in the data
+	DataEnded     bool                   `protobuf:"varint,7,opt,name=data_ended,json=dataEnded,proto3" json:"data_ended,omitempty"`    // nothing is left to train: take leave
+	EndRound      *uint64                `protobuf:"varint,8,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"` // sync: the job ends early, before this round; absent: it ends with its data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1490,9 +1490,9 @@ func (x *JoinResponse) GetDataEnded() bool {
 	return false
 }
 
-func (x *JoinResponse) GetLastRound() uint64 {
-	if x != nil && x.LastRound != nil {
-		return *x.LastRound
+func (x *JoinResponse) GetEndRound() uint64 {
+	if x != nil && x.EndRound != nil {
+		return *x.EndRound
 	}
 	return 0
 }
@@ -2025,10 +2025,10 @@ type GetTaskResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // absent at the end of the pass
 	EndOfPass     bool                   `protobuf:"varint,2,opt,name=end_of_pass,json=endOfPass,proto3" json:"end_of_pass,omitempty"`
-	EndOfData     bool                   `protobuf:"varint,3,opt,name=end_of_data,json=endOfData,proto3" json:"end_of_data,omitempty"`     // all passes are done
-	Pending       bool                   `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`                            // no task now, but those of others may come back: train what you have, report it, and ask again
-	Next          []*Task                `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`                                   // sync: the tasks that follow task, when more records are wanted than it has
-	LastRound     *uint64                `protobuf:"varint,6,opt,name=last_round,json=lastRound,proto3,oneof" json:"last_round,omitempty"` // sync: the job ends early, with this round: a later one is not trained, whatever tasks there are; absent: no end is set
+	EndOfData     bool                   `protobuf:"varint,3,opt,name=end_of_data,json=endOfData,proto3" json:"end_of_data,omitempty"`  // all passes are done
+	Pending       bool                   `protobuf:"varint,4,opt,name=pending,proto3" json:"pending,omitempty"`                         // no task now, but those of others may come back: train what you have, report it, and ask again
+	Next          []*Task                `protobuf:"bytes,5,rep,name=next,proto3" json:"next,omitempty"`                                // sync: the tasks that follow task, when more records are wanted than it has
+	EndRound      *uint64                `protobuf:"varint,6,opt,name=end_round,json=endRound,proto3,oneof" json:"end_round,omitempty"` // sync: the job ends early, before this round: it is not trained, whatever tasks there are; absent: no end is set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2098,9 +2098,9 @@ func (x *GetTaskResponse) GetNext() []*Task {
 	return nil
 }
 
-func (x *GetTaskResponse) GetLastRound() uint64 {
-	if x != nil && x.LastRound != nil {
-		return *x.LastRound
+func (x *GetTaskResponse) GetEndRound() uint64 {
+	if x != nil && x.EndRound != nil {
+		return *x.EndRound
 	}
 	return 0
 }
@@ -4596,7 +4596,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05fence\x18\a \x01(\x04R\x05fence\"R\n" +
 	"\vJoinRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\x90\x02\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\x8d\x02\n" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\btrainers\x18\x01 \x01(\rR\btrainers\x12\x1e\n" +
 	"\n" +
@@ -4607,10 +4607,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05fence\x18\x05 \x01(\x04R\x05fence\x12*\n" +
 	"\asegment\x18\x06 \x01(\v2\x10.edl.rpc.SegmentR\asegment\x12\x1d\n" +
 	"\n" +
-	"data_ended\x18\a \x01(\bR\tdataEnded\x12\"\n" +
+	"data_ended\x18\a \x01(\bR\tdataEnded\x12 \n" +
+	"\tend_round\x18\b \x01(\x04H\x00R\bendRound\x88\x01\x01B\f\n" +
 	"\n" +
-	"last_round\x18\b \x01(\x04H\x00R\tlastRound\x88\x01\x01B\r\n" +
-	"\v_last_round\"\x89\x01\n" +
+	"_end_round\"\x89\x01\n" +
 	"\aSegment\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x05R\x04pass\x12\x1f\n" +
 	"\vfirst_round\x18\x02 \x01(\x04R\n" +
@@ -4650,16 +4650,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"reportOnly\x12\x1a\n" +
 	"\bposition\x18\a \x01(\x03R\bposition\x12\x18\n" +
 	"\arecords\x18\b \x01(\x03R\arecords\x12\x12\n" +
-	"\x04wait\x18\x06 \x01(\bR\x04wait\"\xe4\x01\n" +
+	"\x04wait\x18\x06 \x01(\bR\x04wait\"\xe1\x01\n" +
 	"\x0fGetTaskResponse\x12!\n" +
 	"\x04task\x18\x01 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x1e\n" +
 	"\vend_of_pass\x18\x02 \x01(\bR\tendOfPass\x12\x1e\n" +
 	"\vend_of_data\x18\x03 \x01(\bR\tendOfData\x12\x18\n" +
 	"\apending\x18\x04 \x01(\bR\apending\x12!\n" +
-	"\x04next\x18\x05 \x03(\v2\r.edl.rpc.TaskR\x04next\x12\"\n" +
+	"\x04next\x18\x05 \x03(\v2\r.edl.rpc.TaskR\x04next\x12 \n" +
+	"\tend_round\x18\x06 \x01(\x04H\x00R\bendRound\x88\x01\x01B\f\n" +
 	"\n" +
-	"last_round\x18\x06 \x01(\x04H\x00R\tlastRound\x88\x01\x01B\r\n" +
-	"\v_last_round\"q\n" +
+	"_end_round\"q\n" +
 	"\x11TaskFailedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12!\n" +
 	"\x04task\x18\x02 \x01(\v2\r.edl.rpc.TaskR\x04task\x12\x16\n" +

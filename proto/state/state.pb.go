@@ -90,15 +90,15 @@ type Head struct {
 	Done          int64                  `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`   // sync: tasks below are done. Async: those below given that have no entry
 	Files         int64                  `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
 	Following     bool                   `protobuf:"varint,6,opt,name=following,proto3" json:"following,omitempty"`
-	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                         // of a dataset that follows: no more files come
-	Ended         bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`                           // all passes are done
-	AverageNs     int64                  `protobuf:"varint,9,opt,name=average_ns,json=averageNs,proto3" json:"average_ns,omitempty"`  // moving average of task times; 0 before the first
-	Returns       int64                  `protobuf:"varint,10,opt,name=returns,proto3" json:"returns,omitempty"`                      // how many tasks came back: the order of those that did
-	Retried       int64                  `protobuf:"varint,11,opt,name=retried,proto3" json:"retried,omitempty"`                      // records handed out again, in all passes
-	Regroup       bool                   `protobuf:"varint,13,opt,name=regroup,proto3" json:"regroup,omitempty"`                      // sync: a task has failed; the data goes on in a new segment
-	Segments      int64                  `protobuf:"varint,14,opt,name=segments,proto3" json:"segments,omitempty"`                    // sync: number of the next segment
-	Stopped       bool                   `protobuf:"varint,15,opt,name=stopped,proto3" json:"stopped,omitempty"`                      // the job ends before the end of its data. Async: no task is given any more
-	LastRound     uint64                 `protobuf:"varint,16,opt,name=last_round,json=lastRound,proto3" json:"last_round,omitempty"` // sync, when stopped: the last round to train
+	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                        // of a dataset that follows: no more files come
+	Ended         bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`                          // all passes are done
+	AverageNs     int64                  `protobuf:"varint,9,opt,name=average_ns,json=averageNs,proto3" json:"average_ns,omitempty"` // moving average of task times; 0 before the first
+	Returns       int64                  `protobuf:"varint,10,opt,name=returns,proto3" json:"returns,omitempty"`                     // how many tasks came back: the order of those that did
+	Retried       int64                  `protobuf:"varint,11,opt,name=retried,proto3" json:"retried,omitempty"`                     // records handed out again, in all passes
+	Regroup       bool                   `protobuf:"varint,13,opt,name=regroup,proto3" json:"regroup,omitempty"`                     // sync: a task has failed; the data goes on in a new segment
+	Segments      int64                  `protobuf:"varint,14,opt,name=segments,proto3" json:"segments,omitempty"`                   // sync: number of the next segment
+	Stopped       bool                   `protobuf:"varint,15,opt,name=stopped,proto3" json:"stopped,omitempty"`                     // the job ends before the end of its data. Async: no task is given any more
+	EndRound      uint64                 `protobuf:"varint,16,opt,name=end_round,json=endRound,proto3" json:"end_round,omitempty"`   // sync, when stopped: this round and later ones are not trained
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,9 +231,9 @@ func (x *Head) GetStopped() bool {
 	return false
 }
 
-func (x *Head) GetLastRound() uint64 {
+func (x *Head) GetEndRound() uint64 {
 	if x != nil {
-		return x.LastRound
+		return x.EndRound
 	}
 	return 0
 }
@@ -989,7 +989,7 @@ var File_proto_state_state_proto protoreflect.FileDescriptor
 
 const file_proto_state_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/rpc/rpc.proto\"\xfc\x02\n" +
+	"\x17proto/state/state.proto\x12\tedl.state\x1a\x13proto/rpc/rpc.proto\"\xfa\x02\n" +
 	"\x04Head\x12\x12\n" +
 	"\x04sync\x18\x01 \x01(\bR\x04sync\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
@@ -1006,9 +1006,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\aretried\x18\v \x01(\x03R\aretried\x12\x18\n" +
 	"\aregroup\x18\r \x01(\bR\aregroup\x12\x1a\n" +
 	"\bsegments\x18\x0e \x01(\x03R\bsegments\x12\x18\n" +
-	"\astopped\x18\x0f \x01(\bR\astopped\x12\x1d\n" +
-	"\n" +
-	"last_round\x18\x10 \x01(\x04R\tlastRound\"P\n" +
+	"\astopped\x18\x0f \x01(\bR\astopped\x12\x1b\n" +
+	"\tend_round\x18\x10 \x01(\x04R\bendRound\"P\n" +
 	"\x04File\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.edl.rpc.DataFileR\x04file\x12!\n" +
 	"\ftask_records\x18\x02 \x01(\x03R\vtaskRecords\"\x9f\x03\n" +
