@@ -1,6 +1,16 @@
+// Package bench holds the models that EDL is measured by, beside PyTorch, gorgonia and OpenBLAS.
+//
+// A Workload is a model with its optimizer, batches that are ready to be fed, and an account of the work that one step cannot
+// avoid. Training runs its steps the way a user who wants no allocation would: a prepared program, fed the next batch. The
+// scripts in bench/peers define the same workloads for PyTorch; a change on one side belongs on the other.
+//
+// Three things measure a workload. `go test -bench . ./bench` is for daily work on a kernel. bench/cmd/train is one
+// measurement in a process of its own, so that its peak memory is its own too. `make bench-peers` (bench/cmd/peers) takes turns between
+// such processes and those of the peers, and writes the tables of docs/performance.md.
 package bench
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +22,7 @@ import (
 	_ "github.com/edl-go/edl/ops/all" // workloads use ops of every family
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A Workload is a program whose step is measured: a model that trains, or a single matrix product.
@@ -93,3 +104,33 @@ func elements(dims []int64) int64 {
 	}
 	return n
 }
+
+// A Training is a workload that is ready to run.
+type Training struct {
+	local    *executor.Local
+	prepared *executor.Prepared
+	batches  []executor.Feed
+}
+
+// Start compiles a workload for a number of threads and gives its parameters their initial values. Close ends it.
+func Start(ctx context.Context, w *Workload, threads int) (*Training, error) {
+	local := executor.New(executor.WithWorkers(threads))
+	prepared, err := local.Prepare(ctx, w.Program, w.Batches[0], w.Fetch)
+	if err != nil {
+		local.Close()
+		return nil, err
+	}
+	return &Training{local, prepared, w.Batches}, nil
+}
+
+// Step feeds the batch that is i-th in turn, runs the program, and returns what it fetches: the loss, which is valid until the next step.
+func (t *Training) Step(ctx context.Context, i int) (*tensor.Tensor, error) {
+	fetched, err := t.prepared.Run(ctx, t.batches[i%len(t.batches)])
+	if err != nil {
+		return nil, err
+	}
+	return fetched[0], nil
+}
+
+// Close ends what Start started.
+func (t *Training) Close() error { return t.local.Close() }

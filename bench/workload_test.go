@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -88,5 +89,50 @@ func TestTrainingLearnsWithoutAllocating(t *testing.T) {
 				t.Errorf("%v allocations in a step", n)
 			}
 		})
+	}
+}
+
+func TestLSTMIsTheOneThatPeersMeasure(t *testing.T) {
+	w, err := New("lstm/adam")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parameters = 5147*128 + 128*2048 + 2048 + 512*2048 + 2048 + 512*2 + 2
+	if want := int64(4 * 2 * 3 * parameters); w.Bytes != want {
+		t.Errorf("%d bytes, want %d", w.Bytes, want)
+	}
+	if want := int64(2 * 3 * 128 * (100*128*2048 + 99*512*2048 + 512*2)); w.Flops != want {
+		t.Errorf("%d operations, want %d", w.Flops, want)
+	}
+	words := w.Batches[0]["words"]
+	if err := words.CheckLoD(); err != nil || words.Dims()[0] != 12800 || len(words.LoD()[0]) != 129 {
+		t.Errorf("words %v, %d sentences, %v", words, len(words.LoD()[0])-1, err)
+	}
+}
+
+// BenchmarkStep is one step of each workload, with its feeding. GFLOP/s counts what Workload.Flops does.
+func BenchmarkStep(b *testing.B) {
+	for _, name := range []string{"sgemm:512x512x512", "fit_a_line/sgd", "mlp/sgd", "mlp/adam", "conv/adam", "ctr/sgd", "ctr/adam", "word2vec/sgd",
+		"lstm/adam"} {
+		w, err := New(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", name, threads), func(b *testing.B) {
+				training, err := Start(b.Context(), w, threads)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer training.Close()
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if _, err := training.Step(b.Context(), i); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(w.Flops)*float64(b.N)/b.Elapsed().Seconds()*1e-9, "GFLOP/s")
+			})
+		}
 	}
 }

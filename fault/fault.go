@@ -8,6 +8,10 @@ package fault
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
 	"strings"
 )
 
@@ -105,4 +109,70 @@ func KindOf(err error) Kind {
 		return k
 	}
 	return Internal
+}
+
+// List is every fault that one check found. It is an error whose message holds one fault a line.
+type List []*Fault
+
+// Add appends a fault.
+func (l *List) Add(f *Fault) { *l = append(*l, f) }
+
+// Err returns nil for an empty list, so that a check ends with "return list.Err()".
+func (l List) Err() error {
+	if len(l) == 0 {
+		return nil
+	}
+	return l
+}
+
+// Error renders one fault a line, headed by their number when there is more than one.
+func (l List) Error() string {
+	if len(l) == 1 {
+		return l[0].Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d faults:", len(l))
+	for _, f := range l {
+		b.WriteString("\n  ")
+		b.WriteString(f.Error())
+	}
+	return b.String()
+}
+
+// Unwrap exposes each fault to errors.Is and errors.As.
+func (l List) Unwrap() []error {
+	errs := make([]error, len(l))
+	for i, f := range l {
+		errs[i] = f
+	}
+	return errs
+}
+
+// File gives an error of the file system its place and kind: NotFound where there is no such file, else the given one. The message names the path
+// once, as the caller knows it. It returns nil when err is nil.
+func File(kind Kind, path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		kind = NotFound
+	}
+	var at *fs.PathError
+	var between *os.LinkError
+	switch {
+	case errors.As(err, &at):
+		err = at.Err
+	case errors.As(err, &between):
+		err = between.Err
+	}
+	return Wrap(kind, path, err)
+}
+
+// maxQuoted is the number of bytes of a hostile or careless name that a message shows.
+const maxQuoted = 128
+
+// Quote shows a string that came from outside: escaped to printable ASCII, and cut to 128 bytes, so that no name can
+// break a terminal or flood a log.
+func Quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
+	}
+	return strconv.QuoteToASCII(s)
 }

@@ -1,10 +1,12 @@
 package layers
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // Dims sets the extents of one record of Data or Field.
@@ -53,3 +55,103 @@ func (l *layer) data(name string) Variable {
 	}
 	return Variable{l.model, v}
 }
+
+// A Reader is a stream of samples in the program, and after Batch a stream of batches. Like a Variable it is poisoned after a mistake.
+type Reader struct {
+	v      Variable
+	fields []string // names of the variables that Read gives
+}
+
+// A FieldSpec declares one tensor of a sample.
+type FieldSpec struct {
+	name string
+	opts []Option
+}
+
+// Field declares one tensor of a sample: the name of the variable that will hold a batch of it, the dims of one sample, and
+// float32 unless DType says otherwise.
+//
+// Options: Dims, DType.
+func Field(name string, opts ...Option) FieldSpec { return FieldSpec{name, opts} }
+
+// OpenDataset reads the samples of a dataset, which the program knows by name only: the job says in which files its records are.
+// The fields stand in the order in which a record holds them. Op: create_recordio_file_reader.
+func OpenDataset(m *Model, dataset string, fields ...FieldSpec) Reader {
+	l := begin(m, "open_dataset", nil)
+	attrs := Attrs{"dataset": dataset, "shape_concat": []int64{}, "ranks": []int64{}, "lod_levels": []int64{}, "dtypes": []int64{}}
+	push := func(name string, values ...int64) { attrs[name] = append(attrs[name].([]int64), values...) }
+	r := Reader{}
+	for _, f := range fields {
+		s := &settings{dtype: tensor.Float32}
+		if wrong := s.apply("field "+f.name, f.opts, []string{"Dims", "DType"}); wrong != nil && !l.failed {
+			l.mistake(wrong)
+		}
+		push("shape_concat", s.dims...)
+		push("ranks", int64(len(s.dims)))
+		push("lod_levels", 0)
+		push("dtypes", int64(s.dtype))
+		r.fields = append(r.fields, f.name)
+	}
+	r.v = l.op("create_recordio_file_reader", nil, attrs, "Out")
+	return r
+}
+
+// Shuffle yields the samples of a buffer in an order that follows from the seed and the number of the pass. It acts on
+// samples, so it comes before Batch.
+func Shuffle(r Reader, buffer, seed int) Reader {
+	return r.decorate("create_shuffle_reader", Attrs{"buffer_size": buffer, "seed": seed})
+}
+
+// Batch joins samples to batches of the given size, over all trainers of a job. The last batch of a pass may be smaller.
+func Batch(r Reader, size int) Reader {
+	return r.decorate("create_batch_reader", Attrs{"batch_size": size})
+}
+
+// DoubleBuffer prepares batches while the program computes.
+func DoubleBuffer(r Reader) Reader { return r.decorate("create_double_buffer_reader", nil) }
+
+// MultiPass reads the dataset several times.
+func MultiPass(r Reader, passes int) Reader {
+	return r.decorate("create_multi_pass_reader", Attrs{"pass_num": passes})
+}
+
+func (r Reader) decorate(opType string, attrs Attrs) Reader {
+	l := start(opType, nil, nil, r.v)
+	r.v = l.op(opType, In{"UnderlyingReader": {r.v}}, attrs, "Out")
+	return r
+}
+
+// Read takes the next batch, and returns one variable for each field, in order and under the field's name. So a program that
+// reads its data can also be fed by these names. No gradient flows into them. Op: read.
+func Read(r Reader) []Variable {
+	l := start("read", nil, nil, r.v)
+	batch := make([]Variable, len(r.fields))
+	for i, name := range r.fields {
+		batch[i] = l.readInto(name)
+	}
+	l.write("read", In{"Reader": {r.v}}, nil, In{"Out": batch})
+	if l.failed {
+		for i := range batch {
+			batch[i] = l.fail()
+		}
+	}
+	return batch
+}
+
+func (l *layer) readInto(name string) Variable {
+	if l.failed {
+		return l.fail()
+	}
+	if name == "" {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Got("a field without name"),
+			fault.Want("the name of the variable that holds its batch")))
+	}
+	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: untyped, StopGradient: true, NeedCheckFeed: true})
+	if err != nil {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name")))
+	}
+	return Variable{l.model, v}
+}
+
+// String names the reader and its fields.
+func (r Reader) String() string { return fmt.Sprintf("%v of %v", r.v, r.fields) }

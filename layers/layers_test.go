@@ -1,10 +1,13 @@
 package layers_test
 
 import (
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -129,5 +132,134 @@ func TestEveryOpHasRoleAndLine(t *testing.T) {
 		if op.Role() != program.RoleForward || !strings.HasPrefix(op.Line(), "layers/layers_test.go:") {
 			t.Errorf("%s: role %d, line %q", op.Type, op.Role(), op.Line())
 		}
+	}
+}
+
+func TestNamesAreFluids(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(4))
+	layers.FC(layers.FC(x, 3, layers.Act("tanh")), 2, layers.Name("out"), layers.Bias(layers.ParamAttr{Name: "offset"}))
+	want := []string{"x", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1", "fc_0.tmp_2", "out.w_0", "out.tmp_0", "offset", "out"}
+	if got := variableNames(finish(t, m).Global()); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestNamesAvoidThoseThatTheUserGave(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "fc_0.tmp_0", layers.Dims(4))
+	y := layers.FC(x, 3, layers.NoBias())
+	finish(t, m)
+	if y.Name() == x.Name() || !y.OK() {
+		t.Errorf("the result is called %s", y.Name())
+	}
+}
+
+func TestOpConvertsAttributesToTheirDeclaredTypes(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(6))
+	layers.Op(m, "scale", layers.In{"X": {x}}, layers.Attrs{"scale": 2, "bias": 0.5})
+	layers.Op(m, "transpose2", layers.In{"X": {x}}, layers.Attrs{"axis": []int{1, 0}})
+	layers.Op(m, "fill_constant", nil, layers.Attrs{"shape": []int32{2, 3}, "dtype": tensor.Float64, "value": int64(7)})
+	want := []map[string]program.Attr{
+		{"scale": float32(2), "bias": float32(0.5)},
+		{"axis": []int32{1, 0}},
+		{"shape": []int64{2, 3}, "dtype": int32(tensor.Float64), "value": float32(7)},
+	}
+	for i, op := range finish(t, m).Global().Ops {
+		for name, value := range want[i] {
+			if got := op.Attrs[name]; !reflect.DeepEqual(got, value) {
+				t.Errorf("%s of %s is %T %v, want %T %v", name, op.Type, got, got, value, value)
+			}
+		}
+	}
+}
+
+func TestOpIntoWritesToTheGivenVariables(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(6))
+	parts := layers.NewVariables(m, "parts", 2)
+	out := layers.OpInto(m, "split", layers.In{"X": {x}}, layers.Attrs{"num": 2, "axis": 1}, layers.In{"Out": parts})
+	finish(t, m)
+	if got := out.All("Out"); len(got) != 2 || got[1].String() != "parts_0.tmp_1 float32[-1 3]" {
+		t.Errorf("got %v", got)
+	}
+	if missing := out.One("Indices"); missing.OK() || missing.Model() != m {
+		t.Errorf("a slot that the op does not have holds %v", missing)
+	}
+}
+
+func TestOpRefusesVariablesOfAnotherModel(t *testing.T) {
+	m, other := layers.NewModel(), layers.NewModel()
+	x := layers.Data(other, "x", layers.Dims(6))
+	if out := layers.Op(m, "relu", layers.In{"X": {x}}, nil).One("Out"); out.OK() {
+		t.Errorf("got %v", out)
+	}
+	if _, err := m.Program(); err == nil {
+		t.Error("the mistake is not reported")
+	}
+}
+
+// Each option sets the attribute of Fluid that it stands for, and what follows from it.
+func TestOptionsSetAttributes(t *testing.T) {
+	for name, c := range map[string]struct {
+		build func(in inputs) layers.Variable
+		attr  string
+		want  program.Attr
+		dims  []int64
+	}{
+		"Dilation": {func(in inputs) layers.Variable {
+			return layers.Conv2D(in.image, 2, 3, layers.Dilation(2, 3), layers.NoBias())
+		},
+			"dilations", []int32{2, 3}, []int64{-1, 2, 4, 2}},
+		"CeilMode": {func(in inputs) layers.Variable {
+			return layers.Pool2D(in.image, 3, layers.Stride(3, 3), layers.CeilMode())
+		},
+			"ceil_mode", true, []int64{-1, 4, 3, 3}},
+		"CountPadding": {func(in inputs) layers.Variable {
+			return layers.Pool2D(in.image, 2, layers.AvgPool(), layers.CountPadding())
+		},
+			"exclusive", false, []int64{-1, 4, 7, 7}},
+		"SoftLabel": {func(in inputs) layers.Variable { return layers.CrossEntropy(in.rows, in.columns, layers.SoftLabel()) },
+			"soft_label", true, []int64{-1, 1}},
+		"IgnoreIndex": {func(in inputs) layers.Variable { return layers.CrossEntropy(in.rows, in.label, layers.IgnoreIndex(5)) },
+			"ignore_index", int32(5), []int64{-1, 1}},
+	} {
+		in := newInputs()
+		out := c.build(in)
+		p := finish(t, in.m)
+		op := p.Global().Ops[len(p.Global().Ops)-1]
+		if got := op.Attrs[c.attr]; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %s of %s is %#v, want %#v", name, c.attr, op.Type, got, c.want)
+		}
+		if v, _ := p.Global().Var(out.Name()); !slices.Equal(v.Dims, c.dims) {
+			t.Errorf("%s: dims %v, want %v", name, v.Dims, c.dims)
+		}
+	}
+}
+
+// words is a model with sequences for DynamicLSTM, and what it begins with.
+func words() (m *layers.Model, x, hidden, cell layers.Variable) {
+	m = layers.NewModel()
+	return m, layers.Data(m, "words", layers.Dims(8), layers.LoD(1)), layers.Data(m, "hidden", layers.Dims(2)), layers.Data(m, "cell", layers.Dims(2))
+}
+
+func TestDynamicLSTMBeginsWithItsInitialState(t *testing.T) {
+	m, x, hidden, cell := words()
+	layers.DynamicLSTM(x, 8, layers.InitialState(hidden, cell), layers.Reverse())
+	ops := finish(t, m).Global().Ops
+	op := ops[len(ops)-1]
+	if op.In("H0") != "hidden" || op.In("C0") != "cell" {
+		t.Errorf("begins with %q and %q", op.In("H0"), op.In("C0"))
+	}
+	if reverse, _ := op.Bool("is_reverse"); !reverse {
+		t.Error("reads forwards")
+	}
+	m, x, _, _ = words()
+	other := layers.NewModel()
+	foreign := layers.Data(other, "foreign", layers.Dims(2), layers.DType(tensor.Float32))
+	layers.DynamicLSTM(x, 8, layers.InitialState(foreign, foreign))
+	if _, err := m.Program(); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"foreign"`) {
+		t.Errorf("a state of another model: %v", err)
 	}
 }

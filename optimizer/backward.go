@@ -1,6 +1,11 @@
 package optimizer
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
@@ -144,4 +149,241 @@ func (b *backward) pairs(wrt []layers.Variable) []Pair {
 		}
 	}
 	return pairs
+}
+
+// trace finds the forward ops that loss depends on, and the variables between wrt and loss that gradients pass through. It
+// reports false after a mistake.
+func (b *backward) trace(wrt []layers.Variable) bool {
+	b.wanted = map[string]bool{}
+	for _, v := range wrt {
+		if v.Model() != b.model || !v.OK() {
+			b.model.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name()), fault.Got("a variable of another model"),
+				fault.Want("variables of the model of the loss")))
+			return false
+		}
+		b.wanted[v.Name()] = true
+	}
+	b.findPath()
+	for _, op := range b.path {
+		def, ok := ops.Lookup(op.Type)
+		if !ok || def.Gradient == nil || !b.any(op.InputNames(), b.wanted) {
+			continue
+		}
+		for _, name := range op.OutputNames() {
+			v, ok := b.block.Var(name)
+			if !ok || v.StopGradient || !v.DType.IsFloat() {
+				continue
+			}
+			if b.wanted[name] {
+				b.model.Report(fault.E(fault.InvalidProgram, fault.On(op), fault.Var(name),
+					fault.Got("a second value for the variable"), fault.Want("one value, so that its gradient has one meaning"),
+					fault.Hint("write the result to a new variable")))
+				return false
+			}
+			b.wanted[name] = true
+		}
+	}
+	if !b.wanted[b.loss] {
+		b.model.Report(fault.E(fault.InvalidArgument, fault.Var(b.loss), fault.Got("a loss that depends on no trainable parameter"),
+			fault.Want("at least one between the data and the loss")))
+		return false
+	}
+	return true
+}
+
+// findPath collects the forward ops that contribute to loss, in program order.
+func (b *backward) findPath() {
+	needed := map[string]bool{b.loss: true}
+	for _, op := range slices.Backward(b.block.Ops) {
+		if !op.Role().Has(program.RoleForward) || !b.any(op.OutputNames(), needed) {
+			continue
+		}
+		for _, name := range op.InputNames() {
+			needed[name] = true
+		}
+		b.path = append(b.path, op)
+	}
+	slices.Reverse(b.path)
+}
+
+// forwardName returns the variable whose gradient, or part of it, is called name.
+func forwardName(name string) (string, bool) {
+	name, _, _ = strings.Cut(name, program.RenameMark)
+	return strings.CutSuffix(name, program.GradSuffix)
+}
+
+func slots(args map[string][]string) []string { return slices.Sorted(maps.Keys(args)) }
+
+// An argument is one place where an op writes a variable.
+type argument struct {
+	op    *program.Op
+	slot  string
+	index int
+}
+
+// gather makes one gradient of several: a variable that is used by k ops receives k parts, which are renamed to
+// x@GRAD@RENAME@0 and so on, and summed directly after the last of them.
+func (b *backward) gather() {
+	writers := map[string][]argument{}
+	for _, op := range b.steps {
+		for _, slot := range slots(op.Outputs) {
+			op.Outputs[slot] = slices.Clone(op.Outputs[slot])
+			for i, name := range op.Outputs[slot] {
+				if name != program.Empty {
+					writers[name] = append(writers[name], argument{op, slot, i})
+				}
+			}
+		}
+	}
+	var gathered []*program.Op
+	for _, op := range b.steps {
+		gathered = append(gathered, op)
+		for _, name := range op.OutputNames() {
+			if parts := writers[name]; len(parts) > 1 && parts[len(parts)-1].op == op {
+				delete(writers, name)
+				gathered = append(gathered, sumParts(name, parts))
+			}
+		}
+	}
+	b.steps = gathered
+}
+
+// sumParts renames the parts of a gradient and returns the op that sums them in the order of the backward pass.
+func sumParts(name string, parts []argument) *program.Op {
+	sum := &program.Op{Type: "sum", Inputs: map[string][]string{}, Outputs: map[string][]string{"Out": {name}}}
+	for i, part := range parts {
+		renamed := fmt.Sprintf("%s%s%d", name, program.RenameMark, i)
+		part.op.Outputs[part.slot][part.index] = renamed
+		sum.Inputs["X"] = append(sum.Inputs["X"], renamed)
+	}
+	sum.SetLine(parts[0].op.Line())
+	return sum
+}
+
+// markParameters names, on the last op that writes the gradient of a parameter, the parameter and the gradient.
+func (b *backward) markParameters(wrt []layers.Variable) {
+	parameters := map[string]bool{}
+	for _, v := range wrt {
+		parameters[v.Name()] = true
+	}
+	for _, op := range b.steps {
+		var vars []string
+		for _, name := range op.OutputNames() {
+			forward, ok := forwardName(name)
+			if ok && parameters[forward] && name == program.GradName(forward) {
+				vars = append(vars, forward, name)
+			}
+		}
+		if len(vars) > 0 {
+			op.SetAttr(program.AttrRoleVar, vars)
+		}
+	}
+}
+
+// A gradient op has a hole, program.Empty, where the gradient of a forward output did not arrive. What the op can do without is left
+// out; elsewhere the gradient is zero and says so.
+
+// needs reports whether op cannot run with a hole in an input slot.
+func needs(op *program.Op, slot string) bool {
+	if !slices.Contains(op.Inputs[slot], program.Empty) {
+		return false
+	}
+	def, ok := ops.Lookup(op.Type)
+	if !ok {
+		return false
+	}
+	i := slices.IndexFunc(def.Inputs, func(s ops.Slot) bool { return s.Name == slot })
+	return i >= 0 && !def.Inputs[i].Dispensable
+}
+
+func anyNeeds(grads []*program.Op) bool {
+	for _, op := range grads {
+		for slot := range op.Inputs {
+			if needs(op, slot) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fillHoles returns grads with a fill_zeros_like op for every gradient that one of them needs and that did not arrive. whole is
+// the same list as it would be had all gradients arrived; it tells the name that belongs into a hole.
+func fillHoles(grads, whole []*program.Op) []*program.Op {
+	if len(grads) != len(whole) {
+		return whole
+	}
+	var filled []*program.Op
+	zeros := map[string]bool{}
+	for i, op := range grads {
+		for _, slot := range slots(op.Inputs) {
+			if !needs(op, slot) {
+				continue
+			}
+			names := slices.Clone(op.Inputs[slot])
+			for j, name := range names {
+				if name != program.Empty || j >= len(whole[i].Inputs[slot]) {
+					continue
+				}
+				names[j] = whole[i].Inputs[slot][j]
+				if forward, ok := forwardName(names[j]); ok && !zeros[names[j]] {
+					zeros[names[j]] = true
+					filled = append(filled, zeroGradient(forward, op.Line()))
+				}
+			}
+			op.Inputs[slot] = names
+		}
+		filled = append(filled, op)
+	}
+	return filled
+}
+
+func zeroGradient(forward, line string) *program.Op {
+	op := &program.Op{Type: "fill_zeros_like", Inputs: map[string][]string{"X": {forward}},
+		Outputs: map[string][]string{"Out": {program.GradName(forward)}}}
+	op.SetLine(line)
+	return op
+}
+
+// trim drops slots that hold nothing but holes, and ops without outputs.
+func trim(grads []*program.Op) []*program.Op {
+	var kept []*program.Op
+	for _, op := range grads {
+		for _, args := range []map[string][]string{op.Inputs, op.Outputs} {
+			for slot, names := range args {
+				if !slices.ContainsFunc(names, func(n string) bool { return n != program.Empty }) {
+					delete(args, slot)
+				}
+			}
+		}
+		if len(op.Outputs) > 0 {
+			kept = append(kept, op)
+		}
+	}
+	return kept
+}
+
+// declareOutputs declares the gradients that op writes, but for sparse ones, whose kind follows from the op.
+func (b *backward) declareOutputs(op *program.Op) {
+	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
+		v, ok := b.block.Var(name)
+		if !ok {
+			return ops.Meta{}, false
+		}
+		return ops.MetaOf(v), true
+	})
+	for _, slot := range slots(op.Outputs) {
+		for i, name := range op.Outputs[slot] {
+			forward, ok := forwardName(name)
+			if sparse := err == nil && shapes.Outs(slot)[i].Kind == program.SelectedRows; ok && !sparse {
+				b.declare(name, forward)
+			}
+		}
+	}
+}
+
+func (b *backward) declare(name, forward string) {
+	if v, ok := b.block.Var(forward); ok {
+		b.block.EnsureVar(program.Var{Name: name, Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel})
+	}
 }

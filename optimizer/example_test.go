@@ -107,3 +107,165 @@ func ExampleAppendBackward() {
 	train(m, 200)
 	// Output: y = 3.00 x + 1.00
 }
+
+func ExampleSGD() {
+	m, loss := line()
+	optimizer.SGD(0.1).Minimize(loss)
+	train(m, 200)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleMomentum() {
+	m, loss := line()
+	optimizer.Momentum(0.05, 0.9, optimizer.Nesterov()).Minimize(loss)
+	train(m, 200)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleAdagrad() {
+	m, loss := line()
+	optimizer.Adagrad(0.5).Minimize(loss)
+	train(m, 400)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleDecayedAdagrad() {
+	m, loss := line()
+	optimizer.DecayedAdagrad(0.01, optimizer.Decay(0.95)).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleAdadelta() {
+	m, loss := line()
+	optimizer.Adadelta(optimizer.Decay(0.9), optimizer.Epsilon(1e-3)).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleAdamax() {
+	m, loss := line()
+	optimizer.Adamax(0.1).Minimize(loss)
+	train(m, 400)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleRMSProp() {
+	m, loss := line()
+	optimizer.RMSProp(0.002, optimizer.Centered()).Minimize(loss)
+	train(m, 3000)
+	// Output: y = 3.00 x + 1.00
+}
+
+func ExampleFtrl() {
+	m, loss := line()
+	optimizer.Ftrl(0.5).Minimize(loss)
+	train(m, 1000)
+	// Output: y = 3.00 x + 1.00
+}
+
+// Each element of a gradient is held within the bounds.
+func ExampleByValue() {
+	m, loss := line()
+	optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByValue(-0.5, 0.5))).Minimize(loss)
+	train(m, 400)
+	// Output: y = 3.00 x + 1.00
+}
+
+// Each gradient keeps its direction, and a length of at most 0.5.
+func ExampleByNorm() {
+	m, loss := line()
+	optimizer.SGD(0.1, optimizer.ClipGradients(optimizer.ByNorm(0.5))).Minimize(loss)
+	train(m, 400)
+	// Output: y = 3.00 x + 1.00
+}
+
+// printRates prints the learning rate that a schedule gives in some steps.
+func printRates(schedule optimizer.Schedule, steps ...int) {
+	m := layers.NewModel()
+	step := m.State("step", tensor.Float32, []int64{1}, layers.Constant(-1))
+	layers.Increment(step, 1)
+	rate := schedule(step)
+	p, err := m.Program()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	local := executor.New()
+	defer local.Close()
+	for n := range steps[len(steps)-1] + 1 {
+		fetched, err := local.Run(context.Background(), p, nil, rate.Name())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if n == steps[0] {
+			fmt.Printf("step %d: %.3g\n", n, fetched[0].Float32s()[0])
+			steps = steps[1:]
+		}
+	}
+}
+
+// The rate is multiplied by 0.5 every 10 steps, at once rather than little by little.
+func ExampleExponential() {
+	printRates(optimizer.Exponential(0.8, 10, 0.5, true), 0, 9, 10, 20)
+	// Output:
+	// step 0: 0.8
+	// step 9: 0.8
+	// step 10: 0.4
+	// step 20: 0.2
+}
+
+func ExampleNaturalExp() {
+	printRates(optimizer.NaturalExp(0.8, 10, 0.5, false), 0, 10, 20)
+	// Output:
+	// step 0: 0.8
+	// step 10: 0.485
+	// step 20: 0.294
+}
+
+func ExampleInverseTime() {
+	printRates(optimizer.InverseTime(0.8, 10, 1, false), 0, 10, 30)
+	// Output:
+	// step 0: 0.8
+	// step 10: 0.4
+	// step 30: 0.2
+}
+
+// A straight line to 0.1 in 10 steps, which stays there.
+func ExamplePolynomial() {
+	printRates(optimizer.Polynomial(0.8, 10, 0.1, 1, false), 0, 5, 10, 20)
+	// Output:
+	// step 0: 0.8
+	// step 5: 0.45
+	// step 10: 0.1
+	// step 20: 0.1
+}
+
+// Ten epochs of two steps each.
+func ExampleCosine() {
+	printRates(optimizer.Cosine(0.8, 2, 10), 0, 10, 18)
+	// Output:
+	// step 0: 0.8
+	// step 10: 0.4
+	// step 18: 0.0196
+}
+
+// The rate rises for 100 steps, and falls with the square root of the step from then on.
+func ExampleNoam() {
+	printRates(optimizer.Noam(64, 100), 9, 99, 399)
+	// Output:
+	// step 9: 0.00125
+	// step 99: 0.0125
+	// step 399: 0.00625
+}
+
+// A schedule starts after ten steps of a rising rate.
+func ExampleLinearWarmup() {
+	printRates(optimizer.LinearWarmup(0.5, 10, 0, 0.5), 0, 5, 10, 20)
+	// Output:
+	// step 0: 0
+	// step 5: 0.25
+	// step 10: 0.5
+	// step 20: 0.5
+}

@@ -2,12 +2,57 @@ package optimizer
 
 import (
 	"math"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// A source is where a learning rate comes from.
+type source struct {
+	constant float64
+	schedule Schedule // nil for a constant
+}
+
+// Rate is what a learning rate may be: a number or a Schedule.
+type Rate interface{ float64 | int | Schedule }
+
+func sourceOf[R Rate](rate R) source {
+	switch r := any(rate).(type) {
+	case float64:
+		return source{constant: r}
+	case int:
+		return source{constant: float64(r)}
+	case Schedule:
+		if r == nil {
+			return source{constant: math.NaN()} // build refuses it
+		}
+		return source{schedule: r}
+	}
+	return source{}
+}
+
+// build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so
+// that it can be changed by feeding or loading.
+func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
+	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
+		m.Report(fault.E(fault.InvalidArgument, fault.Gotf("a learning rate %v", s.constant),
+			fault.Want("a finite number, or a schedule that is not nil")))
+		return layers.Variable{}
+	}
+	if s.schedule == nil {
+		return m.State(m.UniqueName("learning_rate"), dtype, []int64{1}, layers.Constant(s.constant))
+	}
+	var rate layers.Variable
+	m.As(program.RoleLRSched, nil, func() { rate = s.schedule(step(m, dtype)) })
+	if rate.OK() && !slices.Equal(rate.Dims(), []int64{1}) {
+		m.Report(fault.E(fault.ShapeMismatch, fault.Var(rate.Name()), fault.Gotf("a learning rate %v", rate), fault.Want("dims [1]")))
+		return layers.Variable{}
+	}
+	return rate
+}
 
 // A Schedule builds the learning rate [1] of a step. Its argument holds the number of the step, [1], 0 in the first one, and is exact below 2²⁴.
 // Its ops run once per global step, whatever number of machines take part.
@@ -138,4 +183,61 @@ func Cosine(rate float64, stepsPerEpoch, epochs int) Schedule {
 		}
 		return layers.Scale(layers.Cos(layers.Scale(epoch, math.Pi/float64(epochs), 0)), rate/2, rate/2)
 	}
+}
+
+// Piecewise is constant between boundaries: values[i] while step < boundaries[i], and the last value, of which there is one
+// more than boundaries, afterwards. The rate is the sum of every value times an indicator that is exactly 0 or 1, of
+// which exactly one is 1, so each step sees one of the values to the bit.
+func Piecewise(boundaries []int, values []float64) Schedule {
+	boundaries, values = slices.Clone(boundaries), slices.Clone(values)
+	return func(step layers.Variable) layers.Variable {
+		if !step.OK() {
+			return step
+		}
+		if len(values) != len(boundaries)+1 || !slices.IsSorted(boundaries) {
+			step.Model().Report(fault.E(fault.InvalidArgument, fault.At("schedule Piecewise"),
+				fault.Gotf("boundaries %v and values %v", boundaries, values), fault.Want("rising boundaries and one value more")))
+			return layers.Variable{}
+		}
+		if len(boundaries) == 0 {
+			return constant(step, values[0])
+		}
+		var pieces []layers.Variable
+		var before layers.Variable // 1 below the last boundary
+		for i, boundary := range boundaries {
+			below := indicator(step, float64(boundary))
+			inside := below
+			if i > 0 {
+				inside = layers.Sub(below, before)
+			}
+			pieces = append(pieces, layers.Scale(inside, values[i], 0))
+			before = below
+		}
+		last := layers.Scale(before, -1, 1)
+		pieces = append(pieces, layers.Scale(last, values[len(boundaries)], 0))
+		return layers.Sums(pieces)
+	}
+}
+
+// LinearWarmup rises from start to end over warmup steps, and follows the inner rate afterwards.
+func LinearWarmup[R Rate](inner R, warmup int, start, end float64) Schedule {
+	source := sourceOf(inner)
+	return func(step layers.Variable) layers.Variable {
+		if bad, ok := atLeast(step, "warmup", float64(warmup), 1); !ok {
+			return bad
+		}
+		after := constant(step, source.constant)
+		if source.schedule != nil {
+			after = source.schedule(step)
+		}
+		warm := indicator(step, float64(warmup))
+		rising := layers.Scale(step, (end-start)/float64(warmup), start)
+		cold := layers.Scale(warm, -1, 1)
+		return layers.Add(layers.Mul(rising, warm), layers.Mul(after, cold))
+	}
+}
+
+// indicator is 1 while step is below boundary, and 0 afterwards.
+func indicator(step layers.Variable, boundary float64) layers.Variable {
+	return layers.Cast(layers.LessThan(step, constant(step, boundary)), step.DType())
 }

@@ -91,3 +91,77 @@ func TestWord2VecSharesOneTable(t *testing.T) {
 		t.Errorf("the sum belongs to %v", got)
 	}
 }
+
+func TestUpdatesAreBuiltAsFluidBuildsThem(t *testing.T) {
+	cases := []struct {
+		name      string
+		optimizer *optimizer.Optimizer
+		ops       string   // of roles LRSched and Optimize
+		state     []string // persistable variables beside the parameters
+	}{
+		{"sgd", optimizer.SGD(1), "sgd", []string{"learning_rate_0"}},
+		{"momentum", optimizer.Momentum(0.1, 0.9, optimizer.Nesterov()), "momentum", []string{"learning_rate_0", "w_velocity_0"}},
+		{"adagrad", optimizer.Adagrad(0.1, optimizer.Epsilon(1e-5)), "adagrad", []string{"learning_rate_0", "w_moment_0"}},
+		{"decayed adagrad", optimizer.DecayedAdagrad(0.1, optimizer.Decay(0.9)), "decayed_adagrad", []string{"learning_rate_0", "w_moment_0"}},
+		{"adam", optimizer.Adam(0.1, optimizer.Betas(0.8, 0.99)), "adam scale scale",
+			[]string{"learning_rate_0", "w_moment1_0", "w_moment2_0", "w_beta1_pow_acc_0", "w_beta2_pow_acc_0"}},
+		{"adamax", optimizer.Adamax(0.1), "adamax scale", []string{"learning_rate_0", "w_moment_0", "w_inf_norm_0", "w_beta1_pow_acc_0"}},
+		{"adadelta", optimizer.Adadelta(), "adadelta", []string{"w_avg_squared_grad_0", "w_avg_squared_update_0"}},
+		{"rmsprop", optimizer.RMSProp(0.1, optimizer.WithMomentum(0.5)), "rmsprop", []string{"learning_rate_0", "w_momentum_0", "w_mean_square_0"}},
+		{"centered rmsprop", optimizer.RMSProp(0.1, optimizer.Centered()), "rmsprop",
+			[]string{"learning_rate_0", "w_momentum_0", "w_mean_square_0", "w_mean_grad_0"}},
+		{"ftrl", optimizer.Ftrl(0.1, optimizer.Penalties(0.1, 0.2), optimizer.Power(-0.6)), "ftrl",
+			[]string{"learning_rate_0", "w_squared_0", "w_linear_0"}},
+		{"exponential decay", optimizer.SGD(optimizer.Exponential(1, 100, 0.5, true)),
+			"increment cast fill_constant elementwise_div floor fill_constant elementwise_pow fill_constant elementwise_mul sgd",
+			[]string{"@LR_DECAY_COUNTER@"}},
+		{"L1", optimizer.SGD(1, optimizer.Regularize(layers.L1(0.1))), "sign scale sum sgd", []string{"learning_rate_0"}},
+		{"clip by value, then L2", optimizer.SGD(1, optimizer.ClipGradients(optimizer.ByValue(-1, 1)), optimizer.Regularize(layers.L2(0.1))),
+			"clip scale sum sgd", []string{"learning_rate_0"}},
+		{"clip by norm", optimizer.SGD(1, optimizer.ClipGradients(optimizer.ByNorm(1))), "clip_by_norm sgd", []string{"learning_rate_0"}},
+		{"clip by global norm", optimizer.SGD(1, optimizer.ClipGradients(optimizer.ByGlobalNorm(1))),
+			"squared_l2_norm sum sqrt fill_constant elementwise_max elementwise_div elementwise_mul sgd", []string{"learning_rate_0"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := layers.NewModel()
+			x := layers.Data(m, "x", layers.Dims(3))
+			product := layers.FC(x, 1, layers.NoBias(), layers.Param(layers.ParamAttr{Name: "w"}))
+			c.optimizer.Minimize(layers.Mean(product))
+			p := build(t, m)
+			if got := opTypes(p, program.RoleOptimize, program.RoleLRSched); got != c.ops {
+				t.Errorf("ops:\n got %s\nwant %s", got, c.ops)
+			}
+			var state []string
+			for _, v := range p.Global().Vars() {
+				if v.Persistable && !v.IsParameter {
+					state = append(state, v.Name)
+					if _, ok := p.Startup.Global().Var(v.Name); !ok {
+						t.Errorf("%s has no initial value", v.Name)
+					}
+				}
+			}
+			if !slices.Equal(state, c.state) {
+				t.Errorf("state: got %v, want %v", state, c.state)
+			}
+			for _, op := range withRole(p, program.RoleOptimize) {
+				if got := op.RoleVars(); !slices.Equal(got, [][2]string{{"w", "w@GRAD"}}) {
+					t.Errorf("%s belongs to %v", op.Type, got)
+				}
+			}
+		})
+	}
+}
+
+func TestSettingsOfOneParameterHold(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(3))
+	own := layers.ParamAttr{LearningRate: 0.5, Regularizer: layers.L1(0.1)}
+	first := layers.FC(x, 2, layers.NoBias(), layers.Param(own))
+	frozen := layers.FC(first, 2, layers.NoBias(), layers.Param(layers.ParamAttr{Frozen: true}))
+	optimizer.SGD(0.1, optimizer.Regularize(layers.L2(0.1))).Minimize(layers.Mean(layers.FC(frozen, 1, layers.NoBias())))
+	want := "sign scale sum scale sgd scale sum sgd"
+	if got := opTypes(build(t, m), program.RoleOptimize); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

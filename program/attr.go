@@ -1,8 +1,11 @@
 package program
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/edl-go/edl/proto/framework"
 )
 
 // An Attr is the value of an attribute. Its Go type is its Fluid AttrType:
@@ -42,3 +45,133 @@ func cloneAttr(a Attr) Attr {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// An attrForm converts attributes of one Fluid AttrType between the IR and the file.
+type attrForm struct {
+	name string
+	take func(*framework.OpDesc_Attr) (Attr, bool) // moves the value out of the message
+	put  func(*framework.OpDesc_Attr, Attr)
+}
+
+// attrForms has an entry for each AttrType that the IR interprets.
+var attrForms = map[int32]attrForm{
+	0:  scalarForm("INT", func(a *framework.OpDesc_Attr) **int32 { return &a.I }),
+	1:  scalarForm("FLOAT", func(a *framework.OpDesc_Attr) **float32 { return &a.F }),
+	2:  scalarForm("STRING", func(a *framework.OpDesc_Attr) **string { return &a.S }),
+	3:  listForm("INTS", func(a *framework.OpDesc_Attr) *[]int32 { return &a.Ints }),
+	4:  listForm("FLOATS", func(a *framework.OpDesc_Attr) *[]float32 { return &a.Floats }),
+	5:  listForm("STRINGS", func(a *framework.OpDesc_Attr) *[]string { return &a.Strings }),
+	6:  scalarForm("BOOLEAN", func(a *framework.OpDesc_Attr) **bool { return &a.B }),
+	7:  listForm("BOOLEANS", func(a *framework.OpDesc_Attr) *[]bool { return &a.Bools }),
+	8:  {name: "BLOCK", take: takeBlock, put: putBlock},
+	9:  scalarForm("LONG", func(a *framework.OpDesc_Attr) **int64 { return &a.L }),
+	10: {name: "BLOCKS", take: takeBlocks, put: putBlocks},
+	11: listForm("LONGS", func(a *framework.OpDesc_Attr) *[]int64 { return &a.Longs }),
+	12: listForm("FLOAT64S", func(a *framework.OpDesc_Attr) *[]float64 { return &a.Float64S }),
+	15: scalarForm("FLOAT64", func(a *framework.OpDesc_Attr) **float64 { return &a.Float64 }),
+}
+
+// attrType returns the Fluid AttrType of a value, false when its Go type is none that Attr lists.
+func attrType(a Attr) (int32, bool) {
+	switch v := a.(type) {
+	case int32:
+		return 0, true
+	case float32:
+		return 1, true
+	case string:
+		return 2, true
+	case []int32:
+		return 3, true
+	case []float32:
+		return 4, true
+	case []string:
+		return 5, true
+	case bool:
+		return 6, true
+	case []bool:
+		return 7, true
+	case BlockIndex:
+		return 8, true
+	case int64:
+		return 9, true
+	case []BlockIndex:
+		return 10, true
+	case []int64:
+		return 11, true
+	case []float64:
+		return 12, true
+	case float64:
+		return 15, true
+	case Opaque:
+		return v.Type, true
+	}
+	return 0, false
+}
+
+// AttrTypeName returns Fluid's name of an attribute's type, such as "INTS", and its Go type for a value that is no Attr.
+func AttrTypeName(a Attr) string {
+	number, ok := attrType(a)
+	if form, known := attrForms[number]; ok && known {
+		return form.name
+	}
+	if opaque, ok := a.(Opaque); ok {
+		return framework.AttrType(opaque.Type).String()
+	}
+	return fmt.Sprintf("Go type %T", a)
+}
+
+func scalarForm[T any](name string, field func(*framework.OpDesc_Attr) **T) attrForm {
+	return attrForm{
+		name: name,
+		take: func(a *framework.OpDesc_Attr) (Attr, bool) {
+			p := field(a)
+			if *p == nil {
+				return nil, false
+			}
+			value := **p
+			*p = nil
+			return value, true
+		},
+		put: func(a *framework.OpDesc_Attr, value Attr) { *field(a) = new(value.(T)) },
+	}
+}
+
+// listForm reads an absent list as an empty one, which files cannot tell apart.
+func listForm[T any](name string, field func(*framework.OpDesc_Attr) *[]T) attrForm {
+	return attrForm{
+		name: name,
+		take: func(a *framework.OpDesc_Attr) (Attr, bool) {
+			p := field(a)
+			value := *p
+			*p = nil
+			return value, true
+		},
+		put: func(a *framework.OpDesc_Attr, value Attr) { *field(a) = value.([]T) },
+	}
+}
+
+func takeBlock(a *framework.OpDesc_Attr) (Attr, bool) {
+	if a.BlockIdx == nil {
+		return nil, false
+	}
+	index := BlockIndex(*a.BlockIdx)
+	a.BlockIdx = nil
+	return index, true
+}
+
+func putBlock(a *framework.OpDesc_Attr, value Attr) { a.BlockIdx = new(int32(value.(BlockIndex))) }
+
+func takeBlocks(a *framework.OpDesc_Attr) (Attr, bool) {
+	indices := make([]BlockIndex, len(a.BlocksIdx))
+	for i, index := range a.BlocksIdx {
+		indices[i] = BlockIndex(index)
+	}
+	a.BlocksIdx = nil
+	return indices, true
+}
+
+func putBlocks(a *framework.OpDesc_Attr, value Attr) {
+	for _, index := range value.([]BlockIndex) {
+		a.BlocksIdx = append(a.BlocksIdx, int32(index))
+	}
+}

@@ -5,11 +5,16 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/framework"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 func TestEveryValueSurvivesARoundTrip(t *testing.T) {
@@ -110,5 +115,160 @@ func TestEncodeRefusesWhatAFileCannotHold(t *testing.T) {
 			_, err := p.Encode()
 			requireFault(t, err, fault.InvalidProgram, test.words...)
 		})
+	}
+}
+
+func TestRealModelsSurviveARoundTrip(t *testing.T) {
+	for name, data := range models(t) {
+		t.Run(name, func(t *testing.T) {
+			p := decode(t, data)
+			again := encode(t, p)
+			original, rewritten := new(framework.ProgramDesc), new(framework.ProgramDesc)
+			if err := proto.Unmarshal(data, original); err != nil {
+				t.Fatal(err)
+			}
+			if err := proto.Unmarshal(again, rewritten); err != nil {
+				t.Fatal(err)
+			}
+			// Generation D keeps the version in field 4, and defaults and orders have no meaning.
+			if original.Version == nil {
+				original.Version = original.LegacyVersion
+			}
+			if original.Version == nil {
+				original.Version = new(framework.Version)
+			}
+			original.LegacyVersion = nil
+			if rewritten.LegacyVersion != nil {
+				t.Error("the version is still in field 2")
+			}
+			normalize(original.ProtoReflect())
+			normalize(rewritten.ProtoReflect())
+			if !proto.Equal(original, rewritten) {
+				t.Error("the file changed its meaning")
+			}
+			if !bytes.Equal(again, encode(t, decode(t, again))) {
+				t.Error("encoding twice gives other bytes")
+			}
+		})
+	}
+}
+
+// normalize drops optional fields that hold their default and sorts what has no order.
+func normalize(m protoreflect.Message) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsList() && field.Message() != nil:
+			list := value.List()
+			for i := range list.Len() {
+				normalize(list.Get(i).Message())
+			}
+		case field.Message() != nil:
+			normalize(value.Message())
+		case !field.IsList() && field.HasPresence() && value.Equal(field.Default()) && m.Descriptor().Name() != "Attr":
+			m.Clear(field)
+		}
+		return true
+	})
+	switch desc := m.Interface().(type) {
+	case *framework.BlockDesc:
+		slices.SortFunc(desc.Vars, func(a, b *framework.VarDesc) int { return strings.Compare(a.GetName(), b.GetName()) })
+	case *framework.OpDesc:
+		bySlot := func(a, b *framework.OpDesc_Var) int { return strings.Compare(a.GetParameter(), b.GetParameter()) }
+		slices.SortFunc(desc.Inputs, bySlot)
+		slices.SortFunc(desc.Outputs, bySlot)
+		slices.SortFunc(desc.Attrs, func(a, b *framework.OpDesc_Attr) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+}
+
+// field appends a length-delimited field.
+func field(b []byte, number protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), value)
+}
+
+func number(b []byte, number protowire.Number, value uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), value)
+}
+
+// block wraps fields of a BlockDesc into a program of one block.
+func block(fields ...[]byte) []byte {
+	body := number(nil, 1, 0)
+	body = number(body, 2, ^uint64(0))
+	return field(nil, 1, append(body, bytes.Join(fields, nil)...))
+}
+
+// op wraps fields of an OpDesc into a program of one op.
+func op(fields ...[]byte) []byte {
+	return block(field(nil, 4, append(field(nil, 3, []byte("relu")), bytes.Join(fields, nil)...)))
+}
+
+// attr wraps fields of an attribute named "a" into a program of one op.
+func attr(fields ...[]byte) []byte {
+	return op(field(nil, 4, append(field(nil, 1, []byte("a")), bytes.Join(fields, nil)...)))
+}
+
+// variable makes the field of a BlockDesc that declares a float tensor.
+func variable(name string, dims ...int64) []byte {
+	desc := number(nil, 1, 5)
+	for _, d := range dims {
+		desc = number(desc, 2, uint64(d))
+	}
+	varType := field(number(nil, 1, 7), 3, field(nil, 1, desc))
+	return field(nil, 3, field(field(nil, 1, []byte(name)), 2, varType))
+}
+
+// nestedGroups opens and closes unknown groups within each other.
+func nestedGroups(depth int) []byte {
+	b := bytes.Repeat(protowire.AppendTag(nil, 50, protowire.StartGroupType), depth)
+	return append(b, bytes.Repeat(protowire.AppendTag(nil, 50, protowire.EndGroupType), depth)...)
+}
+
+// packedVarints returns n elements of one byte.
+func packedVarints(n int) []byte { return make([]byte, n) }
+
+func TestUnknownFieldsSurviveAtEveryLevel(t *testing.T) {
+	unknown := protowire.AppendTag(nil, 900, protowire.BytesType)
+	unknown = protowire.AppendString(unknown, "from a later version")
+	tensorDesc := &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum(), Dims: []int64{1}}
+	lodTensor := &framework.VarType_LoDTensorDesc{Tensor: tensorDesc}
+	varType := &framework.VarType{Type: framework.VarType_LOD_TENSOR.Enum(), LodTensor: lodTensor}
+	field := &framework.VarType_LoDTensorDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
+	reader := &framework.VarType_ReaderDesc{LodTensor: []*framework.VarType_LoDTensorDesc{field}}
+	array := &framework.VarType_LoDTensorArrayDesc{Tensor: &framework.VarType_TensorDesc{DataType: framework.VarType_FP32.Enum()}}
+	variable := &framework.VarDesc{Name: new("v"), Type: varType,
+		Attrs: []*framework.VarDesc_Attr{{Name: new("kept"), Type: framework.AttrType_INT.Enum(), I: new(int32(7))}}}
+	slot := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
+	out := &framework.OpDesc_Var{Parameter: new("X"), Arguments: []string{"v"}}
+	attr := &framework.OpDesc_Attr{Name: new("X"), Type: framework.AttrType_INT.Enum(), I: new(int32(1))}
+	scalar := &framework.OpDesc_Attr{Name: new("scalar"), Type: framework.AttrType_SCALAR.Enum(),
+		Scalar: &framework.Scalar{Type: framework.Scalar_LONG.Enum(), I: new(int64(5))}}
+	later := &framework.OpDesc_Attr{Name: new("later"), Type: new(framework.AttrType(99))}
+	op := &framework.OpDesc{Type: new("relu"), Inputs: []*framework.OpDesc_Var{slot}, Outputs: []*framework.OpDesc_Var{out},
+		Attrs: []*framework.OpDesc_Attr{attr, later, scalar}}
+	block := &framework.BlockDesc{Idx: new(int32(0)), ParentIdx: new(int32(-1)), Ops: []*framework.OpDesc{op}, Vars: []*framework.VarDesc{
+		{Name: new("array"), Type: &framework.VarType{Type: framework.VarType_LOD_TENSOR_ARRAY.Enum(), TensorArray: array}},
+		{Name: new("later"), Type: &framework.VarType{Type: new(framework.VarType_Type(77))}},
+		{Name: new("reader"), Type: &framework.VarType{Type: framework.VarType_READER.Enum(), Reader: reader}},
+		variable,
+	}}
+	desc := &framework.ProgramDesc{Blocks: []*framework.BlockDesc{block}, Version: &framework.Version{Version: new(int64(3))},
+		OpVersionMap: &framework.OpVersionMap{Pair: []*framework.OpVersionMap_OpVersionPair{{OpName: new("relu"),
+			OpVersion: &framework.OpVersion{Version: new(int32(2))}}}}}
+	for _, m := range []proto.Message{tensorDesc, lodTensor, varType, field, field.Tensor, reader, array, array.Tensor, variable,
+		variable.Attrs[0], slot, out, attr, scalar, scalar.Scalar, later, op, block, desc, desc.Version, desc.OpVersionMap} {
+		m.ProtoReflect().SetUnknown(unknown)
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := decode(t, data)
+	if !bytes.Equal(encode(t, p), data) {
+		t.Error("decoding and encoding changed bytes")
+	}
+	if !bytes.Equal(encode(t, p.Clone()), data) {
+		t.Error("a clone lost unknown fields")
+	}
+	if got := p.Global().Ops[0].Attrs["later"].(program.Opaque).Type; got != 99 {
+		t.Errorf("the type of a later version reads as %d", got)
 	}
 }

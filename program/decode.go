@@ -3,11 +3,11 @@ package program
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/framework"
+	"github.com/edl-go/edl/tensor"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Decode reads a program file of Fluid's generations B, C or D, with its startup program if it holds one.
@@ -152,4 +152,208 @@ func takeEnum(unknown []byte, field protowire.Number) (value int32, rest []byte,
 		unknown = unknown[length:]
 	}
 	return value, rest, found
+}
+
+// noDType marks a tensor whose file does not say of what. Verify refuses it.
+const noDType tensor.DType = -1
+
+func (d *decoder) variable(b *Block, desc *framework.VarDesc) {
+	v := &Var{
+		Name: desc.GetName(), Persistable: desc.GetPersistable(), NeedCheckFeed: desc.GetNeedCheckFeed(),
+		IsParameter: desc.GetIsParameter(), StopGradient: desc.GetStopGradient(),
+	}
+	switch _, twice := b.vars[v.Name]; {
+	case v.Name == "":
+		d.fault(fault.InvalidProgram, "a variable without a name", "a name")
+		return
+	case twice:
+		d.fault(fault.InvalidProgram, "a second variable of this name in one block", "unique names").Variable = v.Name
+		return
+	case desc.Type == nil:
+		d.fault(fault.InvalidProgram, "no type", "a type").Variable = v.Name
+		return
+	}
+	d.varType(v, desc.Type)
+	desc.Name, desc.Type, desc.Persistable, desc.NeedCheckFeed, desc.IsParameter, desc.StopGradient = nil, nil, nil, nil, nil, nil
+	v.unknown = marshalRest(desc)
+	b.vars[v.Name] = v
+	b.order = append(b.order, v.Name)
+}
+
+// varType moves what the IR holds of a type into v and keeps the rest as bytes.
+func (d *decoder) varType(v *Var, desc *framework.VarType) {
+	if desc.Type != nil {
+		v.Kind = VarKind(desc.GetType())
+	} else {
+		kind, rest, found := takeEnum(desc.ProtoReflect().GetUnknown(), 1)
+		if !found {
+			d.fault(fault.InvalidProgram, "a type without a kind", "a kind").Variable = v.Name
+			return
+		}
+		v.Kind = VarKind(kind)
+		desc.ProtoReflect().SetUnknown(rest)
+	}
+	desc.Type = nil
+	switch v.Kind {
+	case LoDTensor:
+		desc.LodTensor = takeLoDTensor(v, desc.LodTensor)
+	case SelectedRows:
+		desc.SelectedRows = takeTensor(v, desc.SelectedRows)
+	case LoDTensorArray:
+		array := desc.TensorArray
+		v.LoDLevel = int(array.GetLodLevel())
+		if tensor := takeTensor(v, array.GetTensor()); array != nil {
+			array.Tensor, array.LodLevel = tensor, nil
+			if tensor == nil && unknownOf(array) == nil {
+				desc.TensorArray = nil
+			}
+		}
+	case Reader:
+		for _, field := range desc.Reader.GetLodTensor() {
+			f := Var{Kind: LoDTensor}
+			if rest := takeLoDTensor(&f, field); rest != nil {
+				f.rest = marshalRest(rest)
+			}
+			v.Fields = append(v.Fields, f)
+		}
+		if desc.Reader != nil {
+			desc.Reader.LodTensor = nil
+			if unknownOf(desc.Reader) == nil {
+				desc.Reader = nil
+			}
+		}
+	}
+	v.rest = marshalRest(desc)
+}
+
+// takeLoDTensor moves dtype, dims and LoD level into v and returns what is left, nil when nothing is.
+func takeLoDTensor(v *Var, desc *framework.VarType_LoDTensorDesc) *framework.VarType_LoDTensorDesc {
+	rest := takeTensor(v, desc.GetTensor())
+	if desc == nil {
+		return nil
+	}
+	v.LoDLevel = int(desc.GetLodLevel())
+	desc.Tensor, desc.LodLevel = rest, nil
+	if rest == nil && unknownOf(desc) == nil {
+		return nil
+	}
+	return desc
+}
+
+// takeTensor moves dtype and dims into v and returns what is left, nil when nothing is.
+func takeTensor(v *Var, desc *framework.VarType_TensorDesc) *framework.VarType_TensorDesc {
+	v.DType = noDType
+	if desc == nil {
+		return nil
+	}
+	v.Dims = desc.Dims
+	unknown := desc.ProtoReflect().GetUnknown()
+	if desc.DataType != nil {
+		v.DType = tensor.DType(desc.GetDataType())
+	} else if dtype, rest, found := takeEnum(unknown, 1); found {
+		v.DType, unknown = tensor.DType(dtype), rest
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	rest := new(framework.VarType_TensorDesc)
+	rest.ProtoReflect().SetUnknown(unknown)
+	return rest
+}
+
+func (d *decoder) op(desc *framework.OpDesc) *Op {
+	op := &Op{Type: desc.GetType(), IsTarget: desc.GetIsTarget(), unknown: unknownOf(desc)}
+	if op.Type == "" {
+		d.fault(fault.InvalidProgram, "an op without a type", "a type")
+	}
+	op.Inputs = d.slots(op, inputPrefix, desc.Inputs)
+	op.Outputs = d.slots(op, outputPrefix, desc.Outputs)
+	if len(desc.Attrs) > 0 {
+		op.Attrs = make(map[string]Attr, len(desc.Attrs))
+	}
+	for _, a := range desc.Attrs {
+		d.attr(op, a)
+	}
+	return op
+}
+
+// Prefixes of the keys of Op.rest.
+const (
+	inputPrefix  = "i:"
+	outputPrefix = "o:"
+	attrPrefix   = "a:"
+)
+
+func (d *decoder) slots(op *Op, prefix string, descs []*framework.OpDesc_Var) map[string][]string {
+	if len(descs) == 0 {
+		return nil
+	}
+	slots := make(map[string][]string, len(descs))
+	for _, desc := range descs {
+		slot := desc.GetParameter()
+		if _, twice := slots[slot]; twice || slot == "" {
+			d.fault(fault.InvalidProgram, fmt.Sprintf("slot %s", fault.Quote(slot)), "a name, once").Op = op.Type
+			continue
+		}
+		for _, name := range desc.Arguments {
+			if name == "" {
+				d.fault(fault.InvalidProgram, "an empty variable name in slot "+fault.Quote(slot), "a name, or "+Empty+" for a hole").Op = op.Type
+				break
+			}
+		}
+		slots[slot] = desc.Arguments
+		op.keep(prefix+slot, unknownOf(desc))
+	}
+	return slots
+}
+
+// keep stores the unknown fields of a part of the op.
+func (op *Op) keep(part string, unknown []byte) {
+	if unknown == nil {
+		return
+	}
+	if op.rest == nil {
+		op.rest = map[string][]byte{}
+	}
+	op.rest[part] = unknown
+}
+
+func (d *decoder) attr(op *Op, desc *framework.OpDesc_Attr) {
+	name := desc.GetName()
+	if _, twice := op.Attrs[name]; twice || name == "" {
+		d.fault(fault.InvalidProgram, "attribute "+fault.Quote(name), "a name, once").Op = op.Type
+		return
+	}
+	attrType := int32(desc.GetType())
+	if desc.Type == nil {
+		later, rest, found := takeEnum(desc.ProtoReflect().GetUnknown(), 2)
+		if !found {
+			d.fault(fault.InvalidProgram, "attribute "+fault.Quote(name)+" without a type", "a type").Op = op.Type
+			return
+		}
+		attrType = later
+		desc.ProtoReflect().SetUnknown(rest)
+	}
+	desc.Name, desc.Type = nil, nil
+	form, known := attrForms[attrType]
+	if !known {
+		op.Attrs[name] = Opaque{Type: attrType, raw: marshalRest(desc)}
+		return
+	}
+	value, ok := form.take(desc)
+	if !ok || holdsValue(desc) {
+		d.fault(fault.TypeMismatch, fmt.Sprintf("attribute %s of type %s without a value of this type, or with one of another", fault.Quote(name),
+			form.name), "one value, of its type").Op = op.Type
+		return
+	}
+	op.Attrs[name] = value
+	op.keep(attrPrefix+name, unknownOf(desc))
+}
+
+// holdsValue reports whether any value field is set.
+func holdsValue(a *framework.OpDesc_Attr) bool {
+	return a.I != nil || a.F != nil || a.S != nil ||
+		a.B != nil || a.L != nil || a.BlockIdx != nil || a.Float64 != nil || a.VarName != nil || a.Scalar != nil ||
+		len(a.Ints) > 0 || len(a.Floats) > 0 || len(a.Strings) > 0 || len(a.Bools) > 0 || len(a.BlocksIdx) > 0 || len(a.Longs) > 0 ||
+		len(a.Float64S) > 0 || len(a.VarsName) > 0 || len(a.Scalars) > 0
 }

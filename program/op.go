@@ -1,8 +1,13 @@
 package program
 
 import (
+	"fmt"
 	"maps"
+	"path"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 )
 
 // An Op is one operator: a type that the registry knows, variable names by slot, and attributes.
@@ -99,3 +104,257 @@ func rename(slots map[string][]string, from, to string) {
 		}
 	}
 }
+
+// SetAttr sets an attribute.
+func (op *Op) SetAttr(name string, value Attr) {
+	if op.Attrs == nil {
+		op.Attrs = map[string]Attr{}
+	}
+	op.Attrs[name] = value
+}
+
+// Int returns an integer attribute. Writers of different Fluid versions disagree on the type, so INT, LONG and BOOLEAN are
+// all taken, and so is a list of one.
+func (op *Op) Int(name string) (int64, bool) {
+	switch v := op.Attrs[name].(type) {
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case []int32:
+		if len(v) == 1 {
+			return int64(v[0]), true
+		}
+	case []int64:
+		if len(v) == 1 {
+			return v[0], true
+		}
+	}
+	return 0, false
+}
+
+// Ints returns a list of integers: INTS, LONGS, or a single INT or LONG.
+func (op *Op) Ints(name string) ([]int64, bool) {
+	switch v := op.Attrs[name].(type) {
+	case []int32:
+		out := make([]int64, len(v))
+		for i, x := range v {
+			out[i] = int64(x)
+		}
+		return out, true
+	case []int64:
+		return slices.Clone(v), true
+	case int32:
+		return []int64{int64(v)}, true
+	case int64:
+		return []int64{v}, true
+	}
+	return nil, false
+}
+
+// Float returns a number: FLOAT, FLOAT64, INT or LONG.
+func (op *Op) Float(name string) (float64, bool) {
+	switch v := op.Attrs[name].(type) {
+	case float32:
+		return float64(v), true
+	case float64:
+		return v, true
+	case int32:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// Floats returns a list of numbers: FLOATS or FLOAT64S.
+func (op *Op) Floats(name string) ([]float64, bool) {
+	switch v := op.Attrs[name].(type) {
+	case []float32:
+		out := make([]float64, len(v))
+		for i, x := range v {
+			out[i] = float64(x)
+		}
+		return out, true
+	case []float64:
+		return slices.Clone(v), true
+	}
+	return nil, false
+}
+
+// Bool returns a truth value: BOOLEAN, or INT and LONG where not zero means true.
+func (op *Op) Bool(name string) (value, ok bool) {
+	switch v := op.Attrs[name].(type) {
+	case bool:
+		return v, true
+	case int32:
+		return v != 0, true
+	case int64:
+		return v != 0, true
+	}
+	return false, false
+}
+
+// Str returns a STRING attribute.
+func (op *Op) Str(name string) (string, bool) {
+	v, ok := op.Attrs[name].(string)
+	return v, ok
+}
+
+// Strs returns a STRINGS attribute. The caller must not change it.
+func (op *Op) Strs(name string) ([]string, bool) {
+	v, ok := op.Attrs[name].([]string)
+	return v, ok
+}
+
+// SubBlock returns a BLOCK attribute.
+func (op *Op) SubBlock(name string) (BlockIndex, bool) {
+	v, ok := op.Attrs[name].(BlockIndex)
+	return v, ok
+}
+
+// SubBlocks returns every block that the op refers to through BLOCK and BLOCKS attributes, in the order of attribute names.
+func (op *Op) SubBlocks() []BlockIndex {
+	var names []string
+	for name, a := range op.Attrs {
+		switch a.(type) {
+		case BlockIndex, []BlockIndex:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var all []BlockIndex
+	for _, name := range names {
+		switch v := op.Attrs[name].(type) {
+		case BlockIndex:
+			all = append(all, v)
+		case []BlockIndex:
+			all = append(all, v...)
+		}
+	}
+	return all
+}
+
+// A Role says what part of training an op belongs to. It is Fluid's op_role, a set of bits.
+type Role int32
+
+// Roles and their bits.
+const (
+	RoleForward  Role = 0
+	RoleBackward Role = 1
+	RoleOptimize Role = 2
+	RoleRPC      Role = 4
+	RoleDist     Role = 8
+	RoleLRSched  Role = 16
+	RoleLoss     Role = 256
+)
+
+// Attributes that every op may carry.
+const (
+	AttrRole      = "op_role"      // INT, a Role
+	AttrRoleVar   = "op_role_var"  // STRINGS, pairs of parameter and gradient
+	AttrCallstack = "op_callstack" // STRINGS, where user code built the op
+	AttrNamescope = "op_namescope" // STRING
+	AttrDevice    = "op_device"    // STRING
+)
+
+// Has reports whether all bits of r are set; Has(RoleForward) reports that none of the others but RoleLoss is.
+func (role Role) Has(r Role) bool {
+	if r == RoleForward {
+		return role&^RoleLoss == 0
+	}
+	return role&r == r
+}
+
+// Role returns the op's role, RoleForward when the attribute is absent.
+func (op *Op) Role() Role {
+	v, _ := op.Int(AttrRole)
+	return Role(v)
+}
+
+// SetRole sets the op's role.
+func (op *Op) SetRole(r Role) { op.SetAttr(AttrRole, int32(r)) }
+
+// RoleVars returns the pairs of parameter and gradient that the op is responsible for.
+func (op *Op) RoleVars() [][2]string {
+	flat, _ := op.Strs(AttrRoleVar)
+	var pairs [][2]string
+	for i := 0; i+1 < len(flat); i += 2 {
+		pairs = append(pairs, [2]string{flat[i], flat[i+1]})
+	}
+	return pairs
+}
+
+// SetRoleVar names the parameter and the gradient that the op is responsible for.
+func (op *Op) SetRoleVar(param, grad string) { op.SetAttr(AttrRoleVar, []string{param, grad}) }
+
+// Line returns the file:line of user code that built the op, or "" when the program does not say. For a program saved by
+// Fluid's Python API it is the innermost line of the recorded stack outside of that API.
+func (op *Op) Line() string {
+	stack, _ := op.Strs(AttrCallstack)
+	if len(stack) == 1 {
+		return stack[0]
+	}
+	for _, frame := range stack {
+		if file, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(frame), "File \""), "\", line "); ok && !strings.Contains(file, "paddle/") {
+			line, _, _ := strings.Cut(rest, ",")
+			return filepath.Base(file) + ":" + strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// SetLine records where user code built the op.
+func (op *Op) SetLine(line string) {
+	if line != "" {
+		op.SetAttr(AttrCallstack, []string{line})
+	}
+}
+
+// CallerLine returns the nearest caller outside of the packages of this module whose import path starts with one of the given prefixes, as
+// directory/file:line. The directory is one level only, so that a program built from the same sources is the same on every
+// machine.
+func CallerLine(inside ...string) string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if frame.File != "" && !within(frame, inside) {
+			return fmt.Sprintf("%s/%s:%d", filepath.Base(filepath.Dir(frame.File)), filepath.Base(frame.File), frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// module is the import path of the folder that root is.
+const module = "github.com/edl-go/edl"
+
+var root = func() string {
+	_, file, _, _ := runtime.Caller(0)
+	return path.Dir(path.Dir(file))
+}()
+
+// within reports whether the source of a frame belongs to one of the packages; their own tests count as user code. The file
+// decides, because a closure of a package that was inlined into user code bears the name of the user's function.
+func within(frame runtime.Frame, inside []string) bool {
+	folder, ok := strings.CutPrefix(path.Dir(frame.File), root)
+	if !ok || strings.HasSuffix(frame.File, "_test.go") {
+		return false
+	}
+	for _, prefix := range inside {
+		if rest, ok := strings.CutPrefix(module+folder, prefix); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// FaultSource implements fault.Source.
+func (op *Op) FaultSource() (opType, line string) { return op.Type, op.Line() }

@@ -14,6 +14,14 @@
 package program
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/edl-go/edl/fault"
 )
 
@@ -62,4 +70,221 @@ func (p *Program) Block(index BlockIndex) (*Block, error) {
 		return nil, fault.E(fault.InvalidProgram, fault.Gotf("block %d", index), fault.Wantf("0 to %d", len(p.Blocks)-1))
 	}
 	return p.Blocks[index], nil
+}
+
+// NoBlock is the parent of a root block, and the forward block of a block that is no gradient.
+const NoBlock = -1
+
+// A Block is a scope of variables and a list of ops that run in order.
+type Block struct {
+	Index   int
+	Parent  int // NoBlock for a root
+	Forward int // the block that this one is the gradient of, or NoBlock
+	Ops     []*Op
+
+	vars    map[string]*Var
+	order   []string // names in order of creation
+	program *Program
+	unknown []byte
+}
+
+// Program returns the program that the block belongs to.
+func (b *Block) Program() *Program { return b.program }
+
+// ParentBlock returns the enclosing block, or nil for a root.
+func (b *Block) ParentBlock() *Block {
+	if b.Parent < 0 || b.Parent >= len(b.program.Blocks) {
+		return nil
+	}
+	return b.program.Blocks[b.Parent]
+}
+
+// Var returns a variable of this block itself.
+func (b *Block) Var(name string) (*Var, bool) {
+	v, ok := b.vars[name]
+	return v, ok
+}
+
+// Find returns the variable that name means in this block: its own, or that of the nearest enclosing block. A cycle of
+// parents, which a hostile file may hold, ends the search.
+func (b *Block) Find(name string) (*Var, bool) {
+	for hops := 0; b != nil && hops <= len(b.program.Blocks); hops++ {
+		if v, ok := b.vars[name]; ok {
+			return v, true
+		}
+		b = b.ParentBlock()
+	}
+	return nil, false
+}
+
+// Vars returns the variables of this block in the order of their creation.
+func (b *Block) Vars() []*Var {
+	vars := make([]*Var, 0, len(b.order))
+	for _, name := range b.order {
+		vars = append(vars, b.vars[name])
+	}
+	return vars
+}
+
+// AddVar adds a copy of v. A second variable of one name is an error.
+func (b *Block) AddVar(v Var) (*Var, error) {
+	if _, ok := b.vars[v.Name]; ok {
+		return nil, fault.E(fault.InvalidProgram, fault.Var(v.Name), fault.Got("a second variable of this name in block "+fmt.Sprint(b.Index)),
+			fault.Want("unique names"))
+	}
+	if b.vars == nil {
+		b.vars = map[string]*Var{}
+	}
+	c := v.clone()
+	b.vars[v.Name] = c
+	b.order = append(b.order, v.Name)
+	return c, nil
+}
+
+// EnsureVar returns the block's own variable of v's name, adding a copy of v when there is none.
+func (b *Block) EnsureVar(v Var) *Var {
+	if have, ok := b.vars[v.Name]; ok {
+		return have
+	}
+	added, _ := b.AddVar(v)
+	return added
+}
+
+// RemoveVar removes a variable of this block. Ops that name it are left as they are.
+func (b *Block) RemoveVar(name string) {
+	if _, ok := b.vars[name]; !ok {
+		return
+	}
+	delete(b.vars, name)
+	b.order = slices.DeleteFunc(b.order, func(n string) bool { return n == name })
+}
+
+// Append adds op at the end and returns it.
+func (b *Block) Append(op *Op) *Op {
+	b.Ops = append(b.Ops, op)
+	return op
+}
+
+// Insert puts ops before position i of the list; i == len(b.Ops) appends.
+func (b *Block) Insert(i int, ops ...*Op) {
+	b.Ops = slices.Insert(b.Ops, i, ops...)
+}
+
+// maxNumbers bounds how many numbered parts of one name are looked at; "fc_0.w_0" has two.
+const maxNumbers = 8
+
+// UniqueName returns prefix_0, prefix_1, ... in the order of the calls. The numbering belongs to the program, so the
+// same calls give the same names in every process. The first call takes the numbers that stand in the names of variables already, as in a
+// program that was decoded: when there is a variable "fc_0.w_0", both "fc" and "fc_0.w" go on with 1.
+func (p *Program) UniqueName(prefix string) string {
+	if p.counters == nil {
+		p.countNames()
+	}
+	n := p.counters[prefix]
+	p.counters[prefix]++
+	return fmt.Sprintf("%s_%d", prefix, n)
+}
+
+// countNames takes the counters from the names of variables.
+func (p *Program) countNames() {
+	p.counters = map[string]int{}
+	for _, b := range p.Blocks {
+		for _, name := range b.order {
+			p.countName(name)
+		}
+	}
+}
+
+// countName takes every part of a name that ends in _<number> before a dot, an @ or the end.
+func (p *Program) countName(name string) {
+	from := 0
+	for range maxNumbers {
+		end := strings.IndexAny(name[from:], ".@")
+		last := end < 0
+		if last {
+			end = len(name)
+		} else {
+			end += from
+		}
+		if bar := strings.LastIndexByte(name[:end], '_'); bar > 0 {
+			if n, err := strconv.ParseUint(name[bar+1:end], 10, 31); err == nil {
+				p.counters[name[:bar]] = max(p.counters[name[:bar]], int(n)+1)
+			}
+		}
+		if last {
+			return
+		}
+		from = end + 1
+	}
+}
+
+// Clone returns a copy that shares nothing with p, with a copy of the startup program.
+func (p *Program) Clone() *Program {
+	c := &Program{Version: p.Version, counters: maps.Clone(p.counters), rest: p.rest}
+	if p.Startup != nil {
+		c.Startup = p.Startup.Clone()
+	}
+	for _, b := range p.Blocks {
+		c.Blocks = append(c.Blocks, b.cloneInto(c))
+	}
+	return c
+}
+
+func (b *Block) cloneInto(p *Program) *Block {
+	c := *b
+	c.program = p
+	c.order = append([]string(nil), b.order...)
+	c.vars = make(map[string]*Var, len(b.vars))
+	for name, v := range b.vars {
+		c.vars[name] = v.clone()
+	}
+	c.Ops = make([]*Op, 0, len(b.Ops))
+	for _, op := range b.Ops {
+		c.Ops = append(c.Ops, op.Clone())
+	}
+	return &c
+}
+
+// A Hash identifies the content of a program.
+type Hash [sha256.Size]byte
+
+// Hash returns the SHA-256 of the bytes of Encode without the op_callstack attributes, so that moving a line of user code does not make another
+// program. The startup program counts.
+func (p *Program) Hash() (Hash, error) {
+	e := encoder{dropCallstacks: true}
+	data, err := e.encode(p)
+	if err != nil {
+		return Hash{}, err
+	}
+	return sha256.Sum256(data), nil
+}
+
+// String returns all 64 hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Short returns the first 12 hexadecimal digits, enough for people to tell programs apart.
+func (h Hash) Short() string { return h.String()[:12] }
+
+// A Stage says what a program is for. Package ops holds the table of what is legal in each.
+type Stage int
+
+// Stages of a program.
+const (
+	StageLocal          Stage = iota // trains or evaluates in one process
+	StageStartup                     // initializes the persistable variables of a local program
+	StageInference                   // computes targets from feeds
+	StageTrainer                     // one trainer's part of distributed training
+	StageTrainerStartup              // initializes a trainer
+	StagePServer                     // one parameter server's part
+	StagePServerStartup              // initializes a parameter server
+	StageSave                        // run by a trainer: collects the model from the servers and saves it
+)
+
+// String names the stage as messages do, such as "pserver startup".
+func (s Stage) String() string {
+	names := [...]string{"local", "startup", "inference", "trainer", "trainer startup", "pserver", "pserver startup", "save"}
+	if s < 0 || int(s) >= len(names) {
+		return "unknown"
+	}
+	return names[s]
 }

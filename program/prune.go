@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -108,4 +109,209 @@ func (p *Program) pruneStartup() error {
 		}
 	}
 	return p.Startup.prune(targets, nil)
+}
+
+// Reachable returns for every block whether it can be entered: the global block, the sub-blocks of ops of blocks that can be entered, and the blocks
+// that enclose them.
+func (p *Program) Reachable() []bool {
+	seen := make([]bool, len(p.Blocks))
+	pending := []int{0}
+	for len(pending) > 0 {
+		index := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if index < 0 || index >= len(seen) || seen[index] {
+			continue
+		}
+		seen[index] = true
+		pending = append(pending, p.Blocks[index].Parent)
+		for _, op := range p.Blocks[index].Ops {
+			for _, sub := range op.SubBlocks() {
+				pending = append(pending, int(sub))
+			}
+		}
+	}
+	return seen
+}
+
+// dropUnreachableBlocks removes blocks that cannot be entered and renumbers the others.
+func (p *Program) dropUnreachableBlocks() {
+	reachable := p.Reachable()
+	index := make([]int, len(p.Blocks)) // new index of each block
+	kept := p.Blocks[:0]
+	for i, b := range p.Blocks {
+		index[i] = NoBlock
+		if reachable[i] {
+			index[i] = len(kept)
+			kept = append(kept, b)
+		}
+	}
+	if len(kept) == len(reachable) {
+		return
+	}
+	p.Blocks = kept
+	renumber := func(old int) int {
+		if old < 0 || old >= len(index) {
+			return old
+		}
+		return index[old]
+	}
+	for i, b := range p.Blocks {
+		b.Index, b.Parent, b.Forward = i, renumber(b.Parent), renumber(b.Forward)
+		for _, op := range b.Ops {
+			op.renumberBlocks(renumber)
+		}
+	}
+}
+
+// renumberBlocks replaces the index of each block that the op's attributes name.
+func (op *Op) renumberBlocks(renumber func(old int) int) {
+	for name, a := range op.Attrs {
+		switch v := a.(type) {
+		case BlockIndex:
+			op.Attrs[name] = BlockIndex(renumber(int(v)))
+		case []BlockIndex:
+			for k := range v {
+				v[k] = BlockIndex(renumber(int(v[k])))
+			}
+		}
+	}
+}
+
+// Variables and attribute of feed and fetch ops, as in Fluid.
+const (
+	feedVar    = "feed"
+	fetchVar   = "fetch"
+	attrColumn = "col"
+)
+
+// InferenceProgram returns the form that Fluid saves for inference: a copy for test, pruned to what computes the targets from the feeds, with
+// one feed op per feed before and one fetch op per target behind. Ops carry their number in "col"; as in Fluid's files the feed op of the
+// last number comes first. It fails when a feed is not needed, or when something that is needed is neither fed, computed nor persistable.
+func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
+	c := p.CloneForTest()
+	b := c.Global()
+	b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Type == "feed" || op.Type == "fetch" })
+	if len(targets) == 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.Got("no target"), fault.Want("the variables to compute"))
+	}
+	for _, name := range feeds {
+		if _, ok := b.Var(name); !ok {
+			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"),
+				fault.Want("a variable to feed"))
+		}
+	}
+	if err := c.prune(targets, feeds); err != nil {
+		return nil, err
+	}
+	if err := c.checkFeeds(feeds, targets); err != nil {
+		return nil, err
+	}
+	return c, c.addFeedAndFetch(feeds, targets)
+}
+
+// checkFeeds compares what the pruned program needs from outside with the feeds.
+func (p *Program) checkFeeds(feeds, targets []string) error {
+	var report report
+	b := p.Global()
+	uses := b.Uses()
+	for _, name := range feeds {
+		if len(uses[name].Readers) == 0 && !slices.Contains(targets, name) {
+			report.add(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that the targets do not depend on"),
+				fault.Want("only what they need")))
+		}
+	}
+	for _, name := range sortedKeys(uses) {
+		v, ok := b.Var(name)
+		if ok && !v.Persistable && len(uses[name].Writers) == 0 && !slices.Contains(feeds, name) {
+			op := b.Ops[uses[name].Readers[0]]
+			report.add(fault.E(fault.InvalidArgument, fault.On(op), fault.Var(name),
+				fault.Got("an input that is neither fed, computed nor persistable"), fault.Want("it among the feeds")))
+		}
+	}
+	return report.err()
+}
+
+func (p *Program) addFeedAndFetch(feeds, targets []string) error {
+	b := p.Global()
+	for _, border := range []Var{{Name: feedVar, Kind: FeedMinibatch, Persistable: true}, {Name: fetchVar, Kind: FetchList, Persistable: true}} {
+		if v := b.EnsureVar(border); v.Kind != border.Kind {
+			return fault.E(fault.InvalidProgram, fault.Var(v.Name), fault.Got("a variable with a name that inference programs need"),
+				fault.Want("another name"))
+		}
+	}
+	for i, name := range feeds {
+		op := &Op{Type: "feed", Inputs: map[string][]string{"X": {feedVar}}, Outputs: map[string][]string{"Out": {name}}}
+		op.SetAttr(attrColumn, int32(i))
+		b.Insert(0, op)
+	}
+	for i, name := range targets {
+		op := &Op{Type: "fetch", Inputs: map[string][]string{"X": {name}}, Outputs: map[string][]string{"Out": {fetchVar}}}
+		op.SetAttr(attrColumn, int32(i))
+		b.Append(op)
+	}
+	return nil
+}
+
+// Feeds returns the names that the feed ops of the global block fill, in the order of their numbers.
+func (p *Program) Feeds() []string {
+	return p.columns("feed", func(op *Op) string { return op.Out("Out") })
+}
+
+// Targets returns the names that the fetch ops of the global block read, in the order of their numbers.
+func (p *Program) Targets() []string {
+	return p.columns("fetch", func(op *Op) string { return op.In("X") })
+}
+
+func (p *Program) columns(opType string, name func(*Op) string) []string {
+	var found []*Op
+	for _, op := range p.Global().Ops {
+		if op.Type == opType {
+			found = append(found, op)
+		}
+	}
+	column := func(op *Op) int64 { n, _ := op.Int(attrColumn); return n }
+	slices.SortStableFunc(found, func(a, b *Op) int { return cmp.Compare(column(a), column(b)) })
+	names := make([]string, 0, len(found))
+	for _, op := range found {
+		names = append(names, name(op))
+	}
+	return names
+}
+
+// roleTraining marks ops that only training needs.
+const roleTraining = RoleBackward | RoleOptimize | RoleLRSched | RoleRPC | RoleDist
+
+// CloneForTest returns a copy for evaluation: without the ops of training (roles Backward, Optimize, LRSched, RPC and Dist), without the
+// variables that only those used, and with is_test set on dropout, batch_norm and every op that has the attribute. Block indices may change as
+// in Prune.
+func (p *Program) CloneForTest() *Program {
+	c := p.Clone()
+	before := c.usedVars()
+	for _, b := range c.Blocks {
+		b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Role()&roleTraining != 0 })
+		for _, op := range b.Ops {
+			op.setTest()
+		}
+	}
+	c.dropUnreachableBlocks()
+	c.dropUnusedVars(func(v *Var) bool { return !before[v] })
+	// The targets are variables of the startup program itself, so they are found.
+	_ = c.pruneStartup()
+	return c
+}
+
+// setTest sets is_test in the type that the op has it in.
+func (op *Op) setTest() {
+	switch op.Attrs["is_test"].(type) {
+	case int32:
+		op.Attrs["is_test"] = int32(1)
+	case int64:
+		op.Attrs["is_test"] = int64(1)
+	case bool:
+		op.Attrs["is_test"] = true
+	case nil:
+		if op.Type == "dropout" || op.Type == "batch_norm" {
+			op.SetAttr("is_test", true)
+		}
+	}
 }

@@ -1,11 +1,16 @@
 package program_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -98,5 +103,89 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full
 func TestTextReportsTheErrorOfItsWriter(t *testing.T) {
 	if err := regression(t).Text(brokenWriter{}, program.TextOptions{}); err == nil || err.Error() != "disk full" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestJSONForScripts(t *testing.T) {
+	p := regression(t)
+	p.Global().Ops[0].SetAttr("nan", float32(math.NaN()))
+	p.Global().Ops[0].SetAttr("mixed", []float64{1, math.Inf(-1)})
+	var b bytes.Buffer
+	if err := p.JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Hash   string
+		Blocks []struct {
+			Vars []struct {
+				Name, Kind, DType string
+				Dims              []int64
+				IsParameter       bool `json:"is_parameter"`
+			}
+			Ops []struct {
+				Type, Line string
+				Inputs     map[string][]string
+				Attrs      map[string]any
+			}
+		}
+		Startup struct{ Blocks []any }
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := p.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, v := got.Blocks[0].Ops[0], got.Blocks[0].Vars[2]
+	if got.Hash != hash.String() || op.Type != "mul" || op.Line != "model/fit.go:12" || op.Inputs["Y"][0] != "fc_0.w_0" || len(got.Startup.Blocks) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if op.Attrs["nan"] != "NaN" || op.Attrs["x_num_col_dims"] != 1.0 || op.Attrs["mixed"].([]any)[1] != "-Inf" || op.Attrs["op_callstack"] != nil {
+		t.Errorf("attributes %v", op.Attrs)
+	}
+	if v.Name != "fc_0.b_0" || v.Kind != "lod_tensor" || v.DType != "float32" || !v.IsParameter {
+		t.Errorf("variable %+v", v)
+	}
+}
+
+func TestProtoTextReadsBack(t *testing.T) {
+	p := nested(t)
+	p.Startup = nil
+	data, err := p.ProtoText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := program.DecodeProtoText(data, program.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(encode(t, again), encode(t, p)) {
+		t.Error("the text reads as another program")
+	}
+	if bytes.Contains(data, []byte(":  ")) {
+		t.Error("the number of spaces is that of the build")
+	}
+	_, err = program.DecodeProtoText([]byte("blocks { nonsense: 1 }"), program.Limits{})
+	requireFault(t, err, fault.Corrupt, "nonsense")
+	_, err = program.DecodeProtoText(data, program.Limits{Bytes: 5})
+	requireFault(t, err, fault.TooLarge)
+	_, err = program.DecodeProtoText([]byte("blocks { idx: 0 parent_idx: -1 ops { } }"), program.Limits{})
+	requireFault(t, err, fault.InvalidProgram, "without a type")
+}
+
+func TestRealTextDumpsReadAsTheirBinary(t *testing.T) {
+	for name, binary := range models(t) {
+		base := filepath.Join(os.Getenv("EDL_TESTDATA"), "models", strings.TrimSuffix(name, ".bin"))
+		dump, err := os.ReadFile(base + ".pbtxt")
+		if err != nil {
+			continue
+		}
+		p, err := program.DecodeProtoText(dump, program.Limits{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !bytes.Equal(encode(t, p), encode(t, decode(t, binary))) {
+			t.Errorf("%s: text and binary are different programs", name)
+		}
 	}
 }

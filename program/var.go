@@ -2,7 +2,9 @@ package program
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/edl-go/edl/proto/framework"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -61,3 +63,6 @@ func (v *Var) Copy(name string) Var {
 	}
 	return *c
 }
+
+// String returns Fluid's name of the kind in lower case, such as "lod_tensor", and the number of a kind that Fluid does not have.
+func (k VarKind) String() string { return strings.ToLower(framework.VarType_Type(k).String()) }

@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -92,4 +93,97 @@ func TestRealModelsAreSound(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestBlocksMustNotLeadBackToThemselves(t *testing.T) {
+	build := func(parents ...int) *program.Program {
+		p := program.New()
+		for _, parent := range parents {
+			p.NewBlock(nil).Parent = parent
+		}
+		return p
+	}
+	refer := func(p *program.Program, from int, to ...program.BlockIndex) *program.Program {
+		p.Blocks[from].Append(&program.Op{Type: "while", Attrs: map[string]program.Attr{"sub_block": to}})
+		return p
+	}
+	chain := build()
+	for i := range 70 {
+		chain.NewBlock(chain.Blocks[i])
+	}
+	global := build(0)
+	global.Blocks[0].Parent = 1
+	moved := build(0)
+	moved.Blocks[1].Index = 5
+	forward := build(0)
+	forward.Blocks[1].Forward = 9
+	tests := map[string]struct {
+		p    *program.Program
+		want string
+	}{
+		"parents":                  {build(2, 1), "block cycle 1 → 2 → 1"},
+		"own parent":               {build(1), "block cycle 1 → 1"},
+		"sub-block of itself":      {refer(build(0), 1, 1), "block cycle 1 → 1"},
+		"sub-block is the parent":  {refer(build(0, 1), 2, 1), "block cycle 1 → 2 → 1"},
+		"sub-block is the global":  {refer(build(0), 1, 0), "block cycle 0 → 1 → 0"},
+		"sub-blocks of each other": {refer(refer(build(0, 0, 0), 1, 2), 2, 1), "block cycle 1 → 2 → 1"},
+		"parent out of range":      {build(7), "block 1; parent 7; want -1 to 1"},
+		"negative parent":          {build(math.MinInt32), "block 1; parent -2147483648"},
+		"global with a parent":     {global, "block 0; parent 1"},
+		"index":                    {moved, "block 1; index 5"},
+		"forward out of range":     {forward, "block 1; forward block 9"},
+		"too deep":                 {chain, "65 enclosing blocks; at most 64"},
+		"no block":                 {&program.Program{}, "no block"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { requireFaults(t, verify(test.p), test.want) })
+	}
+	requireFaults(t, verify(refer(build(0), 0, 2, -1)), "block 0, op 0; block 2; \"sub_block\"; want 1 to 1", "block -1")
+	// Two ops may own one block, as an op and its gradient do.
+	requireFaults(t, verify(refer(refer(build(0), 0, 1), 0, 1)))
+}
+
+func TestVariablesMustBePossible(t *testing.T) {
+	tests := map[string]struct {
+		v    program.Var
+		want []string
+	}{
+		"open batch":           {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 784}}, nil},
+		"huge but sparse":      {program.Var{Kind: program.SelectedRows, DType: tensor.Float32, Dims: []int64{1 << 33, 8}}, nil},
+		"zero":                 {program.Var{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{0, 1 << 40}}, nil},
+		"raw":                  {program.Var{Kind: program.Raw}, nil},
+		"rank":                 {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: make([]int64, 1000)}, []string{"rank 1000; at most 16"}},
+		"negative extent":      {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-2}}, []string{"dims [-2]"}},
+		"overflowing product":  {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1 << 32, -1, 1 << 31}}, []string{"2^63"}},
+		"overflow in bytes":    {program.Var{Kind: program.LoDTensor, DType: tensor.Float64, Dims: []int64{1 << 60}}, []string{"2^63"}},
+		"element type":         {program.Var{Kind: program.LoDTensor, DType: 99}, []string{"dtype(99)"}},
+		"kind as element type": {program.Var{Kind: program.LoDTensor, DType: 7}, []string{"dtype(7)"}},
+		"kind":                 {program.Var{Kind: 99}, []string{"kind 99"}},
+		"element type as kind": {program.Var{Kind: 20}, []string{"kind 20"}},
+		"LoD":                  {program.Var{Kind: program.LoDTensor, DType: tensor.Float32, LoDLevel: 100}, []string{"LoD level 100"}},
+		"field of a reader": {program.Var{Kind: program.Reader,
+			Fields: []program.Var{{DType: tensor.Int64}, {DType: tensor.Int64, Dims: []int64{-7}}}}, []string{"field 1; dims [-7]"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := program.New()
+			test.v.Name = "it"
+			p.Global().EnsureVar(test.v)
+			err := verify(p)
+			requireFaults(t, err, test.want...)
+			if err != nil && !strings.Contains(err.Error(), `block 0, variable "it"`) {
+				t.Errorf("%v does not name the variable", err)
+			}
+		})
+	}
+	// A file that does not say of what a tensor is.
+	requireFaults(t, verify(decode(t, block([]byte("\x1a\x07\x0a\x01x\x12\x02\x08\x07")))), "no element type")
+}
+
+func TestAnInnerVariableMustNotChangeTheTypeOfAnOuterOne(t *testing.T) {
+	p := nested(t)
+	p.Blocks[3].EnsureVar(program.Var{Name: "i", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown}})
+	requireFaults(t, verify(p))
+	p.Blocks[3].EnsureVar(program.Var{Name: "sum", Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{1}})
+	requireFaults(t, verify(p), `block 3; "sum"; int64[1]; float32[1]`)
 }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/edl-go/edl/fault"
@@ -42,4 +43,77 @@ func lodMistake(lod [][]int64, rows int64) (got, want string) {
 		}
 	}
 	return "", ""
+}
+
+// parseLoD reads the given number of levels, whose count stands at byte at.
+func (s *Stream) parseLoD(src *source, levels uint64, at int64, limits Limits) error {
+	if levels > uint64(limits.LoDLevels) {
+		return tooLarge(at, fmt.Sprintf("%d LoD levels", levels), fmt.Sprintf("at most %d", limits.LoDLevels))
+	}
+	s.LoD = s.LoD[:0]
+	for range levels {
+		at := src.offset
+		word, err := src.next(8, "size of a LoD level")
+		if err != nil {
+			return err
+		}
+		size := binary.LittleEndian.Uint64(word)
+		if size > uint64(limits.Bytes) {
+			return tooLarge(at, fmt.Sprintf("a LoD level of %d bytes", size), fmt.Sprintf("at most %d", limits.Bytes))
+		}
+		if size == 0 || size%8 != 0 {
+			return corrupt(at, fmt.Sprintf("a LoD level of %d bytes", size), "a positive multiple of 8")
+		}
+		b, err := src.next(int64(size), "LoD offsets")
+		if err != nil {
+			return err
+		}
+		s.addLevel(b)
+	}
+	return nil
+}
+
+// addLevel appends one level, in memory of an earlier Parse where there is some.
+func (s *Stream) addLevel(b []byte) {
+	var level []int64
+	if n := len(s.LoD); n < cap(s.LoD) {
+		level = s.LoD[:n+1][n][:0]
+	}
+	for ; len(b) > 0; b = b[8:] {
+		level = append(level, int64(binary.LittleEndian.Uint64(b)))
+	}
+	s.LoD = append(s.LoD, level)
+}
+
+// checkLoD refuses offsets that do not start at 0, fall, or do not end at the number of entries of the level below; for
+// the last level that is dims[0]. at is the offset behind the stream.
+func (s *Stream) checkLoD(at int64) error {
+	rows := int64(0)
+	if len(s.Dims) > 0 {
+		rows = s.Dims[0]
+	}
+	if got, want := lodMistake(s.LoD, rows); got != "" {
+		return corrupt(at, got, want)
+	}
+	return nil
+}
+
+func cloneLoD(lod [][]int64) [][]int64 {
+	if len(lod) == 0 {
+		return nil
+	}
+	c := make([][]int64, len(lod))
+	for i, level := range lod {
+		c[i] = append([]int64(nil), level...)
+	}
+	return c
+}
+
+func appendLoD(dst []byte, lod [][]int64) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(lod)))
+	for _, level := range lod {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(level))*8)
+		dst = appendInt64s(dst, level)
+	}
+	return dst
 }

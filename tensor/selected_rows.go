@@ -1,6 +1,9 @@
 package tensor
 
 import (
+	"encoding/binary"
+	"fmt"
+
 	"github.com/edl-go/edl/fault"
 )
 
@@ -39,3 +42,74 @@ func (t *Tensor) Selected() (rows *Tensor, height int64) { return t.rows, t.heig
 
 // IsSelected reports whether t is some rows of a tall tensor and not a whole one.
 func (t *Tensor) IsSelected() bool { return t.rows != nil }
+
+// AppendSelectedRows appends Fluid's SelectedRows stream: uint32 version, uint64 row count, int64 rows, int64 height, and
+// the value as in a LoDTensor stream without its LoD.
+func AppendSelectedRows(dst []byte, s *SelectedRows) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, streamVersion)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(s.Rows)))
+	dst = appendInt64s(dst, s.Rows)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.Height))
+	dst = appendTensorHead(dst, s.Value)
+	return appendElements(dst, s.Value, 0, s.Value.Len())
+}
+
+// DecodeSelectedRows reads one SelectedRows stream from the front of b and returns the bytes behind it. Rows outside
+// [0, height) and a value with another number of rows are Corrupt.
+func DecodeSelectedRows(b []byte, limits Limits) (*SelectedRows, []byte, error) {
+	src, limits := source{b: b}, limits.withDefaults()
+	rows, height, err := parseRows(&src, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := src.offset
+	var value Stream
+	if err := value.parseTensorHead(&src, limits); err != nil {
+		return nil, nil, err
+	}
+	if len(value.Dims) == 0 || value.Dims[0] != int64(len(rows)) {
+		return nil, nil, corrupt(at, fmt.Sprintf("a value of dims %v", value.Dims), fmt.Sprintf("%d rows", len(rows)))
+	}
+	if value.Data, err = src.next(value.dataBytes(), "elements"); err != nil {
+		return nil, nil, err
+	}
+	t, err := value.Tensor()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &SelectedRows{Rows: rows, Height: height, Value: t}, src.b, nil
+}
+
+func parseRows(src *source, limits Limits) (rows []int64, height int64, err error) {
+	if err := src.version("stream version"); err != nil {
+		return nil, 0, err
+	}
+	at := src.offset
+	word, err := src.next(8, "row count")
+	if err != nil {
+		return nil, 0, err
+	}
+	count := binary.LittleEndian.Uint64(word)
+	if count > uint64(limits.Bytes/8) {
+		return nil, 0, tooLarge(at, fmt.Sprintf("%d rows", count), fmt.Sprintf("at most %d bytes", limits.Bytes))
+	}
+	b, err := src.next(int64(count)*8, "row numbers")
+	if err != nil {
+		return nil, 0, err
+	}
+	at = src.offset
+	if word, err = src.next(8, "height"); err != nil {
+		return nil, 0, err
+	}
+	if height = int64(binary.LittleEndian.Uint64(word)); height < 0 {
+		return nil, 0, corrupt(at, fmt.Sprintf("height %d", height), "0 or more")
+	}
+	rows = make([]int64, count)
+	for i := range rows {
+		rows[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
+		if rows[i] < 0 || rows[i] >= height {
+			return nil, 0, corrupt(at, fmt.Sprintf("row %d", rows[i]), fmt.Sprintf("rows in [0, %d)", height))
+		}
+	}
+	return rows, height, nil
+}

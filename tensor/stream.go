@@ -1,11 +1,47 @@
 package tensor
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/edl-go/edl/fault"
+	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// Limits bounds what a decoder accepts. They are checked before anything of that size is allocated. A zero field means its
+// default.
+type Limits struct {
+	Bytes     int64 // elements and LoD offsets of one stream together; default 4 GiB
+	Rank      int   // dims; default and upper bound MaxRank
+	LoDLevels int   // LoD levels; default 8
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Bytes <= 0 {
+		l.Bytes = 4 << 30
+	}
+	if l.Rank <= 0 || l.Rank > MaxRank {
+		l.Rank = MaxRank
+	}
+	if l.LoDLevels <= 0 {
+		l.LoDLevels = 8
+	}
+	return l
+}
+
+// atByte is the Where of a fault in a stream: an offset from the stream's first byte.
+func atByte(offset int64) string { return fmt.Sprintf("byte %d", offset) }
+
+func corrupt(offset int64, got, want string) error {
+	return fault.E(fault.Corrupt, fault.At(atByte(offset)), fault.Got(got), fault.Want(want))
+}
+
+func tooLarge(offset int64, got, want string) error {
+	return fault.E(fault.TooLarge, fault.At(atByte(offset)), fault.Got(got), fault.Want(want))
+}
 
 // streamVersion is the only version that Fluid ever wrote, both of the stream and of the tensor inside it.
 const streamVersion = 0
@@ -156,3 +192,149 @@ func DecodeStream(b []byte, limits Limits) (t *Tensor, rest []byte, err error) {
 func unsupportedElements(d DType) error {
 	return fault.E(fault.Unsupported, fault.Got(d.String()+" elements"), fault.Want("bool, int32, int64, float32 or float64"))
 }
+
+// Fields of Fluid's VarType.TensorDesc: data_type = 1 (enum), dims = 2 (repeated int64, written unpacked).
+const (
+	descDataType protowire.Number = 1
+	descDims     protowire.Number = 2
+
+	dataTypeTag = 0x08 // field 1, varint: the first byte of every description
+	maxDesc     = 4096 // bytes of a description; MaxRank dims take at most 178
+)
+
+// parseDesc reads a TensorDesc that stands at byte at of the stream. Dims may be packed or not; unknown fields are skipped.
+func (s *Stream) parseDesc(b []byte, at int64, limits Limits) error {
+	s.DType, s.Dims = -1, s.Dims[:0]
+	for len(b) > 0 {
+		number, wire, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return corruptDesc(at, n)
+		}
+		b, at = b[n:], at+int64(n)
+		switch {
+		case number == descDataType && wire == protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+				s.DType = DType(v)
+			}
+		case number == descDims && wire == protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+				s.Dims = append(s.Dims, int64(v))
+			}
+		case number == descDims && wire == protowire.BytesType:
+			var packed []byte
+			if packed, n = protowire.ConsumeBytes(b); n >= 0 {
+				if err := s.parsePackedDims(packed, at); err != nil {
+					return err
+				}
+			}
+		default:
+			n = protowire.ConsumeFieldValue(number, wire, b)
+		}
+		if n < 0 {
+			return corruptDesc(at, n)
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return s.checkDesc(at, limits)
+}
+
+func (s *Stream) parsePackedDims(b []byte, at int64) error {
+	for len(b) > 0 {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return corruptDesc(at, n)
+		}
+		s.Dims, b = append(s.Dims, int64(v)), b[n:]
+	}
+	return nil
+}
+
+func (s *Stream) checkDesc(at int64, limits Limits) error {
+	if len(s.Dims) > limits.Rank {
+		return tooLarge(at, fmt.Sprintf("rank %d", len(s.Dims)), fmt.Sprintf("at most %d", limits.Rank))
+	}
+	size := int64(s.DType.Size())
+	if size == 0 {
+		return fault.E(fault.Unsupported, fault.At(atByte(at)), fault.Got(s.DType.String()), fault.Want("a known element type"))
+	}
+	n, ok := Count(s.Dims)
+	if !ok {
+		return corrupt(at, fmt.Sprintf("dims %v", s.Dims), "non-negative dims whose product fits into memory")
+	}
+	if int64(n) > limits.Bytes/size {
+		return tooLarge(at, fmt.Sprintf("%v elements of dims %v", s.DType, s.Dims), fmt.Sprintf("at most %d bytes", limits.Bytes))
+	}
+	return nil
+}
+
+func corruptDesc(at int64, code int) error {
+	return fault.E(fault.Corrupt, fault.At(atByte(at)), fault.Got("a damaged tensor description"), fault.Cause(protowire.ParseError(code)))
+}
+
+// appendDesc appends the TensorDesc of t.
+func appendDesc(dst []byte, t *Tensor) []byte {
+	dst = protowire.AppendTag(dst, descDataType, protowire.VarintType)
+	dst = protowire.AppendVarint(dst, uint64(t.dtype))
+	for _, d := range t.dims {
+		dst = protowire.AppendTag(dst, descDims, protowire.VarintType)
+		dst = protowire.AppendVarint(dst, uint64(d))
+	}
+	return dst
+}
+
+// A source hands out the bytes of a stream in order, from a slice without copying, or from a reader.
+type source struct {
+	b      []byte    // what is left, when r is nil
+	r      io.Reader // never read beyond what was asked for
+	offset int64     // bytes handed out
+}
+
+// next returns the next n bytes. From a reader it allocates as bytes arrive, so that a length that lies costs no more than
+// the bytes that are there.
+func (s *source) next(n int64, what string) ([]byte, error) {
+	if s.r == nil {
+		if n > int64(len(s.b)) {
+			return nil, s.cut(int64(len(s.b)), n, what)
+		}
+		b := s.b[:n:n]
+		s.b, s.offset = s.b[n:], s.offset+n
+		return b, nil
+	}
+	var buffer bytes.Buffer
+	got, err := io.CopyN(&buffer, s.r, n)
+	if err != nil {
+		return nil, s.failed(err, got, n, what)
+	}
+	s.offset += n
+	return buffer.Bytes(), nil
+}
+
+// version reads a version word and refuses all but the one that exists.
+func (s *source) version(what string) error {
+	at := s.offset
+	b, err := s.next(4, what)
+	if err != nil {
+		return err
+	}
+	if v := binary.LittleEndian.Uint32(b); v != streamVersion {
+		return fault.E(fault.Unsupported, fault.At(atByte(at)), fault.Gotf("%s %d", what, v), fault.Want(fmt.Sprint(streamVersion)))
+	}
+	return nil
+}
+
+// failed turns an error of the reader into a fault: the end of the bytes is damage, anything else is not.
+func (s *source) failed(err error, got, want int64, what string) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return s.cut(got, want, what)
+	}
+	return fault.Wrap(fault.Unavailable, atByte(s.offset+got), err)
+}
+
+func (s *source) cut(got, want int64, what string) error {
+	return fault.E(fault.Corrupt, fault.At(atByte(s.offset)), fault.Cause(errCut), fault.Gotf("%d bytes of %s", got, what),
+		fault.Want(fmt.Sprint(want)))
+}
+
+var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)

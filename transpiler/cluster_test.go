@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 	"github.com/edl-go/edl/transpiler"
@@ -130,4 +132,112 @@ func (c *cluster) advance() error {
 	c.declared, c.sent = map[int]int64{}, map[int]map[string]map[int]*tensor.Tensor{}
 	c.changed.Broadcast()
 	return errors.Join(errs...)
+}
+
+// server is one pserver; it implements ops.Server.
+type server struct {
+	cluster *cluster
+	index   int
+	service comm.Service
+	blocks  ops.BlockRunner
+	ready   chan struct{}
+	once    sync.Once // closes ready
+}
+
+func (s *server) started() { s.once.Do(func() { close(s.ready) }) }
+
+func (s *server) merge() error {
+	for _, contribution := range append(s.service.Grads, s.service.States...) {
+		shares := []merge.Share{}
+		for rank := range s.cluster.trainers {
+			if value := s.cluster.sent[s.index][contribution.Name][rank]; value != nil {
+				shares = append(shares, merge.Share{Value: value, Rows: s.cluster.declared[rank]})
+			}
+		}
+		dst, ok := s.blocks.Variable(contribution.Name)
+		if !ok || len(shares) == 0 {
+			return fmt.Errorf("pserver %d: nothing to merge into %s: %d shares", s.index, contribution.Name, len(shares))
+		}
+		how := merge.Gradients
+		if contribution.Block == comm.NoBlock {
+			old := dst.Clone()
+			how = func(dst *tensor.Tensor, shares []merge.Share, m ops.Merge) error {
+				return merge.State(dst, old, shares, m)
+			}
+		}
+		if err := how(dst, shares, contribution.Merge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) run(ctx context.Context, step ops.Step) error {
+	order := append([]program.BlockIndex{}, s.service.Prepare...)
+	for _, b := range []program.BlockIndex{s.service.Global, s.service.LRDecay} {
+		if b != comm.NoBlock {
+			order = append(order, b)
+		}
+	}
+	for _, b := range append(order, s.service.Optimize...) {
+		if err := s.blocks.RunBlock(ctx, b, step); err != nil {
+			return fmt.Errorf("pserver %d, block %d: %w", s.index, b, err)
+		}
+	}
+	return nil
+}
+
+// Serve implements ops.Server.
+func (s *server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
+	var err error
+	if s.service, err = comm.ServiceOf(op); err != nil {
+		return err
+	}
+	s.blocks = blocks
+	s.started()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// exchange is one round's exchange of values between servers.
+type exchange struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	parts   map[string][]*tensor.Tensor
+	arrived int
+	failed  bool // a server will not arrive
+}
+
+func (e *exchange) fail() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed = true
+	e.changed.Broadcast()
+}
+
+type exchangeKey struct{}
+
+// Exchange implements ops.Server.
+func (s *server) Exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
+	e := ctx.Value(exchangeKey{}).(*exchange)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parts[name] == nil {
+		e.parts[name] = make([]*tensor.Tensor, len(s.cluster.servers))
+	}
+	e.parts[name][s.index] = own.Clone()
+	e.arrived++
+	e.changed.Broadcast()
+	for e.arrived < len(s.cluster.servers) {
+		if e.failed {
+			return errors.New("another server failed")
+		}
+		e.changed.Wait()
+	}
+	for i := range all {
+		if err := all[i].CopyFrom(e.parts[name][i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

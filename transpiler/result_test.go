@@ -3,10 +3,14 @@ package transpiler_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -80,4 +84,73 @@ func TestTranspileEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, fault.Canceled) {
 		t.Errorf("got %v, want %v", err, fault.Canceled)
 	}
+}
+
+func TestWriteDump(t *testing.T) {
+	dir := t.TempDir()
+	p := fitLine(t, 3, 2, optimizer.SGD(0.1))
+	cfg := twoServers
+	cfg.Dump = true
+	r := transpile(t, p, cfg)
+	if err := r.WriteDump(dir); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i], _ = filepath.Rel(dir, files[i])
+	}
+	want := strings.Fields(`
+		00_verify_input/input.pb 00_verify_input/input.txt 09_trainer/trainer.pb 09_trainer/trainer.txt
+		10_trainer_startup/trainer.pb 10_trainer_startup/trainer.txt
+		11_pservers/pserver_0.pb 11_pservers/pserver_0.txt 11_pservers/pserver_1.pb 11_pservers/pserver_1.txt
+		12_pserver_startup/pserver_0.pb 12_pserver_startup/pserver_0.txt 12_pserver_startup/pserver_1.pb 12_pserver_startup/pserver_1.txt
+		13_save/save.pb 13_save/save.txt`)
+	if !slices.Equal(files, want) {
+		t.Errorf("files\n%v\nwant\n%v", files, want)
+	}
+	read, err := program.Load(filepath.Join(dir, "10_trainer_startup", "trainer.pb"), program.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := read.Hash()
+	if final, _ := r.Trainer.Hash(); got != final {
+		t.Error("the last dump of the trainer's program is not the result")
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "13_save", "save.txt")); err != nil || !strings.Contains(string(text), "save(X=fc_0.w_0)") {
+		t.Errorf("text of the save program: %v\n%s", err, text)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	err := transpiler.Config{MinBlockSize: -1, Mode: 7, SplitMethod: "random", PServers: transpiler.MaxPServers + 1}.Validate()
+	var faults fault.List
+	if !errors.As(err, &faults) || len(faults) != 5 {
+		t.Fatalf("got %v, want five faults", err)
+	}
+	if err := (transpiler.Config{Trainers: 1, PServers: 1}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := transpiler.Transpile(t.Context(), program.New(), transpiler.Config{}); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("got %v, want %v", err, fault.InvalidArgument)
+	}
+}
+
+// BenchmarkTranspile spreads a deep network of about a thousand ops over ten servers.
+func BenchmarkTranspile(b *testing.B) {
+	m := layers.NewModel()
+	h := layers.Data(m, "x", layers.Dims(64))
+	for range 50 {
+		h = layers.FC(h, 64, layers.Act("relu"))
+	}
+	y := layers.Data(m, "y", layers.Dims(64))
+	optimizer.Adam(0.1, optimizer.Regularize(layers.L2(0.1)),
+		optimizer.ClipGradients(optimizer.ByGlobalNorm(1))).Minimize(layers.Mean(layers.SquareErrorCost(h, y)))
+	p := built(b, m)
+	for b.Loop() {
+		transpile(b, p, transpiler.Config{Trainers: 4, PServers: 10, MinBlockSize: 1024})
+	}
+	b.ReportMetric(float64(len(p.Global().Ops)), "ops")
 }

@@ -1,6 +1,7 @@
 package transpiler
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -76,4 +77,110 @@ func (s *state) isOne(name string) bool { return ops.Product(s.variable(name).Di
 func unsupported(n *node, variable, got, want, hint string) error {
 	return fault.E(fault.Unsupported, fault.On(n.op), fault.Var(variable), fault.Got(got), fault.Want(want),
 		fault.Hint(hint))
+}
+
+// A duty says what becomes of an op of the user's global block.
+type duty int
+
+const (
+	dutyTrainer  duty = iota // runs on trainers: forward, backward, readers
+	dutyRate                 // learning-rate block: once per round on every server that updates anything
+	dutyUpdate               // part of the update of a group of parameters
+	dutyScalar               // global part: scalars that follow from norms, on every server
+	dutyConstant             // makes one number out of nothing: copied to each block that reads it
+)
+
+// A node is one op of the user's global block with what passes find out about it.
+type node struct {
+	op     *program.Op
+	def    *ops.Def
+	at     int // position in the block
+	duty   duty
+	reads  []string // every variable that the op or its sub-blocks read, each once, sorted
+	writes []string
+
+	norm  bool   // its output is the norm of a gradient or parameter that all servers combine
+	late  bool   // depends on the global part, so it runs after it
+	group *group // of dutyUpdate
+}
+
+// newNode looks up an op of the global block of a program that has been verified.
+func newNode(b *program.Block, at int, op *program.Op) *node {
+	def, _ := ops.Lookup(op.Type)
+	n := &node{op: op, def: def, at: at}
+	reads, writes := b.Touches(op)
+	delete(reads, program.Empty)
+	delete(writes, program.Empty)
+	n.reads, n.writes = slices.Sorted(maps.Keys(reads)), slices.Sorted(maps.Keys(writes))
+	return n
+}
+
+// A usage lists the nodes that read and write a variable, in order.
+type usage struct{ readers, writers []*node }
+
+// by reports whether one of nodes has the duty.
+func by(nodes []*node, d duty) bool {
+	return slices.ContainsFunc(nodes, func(n *node) bool { return n.duty == d })
+}
+
+// usages indexes nodes by variable.
+func usages(nodes []*node) map[string]*usage {
+	index := map[string]*usage{}
+	of := func(name string) *usage {
+		u := index[name]
+		if u == nil {
+			u = &usage{}
+			index[name] = u
+		}
+		return u
+	}
+	for _, n := range nodes {
+		for _, name := range n.reads {
+			u := of(name)
+			u.readers = append(u.readers, n)
+		}
+		for _, name := range n.writes {
+			u := of(name)
+			u.writers = append(u.writers, n)
+		}
+	}
+	return index
+}
+
+// A unit is what one server runs and holds of one group: the whole of it, or the update of one slice of its parameter.
+type unit struct {
+	group  *group
+	block  int // number of the slice, Whole
+	first  int64
+	rows   int64             // of the parameter; unused when whole
+	names  map[string]string // variable of the program -> name at the server; others keep their name
+	bytes  int64             // persistable variables that the group owns
+	server int               // set by place
+}
+
+// name returns the name at the server of a variable of the group.
+func (u *unit) name(variable string) string {
+	if name, ok := u.names[variable]; ok {
+		return name
+	}
+	return variable
+}
+
+// at returns the declaration at the server of a variable of the group: under its name there, with the rows of the slice.
+func (s *state) at(u *unit, variable string) program.Var {
+	v := s.variable(variable).Copy(u.name(variable))
+	if s.isCut(u, variable) {
+		v.Dims[0] = u.rows
+	}
+	return v
+}
+
+// isCut reports whether a slice holds rows of the variable and not all of it.
+func (s *state) isCut(u *unit, variable string) bool {
+	return u.block != Whole && slices.Equal(s.variable(variable).Dims, s.variable(u.group.params[0]).Dims)
+}
+
+// bytesOf returns the memory of a variable of known dims.
+func bytesOf(v *program.Var) int64 {
+	return max(0, ops.Product(v.Dims)) * int64(v.DType.Size())
 }

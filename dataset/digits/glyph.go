@@ -2,8 +2,11 @@ package digits
 
 import (
 	"image"
+	"math"
+	"math/rand/v2"
 	"sync"
 
+	"github.com/edl-go/edl/fault"
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/gobold"
 	"golang.org/x/image/font/gofont/gobolditalic"
@@ -15,8 +18,6 @@ import (
 	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
-
-	"github.com/edl-go/edl/fault"
 )
 
 var fonts = [][]byte{
@@ -68,4 +69,69 @@ func render(face font.Face, digit rune) (m mask) {
 	}
 	drawer.DrawString(string(digit))
 	return m
+}
+
+// A warp maps a pixel of the image to a place in the mask: u = ux*x + uy*y + u0, and v likewise, in 65536ths of a mask
+// pixel. Integers make it the same on machines that fuse multiplication and addition and on those that do not.
+type warp struct {
+	ux, uy, u0 int
+	vx, vy, v0 int
+}
+
+// Bounds of the random distortion, each drawn evenly.
+const (
+	maxTurn   = 0.22 // radians to either side, 12.6 degrees
+	maxShear  = 0.2
+	minHeight = 15.0 // pixels
+	maxHeight = 21.0
+	maxNarrow = 0.2 // of the width, to either side
+	maxShift  = 2.0 // pixels
+)
+
+// one is 1 in 65536ths.
+const one = 1 << 16
+
+// randomWarp draws a distortion around the middle of the image.
+func randomWarp(random *rand.Rand) warp {
+	between := func(low, high float64) float64 { return low + float64(random.Float64()*(high-low)) }
+	sin, cos := math.Sincos(between(-maxTurn, maxTurn))
+	shear := between(-maxShear, maxShear)
+	sy := glyphHigh / between(minHeight, maxHeight)
+	sx := sy / between(1-maxNarrow, 1+maxNarrow)
+	middleX, middleY := between(-maxShift, maxShift)+Side/2-0.5, between(-maxShift, maxShift)+Side/2-0.5
+
+	fix := func(v float64) int { return int(math.Round(v * one)) }
+	w := warp{
+		ux: fix(sx * (cos + float64(shear*sin))), uy: fix(sx * (float64(shear*cos) - sin)),
+		vx: fix(sy * sin), vy: fix(sy * cos),
+	}
+	const middle = (maskSide/2)*one - one/2
+	x, y := fix(middleX), fix(middleY)
+	w.u0 = middle - (w.ux*x+w.uy*y)/one
+	w.v0 = middle - (w.vx*x+w.vy*y)/one
+	return w
+}
+
+// draw samples the mask for every pixel of the image, between its four neighbours there.
+func (w warp) draw(m *mask, image *[Side * Side]uint8) {
+	for y := range Side {
+		u, v := w.uy*y+w.u0, w.vy*y+w.v0
+		for x := range Side {
+			image[Side*y+x] = m.at(u, v)
+			u, v = u+w.ux, v+w.vx
+		}
+	}
+}
+
+// at is the coverage at a place, 0 outside.
+func (m *mask) at(u, v int) uint8 {
+	column, row := u>>16, v>>16
+	if column < 0 || row < 0 || column >= maskSide-1 || row >= maskSide-1 {
+		return 0
+	}
+	fu, fv := u>>8&0xff, v>>8&0xff
+	p := m[row*maskSide+column:]
+	top := int(p[0])*(256-fu) + int(p[1])*fu
+	bottom := int(p[maskSide])*(256-fu) + int(p[maskSide+1])*fu
+	return uint8((top*(256-fv) + bottom*fv) >> 16)
 }

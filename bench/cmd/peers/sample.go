@@ -7,11 +7,16 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/edl-go/edl/bench/internal/limits"
 	"github.com/edl-go/edl/bench/internal/measure"
+	"github.com/edl-go/edl/bench/peers"
+	"github.com/edl-go/edl/fault"
 )
 
 // patience is how long one measurement may take.
@@ -121,4 +126,128 @@ func turns(s settings, sections []section, round int) iter.Seq[key] {
 // knows reports whether a contender has a workload.
 func knows(contender, workload string) bool {
 	return contender != gorgonia || strings.HasPrefix(workload, "mlp") || strings.HasPrefix(workload, "conv")
+}
+
+// python is Debian's, which python3-torch is installed for.
+const python = "/usr/bin/python3"
+
+// openMP holds the OpenBLAS whose threads are those of OpenMP. PyTorch loads it at more than one thread: the threads of the default OpenBLAS fight
+// with OpenMP's for the cores.
+const openMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
+
+// A contender makes the command that measures a workload.
+type contender func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd
+
+// prepare builds and finds all contenders; dir takes what is built.
+func prepare(ctx context.Context, dir string) (map[string]contender, error) {
+	if err := checkPyTorch(ctx); err != nil {
+		return nil, err
+	}
+	script := filepath.Join(dir, "measure.py")
+	if err := os.WriteFile(script, peers.Measure, 0o600); err != nil {
+		return nil, err
+	}
+	torch := func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd {
+		cmd := command(ctx, workload, threads, seconds, python, script)
+		if threads == 1 {
+			cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
+		} else {
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+openMP)
+		}
+		return cmd
+	}
+	all := map[string]contender{pytorch: torch, openblas: torch}
+	for name, source := range map[string]string{edl: "measure", gorgonia: "gorgonia"} {
+		program := filepath.Join(dir, source)
+		build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/edl-go/edl/bench/cmd/"+source)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", build, err, said)
+		}
+		all[name] = func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd {
+			return command(ctx, workload, threads, seconds, program)
+		}
+	}
+	return all, nil
+}
+
+func command(ctx context.Context, workload string, threads int, seconds float64, program ...string) *exec.Cmd {
+	arguments := append(program[1:], workload, fmt.Sprint(threads), fmt.Sprint(seconds))
+	return exec.CommandContext(ctx, program[0], arguments...)
+}
+
+func checkPyTorch(ctx context.Context) error {
+	missing := func(what string, err error) error {
+		return fault.E(fault.NotFound, fault.Got("no "+what), fault.Want("Debian's PyTorch and OpenBLAS"), fault.Cause(err),
+			fault.Hint("apt-get update && apt-get install -y python3-torch libopenblas0-openmp"))
+	}
+	if said, err := exec.CommandContext(ctx, python, "-c", "import torch").CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+		return missing("PyTorch for "+python, fmt.Errorf("%w: %s", err, lines[len(lines)-1]))
+	}
+	if _, err := os.Stat(openMP); err != nil {
+		return missing("OpenBLAS with OpenMP", err)
+	}
+	return nil
+}
+
+// A machine is what this computer can do at most, for each number of threads.
+type machine struct {
+	processor    string
+	cache        int64  // bytes of the last level; 0 when that is not known
+	instructions string // that reach the peak
+	peak         map[int]float64
+	bandwidth    map[int]float64
+}
+
+// trials is of how many tries a limit is the best: enough for a quiet moment.
+const trials = 100
+
+func newMachine() machine {
+	return machine{processor: processor(), cache: lastLevelCache(), peak: map[int]float64{}, bandwidth: map[int]float64{}}
+}
+
+// measure raises the limits to what is reached now. It is called before and after everything else, so that a busy moment does not make them low.
+func (m *machine) measure(threads []int) {
+	for _, n := range threads {
+		peak, instructions := limits.Peak(n, trials)
+		m.peak[n], m.instructions = max(m.peak[n], peak), instructions
+		m.bandwidth[n] = max(m.bandwidth[n], limits.Bandwidth(n, trials/10))
+	}
+}
+
+func processor() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range strings.Lines(string(info)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// lastLevelCache returns what Linux says of the third level of cache.
+func lastLevelCache() int64 {
+	size, err := os.ReadFile("/sys/devices/system/cpu/cpu0/cache/index3/size")
+	var kilobytes int64
+	if _, scanErr := fmt.Sscanf(string(size), "%dK", &kilobytes); err != nil || scanErr != nil {
+		return 0
+	}
+	return kilobytes << 10
+}
+
+// least returns the microseconds that a step of so many operations and bytes needs on this machine at least; 0 when that is not known. Bytes
+// that stay in a cache are not counted.
+func (m machine) least(flops, bytes int64, threads int) float64 {
+	if m.peak[threads] == 0 {
+		return 0
+	}
+	seconds := float64(flops) / m.peak[threads]
+	if bytes > m.cache {
+		seconds = max(seconds, float64(bytes)/m.bandwidth[threads])
+	}
+	return 1e6 * seconds
 }

@@ -5,11 +5,19 @@
 package measure
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // Window is how long a window lasts at least.
@@ -81,4 +89,62 @@ func Read(line []byte) (Result, error) {
 		return Result{}, fmt.Errorf("no measurement in %.200q: %w", line, err)
 	}
 	return r, nil
+}
+
+// PeakMemory returns the most bytes that this process has had resident. The kernel's VmHWM is taken, not getrusage's ru_maxrss, which
+// a child inherits from the process that started it. Linux only.
+func PeakMemory() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := bytes.Cut(status, []byte("VmHWM:"))
+	var kilobytes int64
+	if _, err := fmt.Sscanf(string(rest), "%d kB", &kilobytes); !found || err != nil {
+		return 0, fmt.Errorf("no VmHWM in /proc/self/status")
+	}
+	return kilobytes << 10, nil
+}
+
+// Main is the main function of a program WORKLOAD THREADS SECONDS that prints one Result. setup makes the workload ready; what it returns
+// lives until the program ends. Go code runs on THREADS threads at a time, garbage collection included.
+func Main(setup func(ctx context.Context, workload string, threads int) (Work, error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := command(ctx, os.Args[1:], os.Stdout, setup); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(fault.KindOf(err).ExitCode())
+	}
+}
+
+func command(ctx context.Context, arguments []string, out io.Writer, setup func(context.Context, string, int) (Work, error)) error {
+	if len(arguments) != 3 {
+		return fault.New(fault.InvalidArgument, "usage: WORKLOAD THREADS SECONDS")
+	}
+	threads, err := strconv.Atoi(arguments[1])
+	if err != nil || threads < 1 {
+		return fault.E(fault.InvalidArgument, fault.Got("threads "+arguments[1]), fault.Want("a number, at least 1"))
+	}
+	seconds, err := strconv.ParseFloat(arguments[2], 64)
+	if err != nil {
+		return fault.E(fault.InvalidArgument, fault.Got("seconds "+arguments[2]), fault.Want("a number"))
+	}
+	runtime.GOMAXPROCS(threads)
+	start, err := PeakMemory()
+	if err != nil {
+		return err
+	}
+	work, err := setup(ctx, arguments[0], threads)
+	if err != nil {
+		return err
+	}
+	result, err := Repeat(time.Duration(seconds*float64(time.Second)), work)
+	if err != nil {
+		return err
+	}
+	result.StartMemory = start
+	if result.PeakMemory, err = PeakMemory(); err != nil {
+		return err
+	}
+	return result.Write(out)
 }

@@ -1,0 +1,185 @@
+package layers
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
+
+// The functions of one variable take the option Name and nothing else unless they say so.
+
+// Relu is max(x, 0).
+func Relu(x Variable, opts ...Option) Variable { return unary("relu", x, opts) }
+
+// Sigmoid is 1 / (1 + exp(-x)).
+func Sigmoid(x Variable, opts ...Option) Variable { return unary("sigmoid", x, opts) }
+
+// Tanh is the hyperbolic tangent.
+func Tanh(x Variable, opts ...Option) Variable { return unary("tanh", x, opts) }
+
+// Softsign is x / (1 + |x|).
+func Softsign(x Variable, opts ...Option) Variable { return unary("softsign", x, opts) }
+
+// Exp is e to the power of x.
+func Exp(x Variable, opts ...Option) Variable { return unary("exp", x, opts) }
+
+// Log is the natural logarithm.
+func Log(x Variable, opts ...Option) Variable { return unary("log", x, opts) }
+
+// Sqrt is the square root.
+func Sqrt(x Variable, opts ...Option) Variable { return unary("sqrt", x, opts) }
+
+// Square is x * x.
+func Square(x Variable, opts ...Option) Variable { return unary("square", x, opts) }
+
+// Abs is the magnitude.
+func Abs(x Variable, opts ...Option) Variable { return unary("abs", x, opts) }
+
+// Sign is -1, 0 or 1.
+func Sign(x Variable, opts ...Option) Variable { return unary("sign", x, opts) }
+
+// Cos is the cosine of an angle in radians.
+func Cos(x Variable, opts ...Option) Variable { return unary("cos", x, opts) }
+
+// Floor is the next integer below or equal to x. Its gradient is 0.
+func Floor(x Variable, opts ...Option) Variable { return unary("floor", x, opts) }
+
+// Ceil is the next integer above or equal to x. Its gradient is 0.
+func Ceil(x Variable, opts ...Option) Variable { return unary("ceil", x, opts) }
+
+func unary(opType string, x Variable, opts []Option) Variable {
+	l := start(opType, opts, nil, x)
+	return l.result(l.op(opType, In{"X": {x}}, nil, "Out"))
+}
+
+// Scale is x * scale + bias.
+func Scale(x Variable, scale, bias float64, opts ...Option) Variable {
+	l := start("scale", opts, []string{"Act"}, x)
+	return l.result(l.activate(l.op("scale", In{"X": {x}}, Attrs{"scale": scale, "bias": bias, "bias_after_scale": true}, "Out")))
+}
+
+// Clip limits x to [low, high].
+func Clip(x Variable, low, high float64, opts ...Option) Variable {
+	l := start("clip", opts, nil, x)
+	return l.result(l.op("clip", In{"X": {x}}, Attrs{"min": low, "max": high}, "Out"))
+}
+
+// ClipByNorm scales x down to a Euclidean norm of limit when its norm is larger.
+func ClipByNorm(x Variable, limit float64, opts ...Option) Variable {
+	l := start("clip_by_norm", opts, nil, x)
+	return l.result(l.op("clip_by_norm", In{"X": {x}}, Attrs{"max_norm": limit}, "Out"))
+}
+
+// SquaredNorm is the sum of squares of all elements, [1], computed so that neither the order of the elements nor a split by rows changes a bit.
+func SquaredNorm(x Variable, opts ...Option) Variable { return unary("squared_l2_norm", x, opts) }
+
+// Cast converts the element type.
+func Cast(x Variable, to tensor.DType, opts ...Option) Variable {
+	l := start("cast", opts, nil, x)
+	return l.result(l.op("cast", In{"X": {x}}, Attrs{"in_dtype": x.DType(), "out_dtype": to}, "Out"))
+}
+
+// ZerosLike is a variable of x's shape filled with 0.
+func ZerosLike(x Variable, opts ...Option) Variable { return unary("fill_zeros_like", x, opts) }
+
+// Assign copies x to a new variable.
+func Assign(x Variable, opts ...Option) Variable { return unary("assign", x, opts) }
+
+// AssignTo copies x into a variable that exists, such as a state, and returns that variable.
+func AssignTo(to, x Variable) Variable {
+	l := start("assign", nil, nil, x, to)
+	l.write("assign", In{"X": {x}}, nil, In{"Out": {to}})
+	if l.failed {
+		return l.fail()
+	}
+	return to
+}
+
+// Increment adds step to x, which has one element, in place.
+func Increment(x Variable, step float64) Variable {
+	l := start("increment", nil, nil, x)
+	l.write("increment", In{"X": {x}}, Attrs{"step": step}, In{"Out": {x}})
+	if l.failed {
+		return l.fail()
+	}
+	return x
+}
+
+// FillConstant is a variable of the given dims filled with one value.
+//
+// Options: DType, Name.
+func FillConstant(m *Model, value float64, dims []int64, opts ...Option) Variable {
+	l := begin(m, "fill_constant", opts, "DType")
+	return l.result(l.op("fill_constant", nil, Attrs{"shape": dims, "dtype": l.dtype, "value": value}, "Out"))
+}
+
+// The elementwise layers combine two variables element by element. Where the dims differ, y is stretched over x: the
+// axes of y match those of x that start at Axis (default: the last ones), and every other axis repeats y.
+
+// Add is x + y.
+//
+// Options: Axis, Act, Name.
+func Add(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_add", x, y, opts) }
+
+// Sub is x - y. Options as Add.
+func Sub(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_sub", x, y, opts) }
+
+// Mul is x * y, element by element. Options as Add.
+func Mul(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_mul", x, y, opts) }
+
+// Div is x / y. Options as Add.
+func Div(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_div", x, y, opts) }
+
+// Max is the larger of x and y. Options as Add.
+func Max(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_max", x, y, opts) }
+
+// Min is the smaller of x and y. Options as Add.
+func Min(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_min", x, y, opts) }
+
+// Pow is x to the power of y. Options as Add.
+func Pow(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_pow", x, y, opts) }
+
+func elementwise(opType string, x, y Variable, opts []Option) Variable {
+	l := start(opType, opts, []string{"Axis", "Act"}, x, y)
+	return l.result(l.activate(l.op(opType, In{"X": {x}, "Y": {y}}, Attrs{"axis": l.axis}, "Out")))
+}
+
+// LessThan is x < y as booleans, for x and y of the same dims. No gradient flows through it.
+func LessThan(x, y Variable, opts ...Option) Variable {
+	l := start("less_than", opts, nil, x, y)
+	return l.result(l.op("less_than", In{"X": {x}, "Y": {y}}, nil, "Out"))
+}
+
+// Sums adds variables of one shape.
+func Sums(xs []Variable, opts ...Option) Variable {
+	l := start("sum", opts, nil, xs...)
+	return l.result(l.op("sum", In{"X": xs}, nil, "Out"))
+}
+
+// Axes sets the axes that a reduction removes, counted from the end when negative. By default all are, and the result is [1].
+func Axes(axes ...int) Option {
+	return Option{"Axes", func(s *settings) { s.axes = slices.Clone(axes) }}
+}
+
+// KeepDims leaves reduced axes in the result with extent 1.
+func KeepDims() Option { return Option{"KeepDims", func(s *settings) { s.keepDims = true }} }
+
+// ReduceSum adds the elements of x along axes.
+//
+// Options: Axes, KeepDims, Name.
+func ReduceSum(x Variable, opts ...Option) Variable { return reduce("reduce_sum", x, opts) }
+
+// ReduceMean averages the elements of x along axes. Options as ReduceSum.
+func ReduceMean(x Variable, opts ...Option) Variable { return reduce("reduce_mean", x, opts) }
+
+// ReduceMax takes the largest element of x along axes. Options as ReduceSum.
+func ReduceMax(x Variable, opts ...Option) Variable { return reduce("reduce_max", x, opts) }
+
+func reduce(opType string, x Variable, opts []Option) Variable {
+	l := start(opType, opts, []string{"Axes", "KeepDims"}, x)
+	attrs := Attrs{"reduce_all": len(l.axes) == 0, "keep_dim": l.keepDims}
+	if len(l.axes) > 0 {
+		attrs["dim"] = l.axes
+	}
+	return l.result(l.op(opType, In{"X": {x}}, attrs, "Out"))
+}

@@ -1,0 +1,175 @@
+package layers
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/tensor"
+)
+
+// FC is a fully connected layer: act(x·w + b) with w [columns of x, size] and b [size]. The leading axes of x, one
+// unless NumFlattenDims says otherwise, are rows and stay; the others are flattened to columns.
+//
+// Options: Act, Param (default Xavier), Bias (default 0), NoBias, NumFlattenDims, Name. Ops: mul, elementwise_add, activation.
+func FC(x Variable, size int64, opts ...Option) Variable { return FCs([]Variable{x}, size, opts...) }
+
+// FCs is FC on several inputs, each with a weight of its own, whose products are summed: act(Σ xᵢ·wᵢ + b). A Param
+// with a name is taken by the first weight only.
+func FCs(xs []Variable, size int64, opts ...Option) Variable {
+	l := start("fc", opts, []string{"Act", "Param", "Bias", "NoBias", "NumFlattenDims"}, xs...)
+	if !l.failed && size < 1 {
+		l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("size %d", size), fault.Want("at least 1")))
+	}
+	var products []Variable
+	for i, x := range xs {
+		if l.failed {
+			return l.fail()
+		}
+		if l.flatten < 1 || l.flatten >= x.rank() {
+			return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()),
+				fault.Wantf("a rank above NumFlattenDims = %d, which is at least 1", l.flatten)))
+		}
+		attr := l.param
+		if i > 0 {
+			attr.Name = ""
+		}
+		w := l.parameter("w", attr, x.DType(), []int64{ops.Product(x.v.Dims[l.flatten:]), size}, Xavier())
+		products = append(products, l.op("mul", In{"X": {x}, "Y": {w}}, Attrs{"x_num_col_dims": l.flatten, "y_num_col_dims": 1}, "Out"))
+	}
+	if l.failed {
+		return l.fail()
+	}
+	sum := products[0]
+	if len(products) > 1 {
+		sum = l.op("sum", In{"X": products}, nil, "Out")
+	}
+	return l.result(l.activate(l.addBias(sum, l.flatten)))
+}
+
+// TransposeX swaps the last two axes of the first operand of MatMul.
+func TransposeX() Option { return Option{"TransposeX", func(s *settings) { s.transposeX = true }} }
+
+// TransposeY swaps the last two axes of the second operand of MatMul.
+func TransposeY() Option { return Option{"TransposeY", func(s *settings) { s.transposeY = true }} }
+
+// Alpha multiplies the result of MatMul. The default is 1.
+func Alpha(factor float64) Option { return Option{"Alpha", func(s *settings) { s.alpha = factor }} }
+
+// MatMul is the matrix product of the last two axes of x and y; leading axes are batches.
+//
+// Options: TransposeX, TransposeY, Alpha, Name. Op: matmul.
+func MatMul(x, y Variable, opts ...Option) Variable {
+	l := start("matmul", opts, []string{"TransposeX", "TransposeY", "Alpha"}, x, y)
+	return l.result(l.op("matmul", In{"X": {x}, "Y": {y}}, Attrs{"transpose_X": l.transposeX, "transpose_Y": l.transposeY, "alpha": l.alpha}, "Out"))
+}
+
+// PaddingIndex sets the id whose row is read as zeros and is not trained.
+func PaddingIndex(id int64) Option {
+	return Option{"PaddingIndex", func(s *settings) { s.padID = id }}
+}
+
+// Sparse makes the gradient of the table sparse: one row for each id of a batch in place of the whole table. An update then costs as
+// much as the batch is large, not the table, where the optimizer leaves rows without a gradient alone: SGD, Adagrad and Adam with
+// optimizer.Lazy. With the others the result is that of the dense gradient. Sparse gradients are neither clipped nor regularized, and
+// are for one machine.
+func Sparse() Option {
+	return Option{"Sparse", func(s *settings) { s.sparse = true }}
+}
+
+// Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]; the result is [..., width]. Layers share a
+// table when their Param names the same parameter.
+//
+// Options: Param (default Xavier), PaddingIndex, Sparse, DType, Name. Op: lookup_table.
+func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
+	l := start("embedding", opts, []string{"Param", "PaddingIndex", "Sparse", "DType"}, ids)
+	if l.failed {
+		return l.fail()
+	}
+	if ids.DType() != tensor.Int64 {
+		return l.mistake(fault.E(fault.TypeMismatch, fault.Var(ids.Name()), fault.Gotf("ids %v", ids), fault.Want("int64"),
+			fault.Hint("declare them with layers.DType(tensor.Int64)")))
+	}
+	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
+	attrs := Attrs{"padding_idx": l.padID}
+	if l.sparse {
+		attrs["is_sparse"] = true
+	}
+	return l.result(l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, attrs, "Out"))
+}
+
+// UpscaleInTrain divides what dropout keeps by the share that it keeps, and passes values on unchanged when testing. By
+// default dropout multiplies by that share when testing.
+func UpscaleInTrain() Option { return Option{"UpscaleInTrain", func(s *settings) { s.upscale = true }} }
+
+// Dropout sets each element to 0 with a probability. Which ones follows from the model's seed, the op, the step and
+// the position in the global batch, so a batch split over machines loses the same elements.
+//
+// Options: UpscaleInTrain, IsTest, Name. Op: dropout.
+func Dropout(x Variable, probability float64, opts ...Option) Variable {
+	l := start("dropout", opts, []string{"UpscaleInTrain", "IsTest"}, x)
+	if l.failed {
+		return l.fail()
+	}
+	implementation := "downgrade_in_infer"
+	if l.upscale {
+		implementation = "upscale_in_train"
+	}
+	out := l.multi("dropout", In{"X": {x}}, Attrs{"dropout_prob": probability, "is_test": l.isTest, "seed": l.model.seed, "fix_seed": true,
+		"dropout_implementation": implementation}, "Out", "Mask")
+	return l.result(out[0])
+}
+
+// KeepStatistics sets how much of the moving mean and variance of BatchNorm stays from step to step. The default is 0.9.
+func KeepStatistics(share float64) Option {
+	return Option{"KeepStatistics", func(s *settings) { s.momentum = share }}
+}
+
+// BatchNorm gives each channel (axis 1) of a batch mean 0 and variance 1, and then a learned scale and bias. It keeps moving statistics for use
+// after training. Parameters: w_0 scale, b_0 bias; w_1 and w_2 are the moving mean and variance, which are saved but not trained.
+//
+// Options: Act, Param (the scale, default 1), Bias (default 0), Epsilon, KeepStatistics, IsTest, Name. Op: batch_norm.
+func BatchNorm(x Variable, opts ...Option) Variable {
+	l := start("batch_norm", opts, []string{"Act", "Param", "Bias", "Epsilon", "KeepStatistics", "IsTest"}, x)
+	if !l.failed && x.rank() < 2 {
+		l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()), fault.Want("a batch axis and a channel axis")))
+	}
+	if l.failed {
+		return l.fail()
+	}
+	channels := x.v.Dims[1:2]
+	scale := l.parameter("w", l.param, x.DType(), channels, Constant(1))
+	bias := l.parameter("b", l.bias, x.DType(), channels, Constant(0))
+	mean := l.parameter("w", ParamAttr{Frozen: true}, x.DType(), channels, Constant(0))
+	variance := l.parameter("w", ParamAttr{Frozen: true}, x.DType(), channels, Constant(1))
+	savedMean, savedVariance, y := l.temporary(), l.temporary(), l.temporary()
+	l.write("batch_norm", In{"X": {x}, "Scale": {scale}, "Bias": {bias}, "Mean": {mean}, "Variance": {variance}},
+		Attrs{"epsilon": l.epsilon, "momentum": l.momentum, "is_test": l.isTest, "data_layout": "NCHW"},
+		In{"Y": {y}, "MeanOut": {mean}, "VarianceOut": {variance}, "SavedMean": {savedMean}, "SavedVariance": {savedVariance}})
+	return l.result(l.activate(y))
+}
+
+// BeginNormAxis sets the first axis that LayerNorm normalizes over. The default is 1.
+func BeginNormAxis(axis int) Option {
+	return Option{"BeginNormAxis", func(s *settings) { s.beginNorm = axis }}
+}
+
+// LayerNorm gives each record mean 0 and variance 1 over the axes from BeginNormAxis on, and then a learned scale and bias per
+// element.
+//
+// Options: Act, Param (the scale, default 1), Bias (default 0), NoBias, Epsilon, BeginNormAxis, Name. Op: layer_norm.
+func LayerNorm(x Variable, opts ...Option) Variable {
+	l := start("layer_norm", opts, []string{"Act", "Param", "Bias", "NoBias", "Epsilon", "BeginNormAxis"}, x)
+	if l.failed {
+		return l.fail()
+	}
+	if l.beginNorm < 1 || l.beginNorm >= x.rank() {
+		return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(x.Name()), fault.Got(x.String()),
+			fault.Wantf("a rank above BeginNormAxis = %d, which is at least 1", l.beginNorm)))
+	}
+	size := []int64{ops.Product(x.v.Dims[l.beginNorm:])}
+	in := In{"X": {x}, "Scale": {l.parameter("w", l.param, x.DType(), size, Constant(1))}}
+	if !l.noBias {
+		in["Bias"] = []Variable{l.parameter("b", l.bias, x.DType(), size, Constant(0))}
+	}
+	out := l.multi("layer_norm", in, Attrs{"epsilon": l.epsilon, "begin_norm_axis": l.beginNorm}, "Mean", "Variance", "Y")
+	return l.result(l.activate(out[2]))
+}

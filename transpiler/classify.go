@@ -1,0 +1,199 @@
+package transpiler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// classify gives every op of the global block a duty by its role: ops of the learning-rate schedule and of updates go to servers,
+// everything else stays on trainers.
+func classify(s *state) error {
+	for at, op := range s.global().Ops {
+		n := newNode(s.global(), at, op)
+		switch role := op.Role(); {
+		case role.Has(program.RoleLRSched):
+			n.duty = dutyRate
+		case role.Has(program.RoleOptimize):
+			n.duty = dutyUpdate
+		}
+		if n.duty != dutyTrainer && len(op.SubBlocks()) > 0 {
+			return unsupported(n, "", "an update op with a sub-block", "update ops without control flow", "")
+		}
+		s.nodes = append(s.nodes, n)
+	}
+	for _, b := range s.source.Blocks[1:] {
+		for at, op := range b.Ops {
+			if role := op.Role(); role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched) {
+				return unsupported(newNode(b, at, op), "", "an update op in a sub-block", "update ops in the global block", "")
+			}
+		}
+	}
+	s.uses = usages(s.nodes)
+	if slices.ContainsFunc(s.nodes, func(n *node) bool { return n.duty == dutyUpdate }) {
+		var err error
+		if s.merge, err = ops.GradientMerge(s.source); err != nil {
+			return err
+		}
+	}
+	return checkKinds(s)
+}
+
+// checkKinds checks that updates read and write dense tensors.
+func checkKinds(s *state) error {
+	for _, n := range s.nodes {
+		if n.duty == dutyTrainer {
+			continue
+		}
+		for _, names := range [][]string{n.reads, n.writes} {
+			for _, name := range names {
+				v, hint := s.variable(name), ""
+				if v.Kind == program.SelectedRows {
+					hint = "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"
+				}
+				if v.Kind != program.LoDTensor {
+					return unsupported(n, name, ops.MetaOf(v).String(), "a dense tensor in an update", hint)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A forwardState is a persistable variable that the forward pass updates, such as a moving mean. Trainers contribute their
+// versions of it like gradients and receive the merged one.
+type forwardState struct {
+	name   string
+	merge  ops.Merge
+	server int // set by place
+}
+
+// findContributions finds the forward state, and checks that what updates take from trainers is gradients, that trainers take nothing
+// from updates but parameters, and that both do so in an order that one round per step keeps.
+func findContributions(s *state) error {
+	s.findForwardState()
+	exchange := s.exchangeAt()
+	for _, n := range s.nodes {
+		var err error
+		switch n.duty {
+		case dutyTrainer:
+			err = s.checkTrainerOp(n, exchange)
+		case dutyRate:
+			err = s.checkRateOp(n)
+		case dutyUpdate:
+			err = s.checkUpdateOp(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.findTrainerState()
+}
+
+func (s *state) findForwardState() {
+	for _, n := range s.nodes {
+		if n.duty != dutyTrainer {
+			continue
+		}
+		for _, slot := range slices.Sorted(maps.Keys(n.def.State)) {
+			for _, name := range n.op.Outputs[slot] {
+				if name == program.Empty || !s.variable(name).Persistable || s.forwardStateOf(name) != nil {
+					continue
+				}
+				s.forward = append(s.forward, &forwardState{name: name, merge: n.def.State[slot]})
+			}
+		}
+	}
+}
+
+// forwardStateOf returns the forward state of that name, nil when the variable is none.
+func (s *state) forwardStateOf(name string) *forwardState {
+	for _, f := range s.forward {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// checkTrainerOp checks what a trainer reads. exchange is the position of the op after which new parameters arrive.
+func (s *state) checkTrainerOp(n *node, exchange int) error {
+	for _, name := range n.reads {
+		for _, w := range s.use(name).writers {
+			switch {
+			case w.duty == dutyTrainer || w.duty == dutyConstant:
+			case !s.isParameter(name) && w.at > n.at:
+			case !s.isParameter(name) || w.duty == dutyRate:
+				return unsupported(n, name, "a variable that the update computes", "nothing but parameters from the update",
+					"fetch it by name instead, or give its ops the role of an update")
+			case w.at < n.at && n.at <= exchange:
+				return unsupported(n, name, "a parameter after its update and before that of another",
+					"all updates after everything that they wait for", "one step of a distributed job has one round")
+			}
+		}
+	}
+	return nil
+}
+
+func (s *state) checkRateOp(n *node) error {
+	for _, name := range n.reads {
+		use := s.use(name)
+		switch {
+		case by(use.writers, dutyTrainer) || len(use.writers) == 0 && !s.isFixed(name):
+			return unsupported(n, name, "a learning-rate schedule that reads a value of the forward pass", "a schedule of the step alone", "")
+		case by(use.writers, dutyUpdate) || by(use.writers, dutyScalar):
+			return unsupported(n, name, "a learning-rate schedule that reads a result of the update", "a schedule of the step alone", "")
+		}
+	}
+	for _, name := range n.writes {
+		if by(s.use(name).writers, dutyUpdate) || by(s.use(name).writers, dutyTrainer) {
+			return unsupported(n, name, "a variable that the learning-rate schedule and another part of the program write", "one writer", "")
+		}
+	}
+	return nil
+}
+
+func (s *state) checkUpdateOp(n *node) error {
+	for _, name := range n.writes {
+		if s.variable(name).Persistable && by(s.use(name).writers, dutyTrainer) {
+			return unsupported(n, name, "a persistable variable that both the forward pass and the update write", "one writer on one side", "")
+		}
+	}
+	for _, name := range n.reads {
+		if use := s.use(name); len(use.writers) == 0 && !s.isFixed(name) {
+			return unsupported(n, name, "an update that reads a fed variable", "gradients and persistable variables", "")
+		}
+		if !slices.Contains(n.group.contributions, name) {
+			continue
+		}
+		if err := s.checkContribution(n, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkContribution checks that a variable which trainers compute and updates read is the gradient of a parameter: only gradients are
+// known to merge over trainers.
+func (s *state) checkContribution(n *node, name string) error {
+	v := s.variable(name)
+	if v.Persistable {
+		return unsupported(n, name, "a persistable variable that the forward pass writes and the update reads", "one writer on one side", "")
+	}
+	if p := s.lastProducer(name); p.at > n.at {
+		return unsupported(p, name, "a gradient that is written again after its update", "updates after the backward pass",
+			"one step of a distributed job has one round")
+	}
+	if slices.Contains(v.Dims, program.Unknown) {
+		return unsupported(n, name, "an update that reads a value of unknown extents "+fmt.Sprint(v.Dims), "gradients of parameters", "")
+	}
+	param := n.group.paramOf[name]
+	if param == "" || !slices.Equal(s.variable(param).Dims, v.Dims) {
+		return unsupported(n, name, fmt.Sprintf("an update that reads a forward value of dims %v", v.Dims),
+			"gradients of the parameters that it updates", "")
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package transpiler
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// formGroups joins update ops that share a variable, with union-find, and sorts the variables of each group by what they
+// are. Ops that have nothing to do with any parameter, such as a step counter, join the learning-rate block.
+func formGroups(s *state) error {
+	updates := s.updates()
+	parent := make([]int, len(updates))
+	for i := range parent {
+		parent[i] = i
+	}
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	owner := map[string]int{}
+	for i, n := range updates {
+		for _, name := range slices.Concat(n.reads, n.writes) {
+			if s.isShared(name) {
+				continue
+			}
+			if first, ok := owner[name]; ok {
+				a, b := root(first), root(i)
+				parent[max(a, b)] = min(a, b)
+			} else {
+				owner[name] = i
+			}
+		}
+	}
+	byRoot := map[int]*group{}
+	for i, n := range updates {
+		r := root(i)
+		if byRoot[r] == nil {
+			byRoot[r] = &group{}
+			s.groups = append(s.groups, byRoot[r])
+		}
+		n.group = byRoot[r]
+		n.group.ops = append(n.group.ops, n)
+	}
+	s.moveCounters()
+	order := map[string]int{}
+	for i, v := range s.global().Vars() {
+		order[v.Name] = i
+	}
+	for _, g := range s.groups {
+		s.sortVariables(g, order)
+	}
+	return nil
+}
+
+// moveCounters gives groups that neither trainers feed nor norms reach to the learning-rate block, which runs once per round too.
+func (s *state) moveCounters() {
+	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
+		for _, n := range g.ops {
+			if n.norm || n.late {
+				return false
+			}
+			for _, name := range slices.Concat(n.reads, n.writes) {
+				if use := s.use(name); s.isParameter(name) || by(use.writers, dutyTrainer) {
+					return false
+				}
+			}
+		}
+		for _, n := range g.ops {
+			n.duty, n.group = dutyRate, nil
+		}
+		return true
+	})
+}
+
+// sortVariables fills the lists of variables of a group. order gives the position of each declaration.
+func (s *state) sortVariables(g *group, order map[string]int) {
+	seen := map[string]bool{}
+	for _, n := range g.ops {
+		for _, name := range slices.Concat(n.reads, n.writes) {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			v, use := s.variable(name), s.use(name)
+			switch {
+			case by(use.writers, dutyTrainer):
+				g.contributions = append(g.contributions, name)
+			case s.scalars[name] || s.constants[name] || s.isRate(name):
+			case s.isFixed(name):
+				g.fixed = append(g.fixed, name)
+			case s.isParameter(name):
+				g.params = append(g.params, name)
+			case v.Persistable:
+				g.accumulators = append(g.accumulators, name)
+			default:
+				g.temporaries = append(g.temporaries, name)
+			}
+		}
+	}
+	for _, names := range [][]string{g.params, g.accumulators, g.fixed} {
+		slices.SortFunc(names, func(a, b string) int { return order[a] - order[b] })
+	}
+	slices.SortFunc(g.contributions, func(a, b string) int { return s.lastProducer(a).at - s.lastProducer(b).at })
+	g.paramOf = map[string]string{}
+	for _, c := range g.contributions {
+		g.paramOf[c] = g.parameter(c, s.lastProducer(c))
+	}
+}
+
+// lastProducer returns the last trainer op that writes a variable.
+func (s *state) lastProducer(name string) *node {
+	writers := s.use(name).writers
+	for i := len(writers) - 1; i >= 0; i-- {
+		if writers[i].duty == dutyTrainer {
+			return writers[i]
+		}
+	}
+	return nil
+}
+
+// A group is the smallest set of update ops that one server must run together: ops that share a variable which none of
+// them has a copy of. Normally it is the clipping, regularization and optimizer ops of one parameter.
+type group struct {
+	ops           []*node  // in order
+	params        []string // parameters that it updates, in the order of the program's declarations
+	accumulators  []string // other persistable variables that it writes, in the same order
+	fixed         []string // persistable variables that it only reads, in the same order
+	contributions []string // what trainers compute for it: gradients, in the order of their last producers
+	temporaries   []string // its other variables, in order of first use
+
+	paramOf map[string]string // contribution -> the parameter that it is the gradient of
+}
+
+// parameter returns the parameter that a contribution is the gradient of, "" when the program does not say. producer is the
+// op that computes the contribution.
+func (g *group) parameter(contribution string, producer *node) string {
+	for _, n := range g.ops {
+		for _, pair := range n.op.RoleVars() {
+			if pair[1] == contribution && slices.Contains(g.params, pair[0]) {
+				return pair[0]
+			}
+		}
+	}
+	if len(g.params) == 1 {
+		return g.params[0]
+	}
+	for _, name := range g.params {
+		if program.GradName(name) == contribution {
+			return name
+		}
+	}
+	if pairs := producer.op.RoleVars(); len(pairs) == 1 && slices.Contains(g.params, pairs[0][0]) {
+		return pairs[0][0]
+	}
+	return ""
+}
+
+// gradientOf returns the contribution of a parameter, or "".
+func (g *group) gradientOf(param string) string {
+	for _, c := range g.contributions {
+		if g.paramOf[c] == param {
+			return c
+		}
+	}
+	return ""
+}
+
+// norms returns the ops of the group whose results all servers combine.
+func (g *group) norms() []*node {
+	var norms []*node
+	for _, n := range g.ops {
+		if n.norm {
+			norms = append(norms, n)
+		}
+	}
+	return norms
+}
+
+// prepare splits the ops in two: what must run before norms can be combined, and the update itself. Both keep
+// their order. Ops that are not late commute with those that are, so moving the first part ahead changes nothing.
+func (g *group) prepare() (before, update []*node) {
+	last := -1
+	for i, n := range g.ops {
+		if n.norm {
+			last = i
+		}
+	}
+	for i, n := range g.ops {
+		if i <= last && !n.late {
+			before = append(before, n)
+		} else {
+			update = append(update, n)
+		}
+	}
+	return before, update
+}
+
+// normOp is the op whose result servers compute together: an exact sum of squares, whose parts may be merged in any order.
+const normOp = "squared_l2_norm"
+
+// findGlobalPart finds the scalars through which updates of different parameters meet. They start at norms and go on through
+// ops on single numbers; global-norm clipping is the usual case. Such ops do not tie parameters together: servers exchange partial
+// norms and each computes the scalars for itself. Ops that read a scalar, and what follows from these, are late.
+//
+// The learning-rate block runs after the global part, so what reads a rate counts as late too.
+//
+// A norm that is itself late would need a second exchange in the round. It is left an ordinary op of an update, which ties together, on
+// one server, everything that it depends on.
+func findGlobalPart(s *state) error {
+	s.scalars, s.constants = map[string]bool{}, map[string]bool{}
+	late, readLate := map[string]bool{}, map[string]bool{}
+	isLate := func(name string) bool { return late[name] }
+	for _, n := range s.updates() {
+		switch {
+		case s.makesConstant(n):
+			n.duty = dutyConstant
+			s.constants[n.writes[0]] = true
+		case s.isScalarOp(n):
+			n.duty = dutyScalar
+			for _, name := range n.writes {
+				s.scalars[name] = true
+			}
+		case n.op.Type == normOp && s.isTemporaryNumber(n) && !slices.ContainsFunc(n.reads, isLate) && !s.readsScalar(n):
+			n.norm = true
+			s.scalars[n.writes[0]] = true
+		case s.readsScalar(n) || slices.ContainsFunc(n.reads, s.isRate) || slices.ContainsFunc(n.reads, isLate) || slices.ContainsFunc(n.writes, isLate) ||
+			slices.ContainsFunc(n.writes, func(name string) bool { return readLate[name] }):
+			n.late = true
+			for _, name := range n.writes {
+				late[name] = true
+			}
+			for _, name := range n.reads {
+				readLate[name] = true
+			}
+		}
+	}
+	if s.cfg.Mode == Async {
+		return keepClipping(s)
+	}
+	return nil
+}
+
+// makesConstant reports whether n computes one number from nothing.
+func (s *state) makesConstant(n *node) bool {
+	return n.def.Class == ops.Compute && len(n.reads) == 0 && s.isTemporaryNumber(n)
+}
+
+// isScalarOp reports whether n computes numbers from norms and other numbers that every server can know.
+func (s *state) isScalarOp(n *node) bool {
+	return n.def.Class == ops.Compute && s.readsScalar(n) && s.isTemporaryNumber(n) &&
+		!slices.ContainsFunc(n.reads, func(name string) bool { return !s.isShared(name) || s.isRate(name) || !s.isOne(name) })
+}
+
+func (s *state) readsScalar(n *node) bool {
+	return slices.ContainsFunc(n.reads, func(name string) bool { return s.scalars[name] })
+}
+
+// isTemporaryNumber reports whether n writes one variable of one element, which no other op writes and which does not outlive
+// the step.
+func (s *state) isTemporaryNumber(n *node) bool {
+	if len(n.writes) != 1 {
+		return false
+	}
+	name := n.writes[0]
+	return s.isOne(name) && !s.variable(name).Persistable && len(s.use(name).writers) == 1
+}

@@ -1,0 +1,281 @@
+package transpiler
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+)
+
+// buildPServers writes one program for each server: block 0 with its variables and listen_and_serv, and the blocks that
+// listen_and_serv runs in every round. A server that holds nothing serves an empty update, as in Fluid.
+//
+// Unlike Fluid, no block sums and scales what trainers sent: the server merges by rows, whatever the number of trainers is.
+// Variables that several blocks share stand in block 0 and are persistable, so that they live from block to block; only
+// those that listen_and_serv lists as slices are state that outlives a round.
+func buildPServers(s *state) error {
+	exchange := newNormExchange(s)
+	for server := range s.cfg.PServers {
+		p := program.New()
+		w := &serverWriter{state: s, exchange: exchange, server: server, program: p, units: s.unitsOn(server)}
+		w.service.server = server
+		if err := w.write(); err != nil {
+			return err
+		}
+		s.result.PServers = append(s.result.PServers, p)
+	}
+	return nil
+}
+
+// A serverWriter writes the program of one server.
+type serverWriter struct {
+	*state
+	exchange *normExchange
+	server   int
+	program  *program.Program
+	units    []*unit
+	service  service
+}
+
+func (w *serverWriter) write() error {
+	block := w.program.Global()
+	for _, h := range w.held.on(w.server) {
+		block.EnsureVar(h.at)
+	}
+	for _, u := range w.units {
+		for _, name := range u.group.contributions {
+			w.share(w.at(u, name))
+		}
+	}
+	if err := w.writeRates(); err != nil {
+		return err
+	}
+	if err := w.writeNorms(); err != nil {
+		return err
+	}
+	if err := w.writeUpdates(); err != nil {
+		return err
+	}
+	for _, f := range w.forward {
+		if f.server == w.server {
+			w.service.states = append(w.service.states, f)
+		}
+	}
+	block.Append(w.service.op(w.cfg.Mode, w.held.on(w.server)))
+	return nil
+}
+
+// share declares a variable in block 0, for all blocks.
+func (w *serverWriter) share(v program.Var) {
+	v.Persistable, v.IsParameter = true, false
+	w.program.Global().EnsureVar(v)
+}
+
+// newBlock appends a block that finds variables in block 0.
+func (w *serverWriter) newBlock() (*program.Block, program.BlockIndex) {
+	b := w.program.NewBlock(w.program.Global())
+	return b, program.BlockIndex(b.Index)
+}
+
+// writeRates writes the learning-rate block.
+func (w *serverWriter) writeRates() error {
+	w.service.rates = comm.NoBlock
+	if !w.isActive(w.server) {
+		return nil
+	}
+	var b *program.Block
+	for _, n := range w.nodes {
+		if n.duty != dutyRate {
+			continue
+		}
+		if b == nil {
+			b, w.service.rates = w.newBlock()
+		}
+		for _, name := range slices.Concat(n.reads, n.writes) {
+			if !w.constants[name] {
+				w.share(w.variable(name).Copy(""))
+			}
+		}
+		w.copyOp(b, n, nil)
+	}
+	return nil
+}
+
+// writeUpdates writes one optimize block per unit.
+func (w *serverWriter) writeUpdates() error {
+	for _, u := range w.units {
+		b, index := w.newBlock()
+		_, update := u.group.prepare()
+		for _, n := range update {
+			w.copyOp(b, n, u)
+		}
+		w.service.updates = append(w.service.updates, index)
+		for _, name := range u.group.contributions {
+			w.service.gradients = append(w.service.gradients, gradient{u.name(name), index, w.merge})
+		}
+	}
+	if len(w.units) == 0 {
+		_, index := w.newBlock()
+		w.service.updates = append(w.service.updates, index)
+	}
+	return nil
+}
+
+// copyOp appends a copy of an op of the user's program that works on the variables of unit u; nil stands for the whole
+// program. Variables that no enclosing block declares become the block's own, and numbers that the op reads are made first.
+func (w *serverWriter) copyOp(b *program.Block, n *node, u *unit) *program.Op {
+	for _, name := range n.reads {
+		if _, made := b.Find(name); w.constants[name] && !made {
+			b.EnsureVar(w.variable(name).Copy(""))
+			setRoleVars(b.Append(w.use(name).writers[0].op.Clone()), u)
+		}
+	}
+	op := n.op.Clone()
+	if u != nil {
+		for _, name := range slices.Concat(n.reads, n.writes) {
+			v := w.at(u, name)
+			if _, declared := b.Find(v.Name); !declared {
+				b.EnsureVar(v)
+			}
+		}
+		renameArguments(op, u)
+	}
+	setRoleVars(op, u)
+	return b.Append(op)
+}
+
+// renameArguments gives the arguments of op the names of a unit, all at once, so that names which trade places do not meet.
+func renameArguments(op *program.Op, u *unit) {
+	for _, slots := range []map[string][]string{op.Inputs, op.Outputs} {
+		for _, args := range slots {
+			for i, name := range args {
+				args[i] = u.name(name)
+			}
+		}
+	}
+}
+
+// setRoleVars leaves of the pairs of parameter and gradient that op serves those that the unit updates, under their names here.
+func setRoleVars(op *program.Op, u *unit) {
+	var pairs []string
+	for _, pair := range op.RoleVars() {
+		if u == nil {
+			break
+		}
+		if grad := u.group.gradientOf(pair[0]); grad != "" {
+			pairs = append(pairs, u.name(pair[0]), u.name(grad))
+		}
+	}
+	delete(op.Attrs, program.AttrRoleVar)
+	if pairs != nil {
+		op.SetAttr(program.AttrRoleVar, pairs)
+	}
+}
+
+// infer returns what an op that is being written yields, declaring each output that no enclosing block declares in the block that declare
+// says.
+func infer(b *program.Block, op *program.Op, declare func(program.Var)) error {
+	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
+		v, ok := b.Find(name)
+		if !ok {
+			return ops.Meta{}, false
+		}
+		return ops.MetaOf(v), true
+	})
+	if err != nil {
+		return err
+	}
+	for slot, names := range op.Outputs {
+		for i, name := range names {
+			if _, ok := b.Find(name); ok {
+				continue
+			}
+			m := shapes.Outs(slot)[i]
+			declare(program.Var{Name: name, Kind: m.Kind, DType: m.DType, Dims: m.Dims, StopGradient: true})
+		}
+	}
+	return nil
+}
+
+// A service collects what the listen_and_serv op of one server says.
+type service struct {
+	server    int
+	prepare   []program.BlockIndex
+	global    program.BlockIndex
+	rates     program.BlockIndex
+	updates   []program.BlockIndex
+	gradients []gradient
+	states    []*forwardState
+}
+
+// A gradient is a contribution with the optimize block that waits for it.
+type gradient struct {
+	name  string
+	block program.BlockIndex
+	merge ops.Merge
+}
+
+// op returns the listen_and_serv op; held are the variables that outlive a round. They are its inputs too, so that they must have values
+// before it runs, also those that no block reads.
+func (s *service) op(mode Mode, held []heldVar) *program.Op {
+	op := newOp("listen_and_serv", program.RoleRPC, "", nil, nil)
+	if len(held) > 0 {
+		op.Inputs = slots{"X": nil}
+		for _, h := range held {
+			op.Inputs["X"] = append(op.Inputs["X"], h.at.Name)
+		}
+	}
+	op.SetAttr("endpoint", comm.Address(s.server))
+	op.SetAttr("pserver_id", int32(s.server))
+	op.SetAttr("sync_mode", mode == Sync)
+	if len(s.prepare) > 0 {
+		op.SetAttr("prepare_blocks", s.prepare)
+	}
+	op.SetAttr("global_block", int32(s.global))
+	op.SetAttr("lr_decay_block_id", int32(s.rates))
+	op.SetAttr("optimize_blocks", s.updates)
+	s.setContributions(op)
+	setSlices(op, held)
+	return op
+}
+
+func (s *service) setContributions(op *program.Op) {
+	if len(s.gradients) > 0 {
+		names, blocks, merges := make([]string, len(s.gradients)), make([]int32, len(s.gradients)), make([]int32, len(s.gradients))
+		for i, g := range s.gradients {
+			names[i], blocks[i], merges[i] = g.name, int32(g.block), int32(g.merge)
+		}
+		op.SetAttr("grad_names", names)
+		op.SetAttr("grad_block_ids", blocks)
+		op.SetAttr("grad_merge", merges)
+	}
+	if len(s.states) > 0 {
+		names, merges := make([]string, len(s.states)), make([]int32, len(s.states))
+		for i, f := range s.states {
+			names[i], merges[i] = f.name, int32(f.merge)
+		}
+		op.SetAttr("state_names", names)
+		op.SetAttr("state_merge", merges)
+	}
+}
+
+// setSlices describes every persistable variable that outlives a round: which variable of the user's program it is, and which rows of it, so that
+// a server can load its part from a file of the whole.
+func setSlices(op *program.Op, held []heldVar) {
+	if len(held) == 0 {
+		return
+	}
+	n := len(held)
+	names, origins := make([]string, n), make([]string, n)
+	first, rows, total := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, h := range held {
+		names[i], origins[i] = h.at.Name, h.variable
+		first[i], rows[i], total[i] = h.first, rowsOf(h.at.Dims), h.total
+	}
+	op.SetAttr("slice_names", names)
+	op.SetAttr("slice_origins", origins)
+	op.SetAttr("slice_first_rows", first)
+	op.SetAttr("slice_rows", rows)
+	op.SetAttr("slice_total_rows", total)
+}

@@ -1,0 +1,128 @@
+package transpiler
+
+import (
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// slice makes one unit of each group that must stay whole, and one for each slice of the parameter of each other group. All
+// variables of a slice get names of their own, also numbers such as powers of Adam's beta, so that slices which meet on one
+// server do not share them.
+func slice(s *state) error {
+	for _, g := range s.groups {
+		ranges := s.ranges(g)
+		if len(ranges) < 2 {
+			s.units = append(s.units, &unit{group: g, block: Whole, bytes: s.owned(&unit{group: g, block: Whole})})
+			continue
+		}
+		for i, r := range ranges {
+			u := &unit{group: g, block: i, first: r.first, rows: r.rows, names: map[string]string{}}
+			for _, name := range slices.Concat(g.params, g.contributions, g.accumulators, g.temporaries) {
+				u.names[name] = s.names.slice(name, i)
+			}
+			for _, name := range g.fixed {
+				if s.isCut(u, name) {
+					u.names[name] = s.names.slice(name, i)
+				}
+			}
+			u.bytes = s.owned(u)
+			s.units = append(s.units, u)
+		}
+	}
+	return nil
+}
+
+// owned returns the bytes of the variables that live with a unit.
+func (s *state) owned(u *unit) int64 {
+	var bytes int64
+	for _, name := range slices.Concat(u.group.params, u.group.accumulators) {
+		v := s.at(u, name)
+		bytes += bytesOf(&v)
+	}
+	return bytes
+}
+
+// ranges returns the runs of rows that the parameter of a group is cut into, none when it must stay whole.
+func (s *state) ranges(g *group) []rowRange {
+	if s.cfg.NoSlice || !s.isSliceable(g) {
+		return nil
+	}
+	return sliceRows(s.variable(g.params[0]).Dims, s.cfg.PServers, s.cfg.minBlock())
+}
+
+// isSliceable reports whether updating the rows of a parameter one slice at a time gives the bits of updating it whole: there is one
+// parameter, every other variable has its dims or one element, and every op that touches rows is RowSliced. Norms are
+// no obstacle, since they are exact and combine.
+func (s *state) isSliceable(g *group) bool {
+	if len(g.params) != 1 {
+		return false
+	}
+	dims := s.variable(g.params[0]).Dims
+	if len(dims) == 0 || slices.Contains(dims, program.Unknown) || ops.Product(dims) <= 1 {
+		return false
+	}
+	for _, n := range g.ops {
+		touchesRows := false
+		for _, name := range slices.Concat(n.reads, n.writes) {
+			switch {
+			case slices.Equal(s.variable(name).Dims, dims):
+				touchesRows = true
+			case !s.isOne(name):
+				return false
+			}
+		}
+		if n.def.Class == ops.Random || touchesRows && !n.def.RowSliced && !n.norm {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(g.fixed, func(name string) bool {
+		return slices.Equal(s.variable(name).Dims, dims) && s.readByOthers(g, name)
+	})
+}
+
+// readByOthers reports whether ops of servers outside of the group read a variable.
+func (s *state) readByOthers(g *group, name string) bool {
+	return slices.ContainsFunc(s.use(name).readers, func(n *node) bool { return n.duty != dutyTrainer && n.group != g })
+}
+
+// rowRange is a run of rows of axis 0.
+type rowRange struct{ first, rows int64 }
+
+// sliceRows cuts a variable of known dims into at most parts runs of whole rows, by Fluid's rule: no slice is smaller than
+// minBlock elements unless there is only one, all are of equal size rounded up to a row, and the last one takes what is
+// left. A variable without rows or elements is one run. minBlock is at least 1.
+//
+// With n elements: blocks = min(parts, max(1, n / minBlock)); size = ceil(n / blocks), rounded up to a multiple of the
+// elements of a row; blocks = ceil(n / size).
+func sliceRows(dims []int64, parts int, minBlock int64) []rowRange {
+	if len(dims) == 0 {
+		return []rowRange{{0, 1}}
+	}
+	total := dims[0]
+	width := rowWidth(dims)
+	elements := total * width
+	if elements <= 0 {
+		return []rowRange{{0, total}}
+	}
+	blocks := min(int64(parts), max(1, elements/minBlock))
+	size := ceilDiv(elements, blocks)
+	rows := ceilDiv(size, width)
+	var ranges []rowRange
+	for first := int64(0); first < total; first += rows {
+		ranges = append(ranges, rowRange{first, min(rows, total-first)})
+	}
+	return ranges
+}
+
+// rowWidth is the number of elements of a row: the product of all extents but the first.
+func rowWidth(dims []int64) int64 {
+	width := int64(1)
+	for _, d := range dims[1:] {
+		width *= d
+	}
+	return width
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

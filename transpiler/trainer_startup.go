@@ -1,0 +1,77 @@
+package transpiler
+
+import "github.com/edl-go/edl/program"
+
+// buildTrainerStartup writes the program that gives a trainer its initial values: it receives parameters and forward state, so that
+// all trainers begin from the servers' values, and computes what stays on trainers as the user's startup program does.
+// Initial values that would be overwritten are not computed.
+func buildTrainerStartup(s *state) error {
+	var own []string
+	if s.source.Startup != nil {
+		for _, v := range s.source.Startup.Global().Vars() {
+			mine, ok := s.result.Trainer.Global().Var(v.Name)
+			if ok && !s.isReceived(v.Name) && (mine.Persistable || mine.Kind != program.LoDTensor) && s.isOnTrainer(v.Name) {
+				own = append(own, v.Name)
+			}
+		}
+	}
+	startup, err := s.startupOf(own)
+	if err != nil {
+		return err
+	}
+	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist}
+	for _, group := range s.groups {
+		for _, param := range group.params {
+			g.variable(s.variable(param), s.held.of(param), group.ops[0].op.Line(), nil, nil)
+		}
+	}
+	for _, f := range s.forward {
+		g.variable(s.variable(f.name), s.held.of(f.name), s.lastProducer(f.name).op.Line(), nil, nil)
+	}
+	b := startup.Global()
+	b.Ops = append(b.Ops, g.ops()...)
+	s.result.Trainer.Startup = startup
+	return nil
+}
+
+// isReceived reports whether trainers receive the variable in every step because it changes.
+func (s *state) isReceived(name string) bool {
+	return s.forwardStateOf(name) != nil || by(s.use(name).writers, dutyUpdate) && s.isParameter(name)
+}
+
+// startupOf returns the part of the user's startup program that computes the given variables.
+func (s *state) startupOf(names []string) (*program.Program, error) {
+	if s.source.Startup == nil || len(names) == 0 {
+		return program.NewStartup(), nil
+	}
+	return s.source.Startup.Prune(names...)
+}
+
+// buildSave writes the program with which a trainer saves the model: it receives everything persistable that servers hold,
+// joins slices, and writes each variable to a file of its own name, as a local run does. Of what each server or slice
+// has a copy, one is taken. Variables that live on trainers are saved from there.
+func buildSave(s *state) error {
+	p := program.New()
+	p.Startup = nil
+	b := p.Global()
+	g := &gather{controls: &controls{block: b, names: s.names}, role: program.RoleDist}
+	var saves []*program.Op
+	for _, v := range s.global().Vars() {
+		if !v.Persistable || v.Kind != program.LoDTensor {
+			continue
+		}
+		if parts := s.held.of(v.Name); parts != nil && (s.isReceived(v.Name) || !s.isOnTrainer(v.Name)) {
+			local := v.Copy("")
+			local.Persistable, local.IsParameter = false, false
+			g.variable(&local, parts, "", nil, nil)
+		} else {
+			b.EnsureVar(v.Copy(""))
+		}
+		op := newOp("save", program.RoleForward, "", slots{"X": {v.Name}}, nil)
+		op.SetAttr("file_path", v.Name)
+		saves = append(saves, op)
+	}
+	b.Ops = append(g.ops(), saves...)
+	s.result.Save = p
+	return nil
+}
