@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -27,9 +28,21 @@ func inRoot(dir string, create bool, do func(*os.Root) error) error {
 	return do(root)
 }
 
-// writeFile writes the streams of tensors to a file that appears under its name when it is whole. Directories in name are made. Without
-// overwrite a file that exists is an error.
+// writeFile writes the streams of tensors to a file, as writeWhole does.
 func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite bool) error {
+	return writeWhole(root, name, overwrite, func(w io.Writer) error {
+		for _, t := range tensors {
+			if _, err := t.WriteTo(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeWhole writes a file that appears under its name when it is whole. Directories in name are made. Without overwrite a file that exists is an
+// error.
+func writeWhole(root *os.Root, name string, overwrite bool, write func(io.Writer) error) error {
 	where := filepath.Join(root.Name(), name)
 	if _, err := root.Lstat(name); err == nil && !overwrite {
 		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
@@ -40,7 +53,7 @@ func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite b
 		}
 	}
 	part := name + ".part-" + rand.Text()
-	if err := writeStreams(root, part, tensors); err != nil {
+	if err := writeNew(root, part, write); err != nil {
 		_ = root.Remove(part)
 		return fault.File(fault.InvalidArgument, where, err)
 	}
@@ -51,17 +64,16 @@ func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite b
 	return nil
 }
 
-func writeStreams(root *os.Root, name string, tensors []*tensor.Tensor) (err error) {
+// writeNew writes a file that does not exist yet, and waits until it is on the disk.
+func writeNew(root *os.Root, name string, write func(io.Writer) error) (err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriterSize(f, 1<<20)
-	for _, t := range tensors {
-		if _, err := t.WriteTo(w); err != nil {
-			return err
-		}
+	if err := write(w); err != nil {
+		return err
 	}
 	if err := w.Flush(); err != nil {
 		return err

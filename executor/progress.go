@@ -1,0 +1,167 @@
+package executor
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+)
+
+// ProgressFile is the name of the file that holds the Progress in a directory of saved variables. No variable of this name can be saved.
+const ProgressFile = "__progress__"
+
+const (
+	progressVersion = 1
+	progressLimit   = 1024 // bytes of the file
+	readerLimit     = 128  // bytes of Progress.Reader
+)
+
+// progressText is the content of a ProgressFile: JSON on one line, in exactly the form that encodeProgress writes.
+type progressText struct {
+	Version int    `json:"version"`
+	Steps   uint64 `json:"steps"`
+	Pass    int    `json:"pass"`
+	Batch   uint64 `json:"batch"`
+	Reader  string `json:"reader"`
+}
+
+// Check reports whether p may be part of a state: its numbers are in range, and a position in the data has the hash of its reader.
+func (p Progress) Check() error {
+	bad := func(got, want string) error { return fault.E(fault.InvalidArgument, fault.Got(got), fault.Want(want)) }
+	switch {
+	case p.Pass < 0 || p.Pass > math.MaxInt32:
+		return bad(fmt.Sprintf("pass %d", p.Pass), fmt.Sprintf("0 to %d", math.MaxInt32))
+	case p.Batch > math.MaxInt64:
+		return bad(fmt.Sprintf("batch %d", p.Batch), fmt.Sprintf("0 to %d", math.MaxInt64))
+	case len(p.Reader) > readerLimit:
+		return bad(fmt.Sprintf("a reader hash of %d bytes", len(p.Reader)), fmt.Sprintf("at most %d", readerLimit))
+	case p.Reader == "" && (p.Pass != 0 || p.Batch != 0):
+		return bad(fmt.Sprintf("pass %d, batch %d without a reader hash", p.Pass, p.Batch), "the hash of the reader that they belong to")
+	}
+	return nil
+}
+
+// encodeProgress writes p as a ProgressFile holds it.
+func encodeProgress(p Progress) ([]byte, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(progressText{progressVersion, p.Steps, p.Pass, p.Batch, p.Reader})
+	return append(text, '\n'), err
+}
+
+// decodeProgress reads what encodeProgress wrote and nothing else: written again it has the same bytes.
+func decodeProgress(text []byte) (Progress, error) {
+	corrupt := func(got, want string) (Progress, error) {
+		return Progress{}, fault.E(fault.Corrupt, fault.Got(got), fault.Want(want), fault.Hint("without this file, training begins at the first step"))
+	}
+	if len(text) > progressLimit {
+		return corrupt("a longer file", fmt.Sprintf("at most %d bytes", progressLimit))
+	}
+	var t progressText
+	if err := json.Unmarshal(text, &t); err != nil {
+		return corrupt(fault.Quote(string(text)), "the progress of a training run")
+	}
+	if t.Version != progressVersion {
+		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d", progressVersion))
+	}
+	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader}
+	again, err := encodeProgress(p)
+	if err != nil {
+		return corrupt(err.Error(), "the progress of a training run")
+	}
+	if !bytes.Equal(again, text) {
+		return corrupt(fault.Quote(string(text)), fault.Quote(string(again)))
+	}
+	return p, nil
+}
+
+// WriteProgress writes p beside the variables that were saved in dir. The file appears whole or not at all.
+func WriteProgress(dir string, p Progress) error {
+	text, err := encodeProgress(p)
+	if err != nil {
+		return err
+	}
+	return inRoot(dir, true, func(root *os.Root) error {
+		return writeWhole(root, ProgressFile, true, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	})
+}
+
+// RemoveProgress removes the Progress from dir, if there is one. Who writes other variables into a directory does it first: what a Progress says
+// holds for the variables that it was saved with.
+func RemoveProgress(dir string) error {
+	err := os.Remove(filepath.Join(dir, ProgressFile))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fault.File(fault.InvalidArgument, dir, err)
+}
+
+// ReadProgress returns the Progress that was saved with the variables in from, and whether there is one: a combined file has none, and neither has
+// a directory that Fluid wrote.
+func ReadProgress(from string) (Progress, bool, error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return Progress{}, false, fault.File(fault.InvalidArgument, from, err)
+	}
+	if !info.IsDir() {
+		return Progress{}, false, nil
+	}
+	path := filepath.Join(from, ProgressFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return Progress{}, false, nil
+	}
+	f, _, err := regular.Open(fault.InvalidArgument, path)
+	if err != nil {
+		return Progress{}, false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, progressLimit+1))
+	if err != nil {
+		return Progress{}, false, fault.File(fault.Unavailable, path, err)
+	}
+	p, err := decodeProgress(text)
+	var found *fault.Fault
+	if errors.As(err, &found) {
+		return Progress{}, false, found.In(path, ", ")
+	}
+	return p, err == nil, err
+}
+
+// ReaderHash returns a hash of how p reads its data: the name of the dataset, the types and dims of its fields, the batch size, whether a last
+// small batch is left out, and the shuffle. Programs with the same hash read the same batches in the same order. How far a program reads ahead and
+// how often it reads the dataset are not part of it. It is empty for a program that reads nothing, or whose readers are wrong.
+func ReaderHash(p *program.Program) string {
+	read, err := ReadOp(p)
+	if err != nil {
+		return ""
+	}
+	r, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q batch %d drop_last %t shuffle %d", r.Dataset, r.Batch, r.DropLast, r.ShuffleBuffer)
+	if r.ShuffleBuffer > 0 {
+		fmt.Fprintf(h, " seed %d", r.ShuffleSeed)
+	}
+	for _, f := range r.Fields {
+		fmt.Fprintf(h, " %v%v", f.DType, f.Dims)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
