@@ -3,15 +3,22 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Listener is a listener of this process, with everything that its jobs need.
@@ -110,4 +117,176 @@ func (l *Listener) Close() error {
 		}
 	})
 	return l.err
+}
+
+// An Option changes how a listener is started.
+type Option func(*listening)
+
+type listening struct {
+	address   string
+	launcher  launch.Launcher
+	processes bool // roles are processes, so they need etcd to find each other
+	etcd      []string
+	access    cluster.Access
+	node      string
+	spread    bool
+	insecure  bool
+	version   string
+	log       *slog.Logger
+}
+
+// WithAddress makes the listener listen on host:port. The default is a free port of the loopback interface.
+func WithAddress(address string) Option { return func(o *listening) { o.address = address } }
+
+// WithLauncher starts roles as launcher does. They find each other through etcd: the servers of WithEtcd, or one inside of this process. The
+// default is roles that are goroutines; without WithEtcd they share a store in memory.
+func WithLauncher(l launch.Launcher) Option {
+	return func(o *listening) { o.launcher, o.processes = l, true }
+}
+
+// WithEtcd uses a real etcd cluster instead of one inside of this process.
+func WithEtcd(endpoints ...string) Option { return func(o *listening) { o.etcd = endpoints } }
+
+// WithEtcdAccess says what the etcd cluster asks for; the default is what the environment says. Launchers of processes give the same to their
+// children, through cluster.Access.Environment: it is never part of a job.
+func WithEtcdAccess(a cluster.Access) Option { return func(o *listening) { o.access = a } }
+
+// WithNode joins this listener to the nodes of the etcd cluster under an id, so that other listeners may start roles here.
+func WithNode(id string) Option { return func(o *listening) { o.node = id } }
+
+// WithNodes starts the roles of jobs on the nodes of the etcd cluster, in turns, instead of on this machine.
+func WithNodes() Option { return func(o *listening) { o.spread = true } }
+
+// WithoutSecurity allows an address that other machines reach, although nobody who connects is asked who he is.
+func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
+
+// WithVersion is what the listener says of itself.
+func WithVersion(version string) Option { return func(o *listening) { o.version = version } }
+
+// WithLogger reports what the listener does. The default is silence.
+func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
+
+// host returns the host that roles listen on, and refuses one that other machines reach unless the user insists: whoever reaches a listener can
+// run programs on it.
+func (o *listening) host() (string, error) {
+	host, _, err := net.SplitHostPort(o.address)
+	if err != nil {
+		return "", fault.Wrap(fault.InvalidArgument, "listen on "+o.address, err)
+	}
+	ip := net.ParseIP(host)
+	if !o.insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", fault.E(fault.InvalidArgument, fault.At("listen on "+o.address), fault.Got("an address that other machines reach"),
+			fault.Want("a loopback address, such as 127.0.0.1:7164"),
+			fault.Hint("a listener does not ask who connects; in a closed network, say --insecure"))
+	}
+	return host, nil
+}
+
+// openNodes opens the directory of the cluster's nodes.
+func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
+	if len(o.etcd) == 0 {
+		return nil, fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("nodes without a cluster"),
+			fault.Want("the endpoints of its etcd"))
+	}
+	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
+}
+
+// hosted starts roles that others send here: their servers listen on this node's host, and its scratch space is its own.
+type hosted struct {
+	launch.Launcher
+	host string
+}
+
+func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	spec = proto.Clone(spec).(*job.RoleSpec)
+	spec.Advertise, spec.RunDir = h.host, ""
+	return h.Launcher.Start(ctx, spec, log)
+}
+
+// findEtcd makes the store that processes share, in a run directory that the last of them removes, unless the user has one.
+func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *listening) (err error) {
+	if l.runDir, err = launch.MakeRunDir(""); err != nil {
+		return err
+	}
+	config.RunDir, config.Etcd = l.runDir, o.etcd
+	if len(o.etcd) == 0 {
+		if l.etcd, err = cluster.Embed(ctx, filepath.Join(l.runDir, "etcd"), o.log); err != nil {
+			return err
+		}
+		config.Etcd = l.etcd.Endpoints()
+	} else if err = tryEtcd(ctx, o); err != nil {
+		return err
+	}
+	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
+			Log: o.log})
+	}
+	if config.Launcher == nil {
+		config.Launcher = goroutines(config.Registry)
+	}
+	return nil
+}
+
+// tryEtcd finds out at once what jobs would find out later: that the user's etcd does not answer, or does not let us in.
+func tryEtcd(ctx context.Context, o *listening) error {
+	registry, err := cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
+	if err != nil {
+		return err
+	}
+	return registry.Close()
+}
+
+// shareMemory makes roles goroutines of this process.
+func shareMemory(config *listen.Config) {
+	store := cluster.NewMemory()
+	config.Registry = func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return store.Open(spec.Prefix) }
+	config.Launcher = goroutines(config.Registry)
+}
+
+// goroutines runs roles in this process, each with a registry of its own.
+func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error)) launch.Launcher {
+	return launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		registry, err := open(ctx, spec)
+		if err != nil {
+			return err
+		}
+		defer registry.Close()
+		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+	})
+}
+
+// orphanTime is how long a role may take to end after its parent is gone.
+const orphanTime = time.Second
+
+// RunChild is the life of a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: the
+// role is told to end, and what the embedded cluster has left on disk is removed. The process must end when RunChild returns.
+func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
+	spec, lost, err := launch.ChildSpec(stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { launch.ReportFailure(log, err) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- role.Run(ctx, spec, role.Options{Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-lost:
+	}
+	gone := fault.E(fault.Canceled, fault.At(role.Name(spec)), fault.Got("the end of the process that started this role"))
+	cancel(gone)
+	timer := time.NewTimer(orphanTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	if spec.RunDir != "" {
+		return errors.Join(gone, launch.RemoveRunDir(spec.RunDir))
+	}
+	return gone
 }

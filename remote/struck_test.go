@@ -3,10 +3,9 @@ package remote_test
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -18,6 +17,7 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // pausing is a model whose trainers stop in every backward pass: the gradients of the last layer have been sent, those of the first have not.
@@ -130,4 +130,61 @@ func startsOf(status *job.JobStatus) map[string]int32 {
 // server connects to a pserver of the job.
 func (s *struck) server(index int) rpc.ParameterServerClient {
 	return serverOf(s.t, s.etcd, s.id, index)
+}
+
+// Deaths of a job whose trainers have paused in the middle of a step. Each returns who was struck.
+var deaths = map[string]func(s *struck) string{
+	// Trap 3: a trainer is killed when it has sent a part of its gradients.
+	"trainer while sending": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		s.waitPaused("trainer-1")
+		s.signal("trainer-1", syscall.SIGKILL)
+		return "trainer 1"
+	},
+	// Trap 3: a trainer is killed when it has declared its contribution and waits for new parameters.
+	"trainer while receiving": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		other := s.waitPaused("trainer-1")
+		waitsFor(s.t, s.server(0), s.id, "trainer 1")
+		s.signal("trainer-0", syscall.SIGKILL)
+		s.resume("trainer-1", other)
+		return "trainer 0"
+	},
+	// Trap 4, as far as no checkpoint brings parameters back: a pserver is killed in the middle of a round.
+	"pserver": func(s *struck) string {
+		other := s.waitPaused("trainer-0")
+		s.resume("trainer-1", s.waitPaused("trainer-1"))
+		s.signal("pserver-0", syscall.SIGKILL)
+		s.resume("trainer-0", other)
+		return "pserver 0"
+	},
+	// Nobody hands out data any more.
+	"coordinator": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("coordinator", syscall.SIGKILL)
+		return "coordinator"
+	},
+	// A process that has stopped does not renew its lease.
+	"stopped trainer": func(s *struck) string {
+		s.resume("trainer-0", s.waitPaused("trainer-0"))
+		s.waitPaused("trainer-1")
+		s.signal("trainer-1", syscall.SIGSTOP)
+		return "trainer 1"
+	},
+	"stopped pserver": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("pserver-1", syscall.SIGSTOP)
+		return "pserver 1"
+	},
+	"stopped coordinator": func(s *struck) string {
+		for _, name := range []string{"trainer-0", "trainer-1"} {
+			s.resume(name, s.waitPaused(name))
+		}
+		s.signal("coordinator", syscall.SIGSTOP)
+		return "coordinator"
+	},
 }

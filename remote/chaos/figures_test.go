@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/proto/job"
@@ -150,4 +151,76 @@ func (s *endless) named(who string) {
 		pass(ctx, 5*time.Millisecond)
 	}
 	s.t.Fatalf("why does not name %s", who)
+}
+
+// histories returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is
+// not seen, and belongs to the generation of the one before or of the one after.
+func histories(t *testing.T, steps []executor.StepResult) [][]int {
+	seen := make([]int, rounds())
+	for _, s := range steps {
+		seen[s.Step] = s.Trainers
+	}
+	all := [][]int{nil}
+	for round, n := range seen {
+		options := []int{n}
+		if n == 0 {
+			before, after := 0, 0
+			for r := round; r >= 0 && before == 0; r-- {
+				before = seen[r]
+			}
+			for r := round; r < len(seen) && after == 0; r++ {
+				after = seen[r]
+			}
+			if options = []int{before}; after != before {
+				options = append(options, after)
+			}
+		}
+		var longer [][]int
+		for _, h := range all {
+			for _, n := range options {
+				longer = append(longer, append(slices.Clone(h), n))
+			}
+		}
+		if all = longer; len(all) > 256 {
+			t.Fatalf("only %d of %d steps were seen", len(steps), rounds())
+		}
+	}
+	return all
+}
+
+// inFiles counts the records of a dataset, from its files.
+func inFiles(t testing.TB, data map[string][]string) int64 {
+	t.Helper()
+	total := int64(0)
+	for _, globs := range data {
+		d, err := dataset.Open(bounded(t), globs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range d.Records(bounded(t), 0, d.NumRecords()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			total++
+		}
+	}
+	return total
+}
+
+// checkLedger adds the ledger up against the files: each record once in each pass, and at most again counted more than once over all passes.
+func checkLedger(t testing.TB, l *rpc.LedgerResponse, data map[string][]string, again int64) {
+	t.Helper()
+	total, doubled := inFiles(t, data), int64(0)
+	if len(l.GetPasses()) != passes {
+		t.Fatalf("the ledger has %d passes, want %d: %v", len(l.GetPasses()), passes, l)
+	}
+	for _, p := range l.Passes {
+		if p.Records != total {
+			t.Errorf("pass %d has trained %d of %d records", p.Pass, p.Records, total)
+		}
+		doubled += p.Again
+	}
+	if doubled > again {
+		t.Errorf("%d records were trained more than once, want at most %d", doubled, again)
+	}
 }

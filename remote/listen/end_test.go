@@ -4,19 +4,129 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
-
-	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
+
+// endsWith waits for a job that must fail.
+func endsWith(t *testing.T, j *listen.Job) *fault.Fault {
+	t.Helper()
+	err := j.Wait(bounded(t))
+	var f *fault.Fault
+	if !errors.As(err, &f) || j.Status().State != job.State_FAILED {
+		t.Fatalf("the job ends %v with %v", j.Status().State, err)
+	}
+	return f
+}
+
+// A loss that is no number ends the job, and the user is told which op made it so.
+func TestNotANumber(t *testing.T) {
+	t.Parallel()
+	m := layers.NewModel()
+	v := layers.Read(layers.Batch(layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)),
+		layers.Field("y", layers.Dims(1))), 5))
+	bad := layers.Log(layers.Scale(layers.Square(layers.FC(v[0], 1)), -1, -1))
+	loss := layers.Mean(bad, layers.Name("loss"))
+	optimizer.SGD(0.1).Minimize(loss)
+	spec := reading(t)
+	spec.Program = encoded(t, testkit.Built(t, m, loss)).Program
+	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
+	if f.Kind != fault.NotFinite || f.Op != "log" || f.Variable != bad.Name() || !strings.Contains(f.Line, "end_test.go") {
+		t.Errorf("%v: op %q, variable %q, line %q", f, f.Op, f.Variable, f.Line)
+	}
+}
+
+// A file that is not there is named.
+func TestMissingData(t *testing.T) {
+	t.Parallel()
+	spec := reading(t)
+	spec.Data[0].Globs = []string{"/nowhere/train-*"}
+	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
+	if f.Kind != fault.NotFound || !strings.Contains(f.Error(), "/nowhere/train-*") {
+		t.Errorf("%v", f)
+	}
+}
+
+// Of several failures the job tells the one that explains the others, and what every role ended with.
+func TestCauseOfFailure(t *testing.T) {
+	t.Parallel()
+	fails := func(kind fault.Kind, what string) run {
+		return func(context.Context, *job.RoleSpec, io.Writer) error { return fault.New(kind, what) }
+	}
+	cases := map[string]struct {
+		roles map[string]run // what they do; the others are idle
+		kind  fault.Kind
+		says  string
+	}{
+		"one fails":   {map[string]run{"trainer-1": fails(fault.Corrupt, "bad bytes")}, fault.Corrupt, "trainer 1"},
+		"one is lost": {map[string]run{"pserver-1": fails(fault.LostMember, "killed")}, fault.LostMember, "pserver 1"},
+		"a loss tells more": {map[string]run{"trainer-0": fails(fault.Unavailable, "no answer"), "pserver-1": fails(fault.LostMember, "killed")},
+			fault.LostMember, "pserver 1"},
+		"one panics": {map[string]run{"trainer-0": func(context.Context, *job.RoleSpec, io.Writer) error { panic("oh") }}, fault.Internal, "oh"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newHouse(t, listen.Config{}, func(name string) run {
+				if r := c.roles[name]; r != nil {
+					return r
+				}
+				return idle
+			}).begin(t, fed(t))
+			f := endsWith(t, j)
+			if f.Kind != c.kind || !strings.Contains(f.Error(), c.says) {
+				t.Errorf("%v, want kind %v with %q", f, c.kind, c.says)
+			}
+			for _, r := range j.Status().Roles {
+				if r.State == job.State_RUNNING || r.State == job.State_FAILED && (r.Failure == nil || r.ExitCode == 0) {
+					t.Errorf("%v %d is %v with %v, exit code %d", r.Role, r.Index, r.State, r.Failure, r.ExitCode)
+				}
+			}
+		})
+	}
+}
+
+// A loss that another start has mended does not explain a failure that comes after it.
+func TestMendedLossIsNoCause(t *testing.T) {
+	t.Parallel()
+	again := make(chan struct{})
+	j := newHouse(t, listen.Config{}, func(name string) run {
+		switch name {
+		case "trainer-1":
+			return func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+				if spec.Start == 0 {
+					return fault.New(fault.LostMember, "killed long ago")
+				}
+				close(again)
+				return idle(ctx, spec, log)
+			}
+		case "coordinator":
+			return func(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
+				select {
+				case <-again:
+					return fault.New(fault.DeadlineExceeded, "trainer 0 is missing")
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return idle
+	}).begin(t, reading(t))
+	if f := endsWith(t, j); f.Kind != fault.DeadlineExceeded || !strings.Contains(f.Error(), "trainer 0 is missing") {
+		t.Errorf("%v", f)
+	}
+}
 
 // A gate is a registry of which one call waits.
 type gate struct {

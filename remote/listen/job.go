@@ -1,11 +1,13 @@
 package listen
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/history"
@@ -13,7 +15,9 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // What a late watcher can still read of the steps of a job.
@@ -144,3 +148,191 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	}
 	return s
 }
+
+// Status returns how far the job is.
+func (j *Job) Status() *job.JobStatus {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := proto.Clone(j.status).(*job.JobStatus)
+	if !j.Ended() {
+		s.Seconds = time.Since(j.started).Seconds()
+		s.Paused = j.paused()
+	}
+	return s
+}
+
+// roleStatus returns the entry of a role, making one where it belongs: coordinator, pservers, trainers. j.mu is held.
+func (j *Job) roleStatus(m cluster.Member) *job.RoleStatus {
+	r := &job.RoleStatus{Role: m.Role, Index: uint32(m.Index)}
+	i, ok := slices.BinarySearchFunc(j.status.Roles, r, func(a, b *job.RoleStatus) int {
+		if a.Role != b.Role {
+			return int(a.Role) - int(b.Role)
+		}
+		return int(a.Index) - int(b.Index)
+	})
+	if !ok {
+		j.status.Roles = slices.Insert(j.status.Roles, i, r)
+	}
+	return j.status.Roles[i]
+}
+
+// paused says why the job does not go on now, empty when it does. The coordinator knows best, unless it is the one that is missing. j.mu is held.
+func (j *Job) paused() string {
+	if j.crew == nil {
+		return ""
+	}
+	if _, cause := j.crew.machine.Restarting(); cause != nil {
+		return fmt.Sprintf("the job begins again, because parameters are lost: %v", cause)
+	}
+	roles := j.crew.machine.Roles()
+	for _, r := range roles {
+		if r.Role != job.Role_TRAINER && r.Lost {
+			return fmt.Sprintf("%v has lost its lease", r.Member)
+		}
+	}
+	for _, r := range roles {
+		if r.Role != job.Role_TRAINER && r.State == supervise.Down {
+			return fmt.Sprintf("%v has ended and is started again: %v", r.Member, r.Last)
+		}
+	}
+	for _, r := range roles {
+		if s, silent := j.known.silent[r.Member]; silent && r.State == supervise.Running {
+			return fmt.Sprintf("%v does not answer since %s", r.Member, s.since.Format(time.TimeOnly))
+		}
+	}
+	q := j.known.queues
+	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {
+		return ""
+	}
+	switch {
+	case len(q.Waits) == 0:
+		return q.Phase
+	case q.Phase == "paused":
+		return sentence(q.Waits[0])
+	}
+	return q.Phase + ": " + sentence(q.Waits[0])
+}
+
+// enterStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is
+// not: in sync mode a coordinator that was started again may tell the last ones once more. In async mode it counts from what is durable, and its
+// steps are numbered on. j.mu is held.
+func (j *Job) enterStep(step *job.Step) (first, told bool) {
+	if j.spec.Mode != job.Mode_SYNC {
+		step.Step = j.next
+	}
+	if step.Step < j.next {
+		return false, false
+	}
+	j.next = step.Step + 1
+	first = j.status.State != job.State_RUNNING
+	j.status.State = job.State_RUNNING
+	j.status.Pass, j.status.Steps = step.Pass, j.next
+	j.status.Records += step.Rows
+	j.crew.machine.Progress()
+	return first, true
+}
+
+// miss counts steps that are not told on. In sync mode the number of the next one does. j.mu is held.
+func (j *Job) miss(steps uint64) {
+	if j.spec.Mode != job.Mode_SYNC {
+		j.next += steps
+		j.status.Steps = j.next
+	}
+}
+
+// beginAnew forgets what the history that has ended had trained, and what its servers have said.
+func (j *Job) beginAnew(cause error, servers ...interface{ forget() }) {
+	j.mu.Lock()
+	j.status.Steps, j.status.Records, j.status.Pass, j.next, j.reported = 0, 0, 0, 0, nil
+	j.known.forget()
+	for _, s := range servers {
+		s.forget()
+	}
+	j.mu.Unlock()
+	j.manager.cfg.Log.Warn("the job begins again", "job", j.ID, "because", cause)
+	j.setState(job.State_STARTING, nil)
+}
+
+// setState enters another state and tells it.
+func (j *Job) setState(state job.State, err error) {
+	j.mu.Lock()
+	j.status.State, j.status.Failure = state, wire.FailureOf(err)
+	s := proto.Clone(j.status).(*job.JobStatus)
+	j.mu.Unlock()
+	j.events.Add(&job.Event{What: &job.Event_Status{Status: s}})
+	log := j.manager.cfg.Log.With("job", j.ID, "state", state)
+	if err != nil {
+		log.Info("job", "error", err)
+		return
+	}
+	log.Info("job")
+}
+
+// Show returns all that is known of the job: as its servers say now, or as they said last.
+func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
+	j.refresh(ctx)
+	d := &rpc.JobDetails{Status: j.Status(), Spec: j.spec}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d.Queues, d.Ledger = j.known.queues, j.known.ledger
+	return d
+}
+
+// entriesTime bounds the reading of all entries of a coordinator.
+const entriesTime = time.Minute
+
+// ShowEntries is Show with the durable entries of the coordinator, which there are while the job runs.
+func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
+	j.mu.Lock()
+	c := j.crew
+	j.mu.Unlock()
+	if c == nil {
+		return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that does not run"),
+			fault.Want("one that does: its queues are not kept"))
+	}
+	d := j.Show(ctx)
+	ctx, cancel := context.WithTimeout(ctx, entriesTime)
+	defer cancel()
+	q, err := wire.Queues(ctx, c.peers.coordinator, &rpc.QueuesRequest{Job: j.ID, Entries: true})
+	d.Queues = q
+	return d, err
+}
+
+// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator. A job whose roles have
+// not been started yet begins with that number.
+func (j *Job) Scale(ctx context.Context, trainers int32) error {
+	where := "job " + j.ID
+	if j.spec.TrainersMax == j.spec.Trainers {
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers for a job that always has %d", trainers, j.spec.Trainers),
+			fault.Want("an elastic job"), fault.Hint("start it with --trainers MIN:MAX"))
+	}
+	if trainers < j.spec.Trainers || trainers > j.spec.TrainersMax {
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("%d trainers", trainers),
+			fault.Wantf("%d to %d", j.spec.Trainers, j.spec.TrainersMax))
+	}
+	j.mu.Lock()
+	c, starting := j.crew, !j.hasBegun()
+	if starting {
+		j.wanted, j.status.Trainers = trainers, trainers
+	}
+	j.mu.Unlock()
+	switch {
+	case starting:
+		return nil
+	case c == nil:
+		return fault.E(fault.Unavailable, fault.At(where), fault.Got("a job that does not run"))
+	}
+	return c.registry.SetTrainers(ctx, int(trainers))
+}
+
+// hasBegun reports whether the job has had a crew, or will have none. j.mu is held.
+func (j *Job) hasBegun() bool {
+	select {
+	case <-j.manned:
+		return true
+	default:
+		return j.Ended()
+	}
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

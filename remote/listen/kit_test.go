@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -18,6 +20,9 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -140,4 +145,162 @@ func eventually(t *testing.T, ok func() bool) {
 func idle(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// encoded puts a program into a job of two trainers and two pservers.
+func encoded(t testing.TB, m testkit.Model) *job.JobSpec {
+	t.Helper()
+	b, err := m.Program.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job.JobSpec{Program: b, Trainers: 2, Pservers: 2, MinBlockSize: 4, StartDeadline: durationpb.New(patience),
+		RoundDeadline: durationpb.New(patience)}
+}
+
+// reading is a job that reads 20 records in batches of 5.
+func reading(t testing.TB) *job.JobSpec {
+	t.Helper()
+	spec := encoded(t, testkit.Reading(t, 5, optimizer.SGD(0.05)))
+	for name, globs := range testkit.Samples(t, t.TempDir(), 20) {
+		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
+	}
+	spec.Fetch = []string{"loss"}
+	return spec
+}
+
+// fed is a job that is fed.
+func fed(t testing.TB) *job.JobSpec {
+	t.Helper()
+	spec := encoded(t, testkit.Fed(t, optimizer.SGD(0.05)))
+	spec.Fed = true
+	return spec
+}
+
+// hanging is a coordinator that never answers.
+type hanging struct {
+	rpc.UnimplementedCoordinatorServer
+	release chan struct{}
+}
+
+func (h hanging) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	select {
+	case <-stream.Context().Done():
+	case <-h.release:
+	}
+	return fault.New(fault.Canceled, "released")
+}
+
+func (h hanging) Join(ctx context.Context, _ *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	select {
+	case <-ctx.Done():
+	case <-h.release:
+	}
+	return nil, fault.New(fault.Canceled, "released")
+}
+
+// serveCoordinator is the life of a coordinator of the test.
+func serveCoordinator(ctx context.Context, store *cluster.Memory, spec *job.RoleSpec, service rpc.CoordinatorServer) error {
+	port, err := wire.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	registry, err := store.Open(spec.Prefix)
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	m, err := registry.LeadCoordinator(ctx, port.Addr().String())
+	if err != nil {
+		return err
+	}
+	s := wire.NewServer()
+	rpc.RegisterCoordinatorServer(s, service)
+	if err := wire.Serve(ctx, s, port, time.Second); err != nil {
+		return err
+	}
+	return m.Leave(context.WithoutCancel(ctx))
+}
+
+// A fuse is told of the points of a job's life, and burns out at one of them.
+type fuse struct {
+	left atomic.Int64
+	burn func()
+	wait int  // how often others may run before the point is passed
+	hold bool // the point is passed when the job is over
+}
+
+func (f *fuse) point(ctx context.Context) {
+	if f.left.Add(-1) != 0 {
+		return
+	}
+	f.burn()
+	for range f.wait {
+		runtime.Gosched()
+	}
+	if f.hold {
+		<-ctx.Done()
+	}
+}
+
+// fused is a registry whose calls are points.
+type fused struct {
+	cluster.Registry
+	*fuse
+}
+
+func (f fused) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Live(ctx)
+}
+
+func (f fused) Forget(ctx context.Context) error {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Forget(ctx)
+}
+
+func (f fused) SetTrainers(ctx context.Context, n int) error {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.SetTrainers(ctx, n)
+}
+
+func (f fused) WatchTrainers(ctx context.Context) (<-chan int, error) {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.WatchTrainers(ctx)
+}
+
+func (f fused) Lost(ctx context.Context) (<-chan cluster.Member, error) {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Lost(ctx)
+}
+
+func (f fused) Bury(ctx context.Context, m cluster.Member, incarnation uint64) error {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Bury(ctx, m, incarnation)
+}
+
+func (f fused) Follow(ctx context.Context, m cluster.Member) (<-chan string, error) {
+	f.point(ctx)
+	defer f.point(ctx)
+	return f.Registry.Follow(ctx, m)
+}
+
+// fusedLauncher is a launcher whose starts are points.
+type fusedLauncher struct {
+	launch.Launcher
+	*fuse
+}
+
+func (f fusedLauncher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+	over, cancel := context.WithCancel(ctx)
+	cancel() // a start has no end but its own
+	f.point(over)
+	defer f.point(over)
+	return f.Launcher.Start(ctx, spec, log)
 }

@@ -2,119 +2,235 @@ package listen
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/wire"
 )
 
-// Bounds of what a job does beside its roles.
-const (
-	stopGrace    = 3 * time.Second // for roles that are told to stop
-	lastWords    = time.Second     // for the rest of what the servers had to tell, when all roles have ended
-	registryTime = 5 * time.Second // for a change of the registry
-)
-
-// runRoles runs the roles of the job to their end, in one history or several.
-func (j *Job) runRoles(ctx context.Context) error {
-	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
-	if err != nil {
-		return err
-	}
-	defer registry.Close()
-	if err := j.prepare(ctx, registry); err != nil {
-		return err
-	}
-	watching, unwatch := context.WithCancel(ctx)
-	connections := cluster.NewPeers(watching, registry)
-	defer connections.Close()
-	peers, err := newPeers(connections, int(j.spec.Pservers))
-	if err != nil {
-		unwatch()
-		return err
-	}
-	c, err := j.man(ctx, registry, peers)
-	if err != nil {
-		unwatch()
-		return err
-	}
-	defer j.unman()
-	var group sync.WaitGroup
-	defer func() { unwatch(); group.Wait() }()
-	c.watcher, c.lasts = newWatcher(j, peers.coordinator), newLasts(watching, j, peers, &group)
-	group.Go(func() { c.watcher.watch(watching) })
-	group.Go(func() { j.probeNowAndThen(watching, peers) })
-
-	err = c.run(ctx)
-	if err == nil {
-		c.hearTheRest(ctx)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
-	defer cancel()
-	if wrong := registry.Forget(ctx); wrong != nil {
-		j.manager.cfg.Log.Warn("traces of the job are left in the registry", "job", j.ID, "error", wrong)
-	}
-	return err
+// A life is one start of a role, to its end.
+type life struct {
+	cancel context.CancelFunc // of a start that has not succeeded yet
+	ready  chan struct{}      // closed when handle is known
+	handle launch.Handle      // nil when the role could not be started
 }
 
-// prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
-func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
-	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
-	defer cancel()
-	live, err := registry.Live(ctx)
-	if err != nil {
-		return err
+// with calls do with the handle of the role. A start that is under way is given up.
+func (l *life) with(do func(launch.Handle)) {
+	select {
+	case <-l.ready:
+	default:
+		l.cancel()
+		<-l.ready
 	}
-	for m := range live {
-		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
-			fault.Want("another name"), fault.Hint("another listener of the cluster runs a job of this name, or its roles have not ended yet"))
+	if l.handle != nil {
+		do(l.handle)
 	}
-	if err := registry.Forget(ctx); err != nil {
-		return err
-	}
-	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
-		return err
-	}
-	return nil
 }
 
-// man gives the job its crew, when the registry knows the number of trainers that is wanted by then.
-func (j *Job) man(ctx context.Context, registry cluster.Registry, peers *peers) (*crew, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
-	defer cancel()
-	for known := int32(0); ; {
-		j.mu.Lock()
-		wanted := j.wanted
-		if wanted == known {
-			defer j.mu.Unlock()
-			j.crew = newCrew(j, registry, peers, int(wanted))
-			close(j.manned)
-			return j.crew, nil
+func (l *life) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.Stop(grace) }) }
+
+// start starts a role and follows it to its end.
+func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
+	spec := c.job.roleSpec(m, before)
+	// The life of a role ends when the crew says so, not with the job: roles end in an order.
+	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l := &life{cancel: cancel, ready: make(chan struct{})}
+	c.lives[m] = l
+	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
+	c.job.roleStarts(m)
+	c.lasts.starts(m)
+	if before > 0 {
+		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
+	}
+	c.group.Go(func() {
+		defer cancel()
+		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, c.job.logOf(m, spec))
+		l.handle = h
+		close(l.ready)
+		if err == nil {
+			c.job.roleRuns(m, h)
+			err = h.Wait()
 		}
-		j.mu.Unlock()
-		if err := registry.SetTrainers(ctx, int(wanted)); err != nil {
-			return nil, err
-		}
-		known = wanted
-	}
+		c.ended(ctx, m, err)
+	})
 }
 
-// unman takes the crew away when its roles have ended.
-func (j *Job) unman() {
+// ended tells the policy of the end of a role, when others can know of it: its keys are
+// removed at once, or they would believe in it as long as its lease.
+func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	defer cancel()
+	if err != nil {
+		if wrong := c.registry.Bury(ctx, m, 0); wrong != nil && ctx.Err() == nil {
+			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m.ID(), "error", wrong)
+		}
+		c.job.manager.cfg.Log.Info("role has ended", "job", c.job.ID, "role", m.ID(), "error", err)
+	}
+	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
+	c.job.roleEnds(m, err)
+	c.happen(func(now time.Duration) []supervise.Effect {
+		delete(c.lives, m)
+		if err != nil {
+			c.failures = append(c.failures, failure{m, err})
+		}
+		return c.machine.Exited(now, m, err, trained)
+	})
+}
+
+// mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation, which a coordinator that is
+// starting does not know. A pserver is gone when this is called, and no first generation begins without it.
+func (c *crew) mayHaveTrained(ctx context.Context) bool {
+	c.job.mu.Lock()
+	_, again := c.machine.Restarting()
+	c.job.mu.Unlock()
+	if again != nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	q, err := wire.Queues(ctx, c.peers.coordinator, queuesRequest(c.job.ID, false))
+	return err != nil || q.Generation > 0 || q.Phase == "starting"
+}
+
+// drain asks a trainer to end. The policy kills one that does not in time.
+func (c *crew) drain(m cluster.Member) {
+	l, grace := c.lives[m], c.job.spec.RoundDeadline.AsDuration()+stopGrace
+	c.group.Go(func() { l.stop(grace) })
+}
+
+func (c *crew) kill(m cluster.Member) {
+	l := c.lives[m]
+	c.group.Go(func() { l.with(launch.Handle.Kill) })
+}
+
+// roleStarts, roleRuns and roleEnds keep the status of a role.
+func (j *Job) roleStarts(m cluster.Member) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.crew = nil
+	r := j.roleStatus(m)
+	r.State, r.Pid, r.Address, r.Node, r.ExitCode = job.State_STARTING, 0, "", "", 0
+	r.Starts++
+	j.known.startsAgain(m)
 }
 
-// hearTheRest waits until what the servers had to tell in the end has come, but no longer than lastWords.
-func (c *crew) hearTheRest(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastWords)
-	defer cancel()
-	select {
-	case <-c.watcher.told():
-	case <-ctx.Done():
+func (j *Job) roleRuns(m cluster.Member, h launch.Handle) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.roleStatus(m)
+	r.State, r.Node, r.Pid = job.State_RUNNING, h.Node(), int32(h.Pid())
+}
+
+func (j *Job) roleEnds(m cluster.Member, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := j.roleStatus(m)
+	r.Pid = 0
+	switch {
+	case err == nil:
+		r.State, r.ExitCode = job.State_SUCCEEDED, 0 // the last failure stays
+		return
+	case errors.Is(err, fault.Drained), errors.Is(err, fault.Canceled):
+		r.State = job.State_STOPPED
+	default:
+		r.State = job.State_FAILED
 	}
-	c.lasts.wait(ctx.Done())
+	r.Failure, r.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
+}
+
+// watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that
+// another has followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
+func (c *crew) watchLeases(ctx context.Context) {
+	lost := make(chan cluster.Member)
+	c.group.Go(func() {
+		hear(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
+			select {
+			case lost <- m:
+			case <-ctx.Done():
+			}
+		})
+	})
+	refused := ""                    // why the registry did not answer the last time
+	seen := map[cluster.Member]int{} // number of the start that held a lease
+	reported := map[cluster.Member]bool{}
+	every := time.NewTicker(max(100*time.Millisecond, c.job.spec.Lease.AsDuration()/8))
+	defer every.Stop()
+	for {
+		select {
+		case m := <-lost:
+			reported[m] = true
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		starts := c.starts()
+		live, err := c.registry.Live(ctx)
+		if err != nil {
+			if ctx.Err() == nil && err.Error() != refused {
+				refused = err.Error()
+				c.job.manager.cfg.Log.Warn("it is not known which roles hold their leases", "job", c.job.ID, "error", err)
+			}
+			continue
+		}
+		refused = ""
+		for m, start := range starts {
+			if _, ok := live[m]; ok {
+				seen[m] = start
+				delete(reported, m)
+			} else if reported[m] && (seen[m] == start || start == 1) {
+				delete(reported, m)
+				c.happen(func(now time.Duration) []supervise.Effect {
+					if c.machine.StartsOf(m) == start {
+						c.machine.LeaseLost(now, m)
+					}
+					return nil
+				})
+			}
+		}
+	}
+}
+
+// starts returns how often each role that runs was started.
+func (c *crew) starts() map[cluster.Member]int {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	starts := map[cluster.Member]int{}
+	for _, r := range c.machine.Roles() {
+		if r.State == supervise.Running || r.State == supervise.Draining {
+			starts[r.Member] = r.Starts
+		}
+	}
+	return starts
+}
+
+// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it.
+// When it has failed there may be no round to finish.
+func (c *crew) stopAll(ctx context.Context) {
+	var group sync.WaitGroup
+	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }
+	for m, l := range c.lives {
+		switch {
+		case !isTrainer(m):
+		case ctx.Err() != nil:
+			group.Go(func() { l.stop(stopGrace) })
+		default:
+			group.Go(func() { l.with(launch.Handle.Kill) })
+		}
+	}
+	if ctx.Err() != nil {
+		group.Wait()
+	}
+	for m, l := range c.lives {
+		if !isTrainer(m) {
+			group.Go(func() { l.stop(stopGrace) })
+		}
+	}
+	group.Wait()
 }

@@ -2,8 +2,8 @@ package listen
 
 import (
 	"context"
-
-	"google.golang.org/grpc"
+	"errors"
+	"io"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
 // maxSpec bounds a JobSpec with its program.
@@ -159,4 +160,101 @@ func (s *Server) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, r
 			fault.Want("a listener that was started with --join"))
 	}
 	return launch.ServeRole(stream, s.Local)
+}
+
+// RunStep passes one fed step on to the job's coordinator, and its answer back, piece by piece.
+func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return fault.E(fault.Corrupt, fault.Got("a stream without a message"))
+	}
+	if err != nil {
+		return err
+	}
+	j, err := s.Manager.Job(first.GetId().GetJob())
+	if err != nil {
+		return err
+	}
+	client, err := j.session(stream.Context())
+	if err != nil {
+		return err
+	}
+	feed, err := client.Feed(stream.Context())
+	if err != nil {
+		return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
+	}
+	if err := forward(stream, feed, &rpc.Piece{Id: j.identity(), Piece: first.Piece}); err != nil {
+		return err
+	}
+	for {
+		piece, err := feed.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
+		}
+		if err := stream.Send(piece); err != nil {
+			return err
+		}
+	}
+}
+
+// forward passes a request on, from its first piece. It fails when no more can be received; that no more can be sent the answer will explain.
+func forward(from grpc.BidiStreamingServer[rpc.Piece, rpc.Piece], to grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], piece *rpc.Piece) error {
+	for {
+		if err := to.Send(piece); err != nil {
+			return nil
+		}
+		next, err := from.Recv()
+		if errors.Is(err, io.EOF) {
+			_ = to.CloseSend()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		piece = &rpc.Piece{Piece: next.Piece}
+	}
+}
+
+// session returns the coordinator of an interactive job, waiting until the job has begun.
+func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
+	if !j.spec.Fed {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
+			fault.Want("a job without data"))
+	}
+	select {
+	case <-j.manned:
+	case <-j.done:
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
+	}
+	j.mu.Lock()
+	c := j.crew
+	j.mu.Unlock()
+	if c != nil {
+		return c.peers.coordinator, nil
+	}
+	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
+		return nil, err
+	}
+	return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
+}
+
+// identity is that of the job's messages.
+func (j *Job) identity() *rpc.Identity {
+	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
+}
+
+// Finish ends an interactive job in good order and waits for its end.
+func (j *Job) Finish(ctx context.Context) error {
+	client, err := j.session(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: j.identity()}); err != nil {
+		return j.orFailure(ctx, wire.FromStatus("coordinator", err))
+	}
+	return j.Wait(ctx)
 }

@@ -1,7 +1,11 @@
 package listen_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
 // Stop ends a job before its time; it says so, and it is no failure of a role.
@@ -109,5 +114,139 @@ func TestStepOfAnUnknownJob(t *testing.T) {
 		if _, err := stream.Recv(); !errors.Is(wire.FromStatus("listener", err), fault.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// follow reads a stream to its end.
+func follow[M any](t *testing.T, recv func() (M, error), each func(M)) {
+	t.Helper()
+	for {
+		m, err := recv()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(m)
+	}
+}
+
+// A job that ends well has told every step in order, to whoever watches, from the first on, and every role has ended with status 0.
+func TestWatchFromTheFirstEvent(t *testing.T) {
+	h := newHouse(t, listen.Config{}, nil)
+	client := serve(t, h.Manager)
+	spec := reading(t)
+	spec.Passes = 2
+	j := h.begin(t, spec)
+	watch := func() (told []string, last *job.JobStatus) {
+		t.Helper()
+		stream, err := client.Watch(bounded(t), &rpc.JobRequest{Job: j.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, stream.Recv, func(e *job.Event) {
+			if s := e.GetStatus(); s != nil {
+				last = s
+				told = append(told, s.State.String())
+				return
+			}
+			told = append(told, fmt.Sprintf("step %d of pass %d: %d rows, %d values", e.GetStep().Step, e.GetStep().Pass, e.GetStep().Rows,
+				len(e.GetStep().Fetched)))
+		})
+		return told, last
+	}
+	during, last := watch()
+	after, _ := watch()
+	want := []string{"STARTING", "RUNNING"}
+	for step := range 8 {
+		want = append(want, fmt.Sprintf("step %d of pass %d: 5 rows, 1 values", step, step/4))
+	}
+	want = append(want, "SUCCEEDED")
+	if !slices.Equal(during, want) || !slices.Equal(after, want) {
+		t.Errorf("told while it ran\n%q and afterwards\n%q, want\n%q", during, after, want)
+	}
+	if last.Steps != 8 || last.Records != 40 || last.Passes != 2 || last.Seconds <= 0 || last.Failure != nil || len(last.Roles) != 5 {
+		t.Errorf("the last status is %v", last)
+	}
+	status, err := client.Status(bounded(t), &rpc.JobRequest{Job: j.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range status.Roles {
+		if r.State != job.State_SUCCEEDED || r.ExitCode != 0 {
+			t.Errorf("%v %d: %v", r.Role, r.Index, r)
+		}
+	}
+}
+
+// Logs are those of all roles, or of one.
+func TestLogs(t *testing.T) {
+	h := newHouse(t, listen.Config{}, nil)
+	client := serve(t, h.Manager)
+	j := h.begin(t, reading(t))
+	read := func(role string, followed bool) (roles, lines []string) {
+		t.Helper()
+		stream, err := client.Logs(bounded(t), &rpc.LogsRequest{Job: j.ID, Role: role, Follow: followed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, stream.Recv, func(l *rpc.LogLine) {
+			if roles = append(roles, l.Role); strings.Contains(l.Line, "role ends") {
+				lines = append(lines, l.Role)
+			}
+		})
+		slices.Sort(roles)
+		slices.Sort(lines)
+		return slices.Compact(roles), lines
+	}
+	want := []string{"coordinator", "pserver-0", "pserver-1", "trainer-0", "trainer-1"}
+	if roles, ended := read("", true); !slices.Equal(roles, want) || !slices.Equal(ended, want) {
+		t.Errorf("lines of %v, of which %v have ended", roles, ended)
+	}
+	if roles, _ := read("trainer-1", false); !slices.Equal(roles, want[4:]) {
+		t.Errorf("lines of %v where those of trainer-1 were asked for", roles)
+	}
+}
+
+// wordy is a coordinator that has more entries than fit into one message of the transport.
+type wordy struct {
+	rpc.UnimplementedCoordinatorServer
+}
+
+const wordyEntries = 300
+
+func (wordy) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	r := &rpc.QueuesResponse{Phase: "running", Entries: map[string][]byte{}}
+	for i := range wordyEntries {
+		if m.Entries {
+			r.Entries[fmt.Sprintf("data/d/files/%d", i)] = make([]byte, 100_000)
+		}
+	}
+	return wire.Send(stream, r)
+}
+
+// The listener passes on what is larger than one message of the transport.
+func TestShowOfManyEntries(t *testing.T) {
+	var h *house
+	h = newHouse(t, listen.Config{}, func(name string) run {
+		if name != "coordinator" {
+			return idle
+		}
+		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
+			return serveCoordinator(ctx, h.store, spec, wordy{})
+		}
+	})
+	client := serve(t, h.Manager)
+	j := h.begin(t, reading(t))
+	var d *rpc.JobDetails
+	if err := wire.Retry(bounded(t), func(uint32) (err error) { // until the job runs
+		d, err = wire.Show(bounded(t), "listener", client, &rpc.JobRequest{Job: j.ID, Entries: true})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Queues.Entries) != wordyEntries || len(d.Queues.Entries["data/d/files/7"]) != 100_000 {
+		t.Errorf("%d entries", len(d.Queues.Entries))
 	}
 }

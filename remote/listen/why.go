@@ -1,19 +1,24 @@
 package listen
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
+	"github.com/edl-go/edl/internal/history"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer,
@@ -122,4 +127,100 @@ func sentence(w *job.Wait) string {
 		text += fmt.Sprintf(" (last error: %s)", w.LastError)
 	}
 	return text
+}
+
+// lostFirst puts the roles that have lost their leases before the others, which may have ended because of them.
+func lostFirst(roles []supervise.Role) []supervise.Role {
+	isLost := func(r supervise.Role) bool { return r.Lost }
+	lost := slices.DeleteFunc(slices.Clone(roles), func(r supervise.Role) bool { return !isLost(r) })
+	return append(lost, slices.DeleteFunc(roles, isLost)...)
+}
+
+// rootFirst sorts waits: those for someone who waits for nobody come first, then those for them, and so on; among equals the one that lasts longest.
+func rootFirst(waits []*job.Wait) []*job.Wait {
+	waitsOf := map[string][]*job.Wait{}
+	for _, w := range waits {
+		waitsOf[w.Who] = append(waitsOf[w.Who], w)
+	}
+	var depth func(w *job.Wait, path []string) int
+	depth = func(w *job.Wait, path []string) int {
+		deepest := 0
+		for _, name := range w.By {
+			if slices.Contains(path, name) {
+				continue // a circle has no root
+			}
+			for _, next := range waitsOf[name] {
+				deepest = max(deepest, 1+depth(next, append(path, name)))
+			}
+		}
+		return deepest
+	}
+	depths := map[*job.Wait]int{}
+	for _, w := range waits {
+		depths[w] = depth(w, []string{w.Who})
+	}
+	out := slices.Clone(waits)
+	slices.SortStableFunc(out, func(a, b *job.Wait) int {
+		return cmp.Or(cmp.Compare(depths[a], depths[b]), a.Since.AsTime().Compare(b.Since.AsTime()))
+	})
+	return out
+}
+
+// logOf is where a role writes. What a trainer tells there of its waits is taken out of it: that comes also while the coordinator and etcd are gone,
+// and stays known while the trainer hangs.
+func (j *Job) logOf(m cluster.Member, spec *job.RoleSpec) io.Writer {
+	return lineWriter{log: j.logs, role: role.Name(spec), waits: func(waits []*job.Wait) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.known.waits[m] = waits
+	}}
+}
+
+// trainersWait returns what trainers that run have told, but of waits of which somebody who serves them, and answers, has told more. j.mu is held.
+func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
+	servers := map[string]bool{} // that have told of a trainer
+	for _, w := range told {
+		servers[w.Who] = true
+	}
+	for _, r := range j.crew.machine.Roles() {
+		if r.State != supervise.Running || servers[r.Member.String()] {
+			continue
+		}
+		for _, w := range j.known.waits[r.Member] {
+			w = proto.Clone(w).(*job.Wait)
+			w.Who = r.Member.String()
+			waits = append(waits, w)
+		}
+	}
+	return waits
+}
+
+// silences returns which servers do not answer. j.mu is held.
+func (j *Job) silences() (waits []*job.Wait) {
+	for _, r := range j.crew.machine.Roles() {
+		if s, ok := j.known.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
+			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
+				Since: timestamppb.New(s.since), LastError: s.err.Error()})
+		}
+	}
+	return waits
+}
+
+// maxLogLines bounds what is kept of a job's output.
+const maxLogLines = 10_000
+
+// lineWriter enters the lines that a launcher passes on, one a call, into a job's log, but for what the role tells of its waits.
+type lineWriter struct {
+	log   *history.Log[*rpc.LogLine]
+	role  string
+	waits func([]*job.Wait)
+}
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	if waits, ok := wire.WaitsOf(string(line)); ok {
+		w.waits(waits)
+		return len(line), nil
+	}
+	w.log.Add(&rpc.LogLine{Role: w.role, Line: string(bytes.TrimRight(line, "\n"))})
+	return len(line), nil
 }

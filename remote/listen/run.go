@@ -1,0 +1,338 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// Bounds of what a job does beside its roles.
+const (
+	stopGrace    = 3 * time.Second // for roles that are told to stop
+	lastWords    = time.Second     // for the rest of what the servers had to tell, when all roles have ended
+	registryTime = 5 * time.Second // for a change of the registry
+)
+
+// runRoles runs the roles of the job to their end, in one history or several.
+func (j *Job) runRoles(ctx context.Context) error {
+	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	if err := j.prepare(ctx, registry); err != nil {
+		return err
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	connections := cluster.NewPeers(watching, registry)
+	defer connections.Close()
+	peers, err := newPeers(connections, int(j.spec.Pservers))
+	if err != nil {
+		unwatch()
+		return err
+	}
+	c, err := j.man(ctx, registry, peers)
+	if err != nil {
+		unwatch()
+		return err
+	}
+	defer j.unman()
+	var group sync.WaitGroup
+	defer func() { unwatch(); group.Wait() }()
+	c.watcher, c.lasts = newWatcher(j, peers.coordinator), newLasts(watching, j, peers, &group)
+	group.Go(func() { c.watcher.watch(watching) })
+	group.Go(func() { j.probeNowAndThen(watching, peers) })
+
+	err = c.run(ctx)
+	if err == nil {
+		c.hearTheRest(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
+	defer cancel()
+	if wrong := registry.Forget(ctx); wrong != nil {
+		j.manager.cfg.Log.Warn("traces of the job are left in the registry", "job", j.ID, "error", wrong)
+	}
+	return err
+}
+
+// prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
+func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
+	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+	defer cancel()
+	live, err := registry.Live(ctx)
+	if err != nil {
+		return err
+	}
+	for m := range live {
+		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a name whose "+m.String()+" lives"),
+			fault.Want("another name"), fault.Hint("another listener of the cluster runs a job of this name, or its roles have not ended yet"))
+	}
+	if err := registry.Forget(ctx); err != nil {
+		return err
+	}
+	if err := registry.SetDesired(ctx, int(j.spec.Pservers)); err != nil {
+		return err
+	}
+	return nil
+}
+
+// man gives the job its crew, when the registry knows the number of trainers that is wanted by then.
+func (j *Job) man(ctx context.Context, registry cluster.Registry, peers *peers) (*crew, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+	defer cancel()
+	for known := int32(0); ; {
+		j.mu.Lock()
+		wanted := j.wanted
+		if wanted == known {
+			defer j.mu.Unlock()
+			j.crew = newCrew(j, registry, peers, int(wanted))
+			close(j.manned)
+			return j.crew, nil
+		}
+		j.mu.Unlock()
+		if err := registry.SetTrainers(ctx, int(wanted)); err != nil {
+			return nil, err
+		}
+		known = wanted
+	}
+}
+
+// unman takes the crew away when its roles have ended.
+func (j *Job) unman() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.crew = nil
+}
+
+// hearTheRest waits until what the servers had to tell in the end has come, but no longer than lastWords.
+func (c *crew) hearTheRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
+	select {
+	case <-c.watcher.told():
+	case <-ctx.Done():
+	}
+	c.lasts.wait(ctx.Done())
+}
+
+// A crew is the roles of a job that runs: it carries out what the supervision policy decides, and tells it what happens. All decisions are made by
+// the goroutine of run.
+type crew struct {
+	job      *Job
+	registry cluster.Registry
+	peers    *peers
+	watcher  *watcher // with lasts, set before run is called
+	lasts    *lasts
+	began    time.Time
+	events   chan func(now time.Duration) []supervise.Effect
+	over     chan struct{} // closed when no event matters any more
+	group    sync.WaitGroup
+	lives    map[cluster.Member]*life // that have not ended; of run
+	failures []failure                // of roles that were not started again, in order; of run
+
+	machine *supervise.Machine // guarded by job.mu
+}
+
+// A failure is how a role has ended.
+type failure struct {
+	of  cluster.Member
+	err error
+}
+
+func newCrew(j *Job, registry cluster.Registry, peers *peers, trainers int) *crew {
+	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
+		DrainTime: j.spec.RoundDeadline.AsDuration()}
+	if j.spec.Fed {
+		policy.MaxRestarts = 0 // what was fed is not kept
+	}
+	return &crew{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),
+		over: make(chan struct{}), lives: map[cluster.Member]*life{}, machine: supervise.New(policy, trainers)}
+}
+
+// run starts the roles and returns when the job has ended and no role is left: nil when it has ended well.
+func (c *crew) run(ctx context.Context) error {
+	watching, unwatch := context.WithCancel(ctx)
+	defer c.group.Wait()
+	defer unwatch()
+	defer c.stopAll(ctx)
+	defer close(c.over)
+	c.group.Go(func() { c.watchLeases(watching) })
+	c.group.Go(func() {
+		hear(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
+			c.happen(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
+		})
+	})
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	effects := c.step(c.machine.Begin)
+	for {
+		if ended, err := c.carryOut(ctx, effects); ended {
+			return c.cause(err)
+		}
+		c.arm(timer)
+		select {
+		case event := <-c.events:
+			effects = c.step(event)
+		case <-timer.C:
+			effects = c.step(c.machine.Tick)
+		case <-ctx.Done():
+			return fault.E(fault.Canceled, fault.At("job "+c.job.ID), fault.Cause(context.Cause(ctx)))
+		}
+	}
+}
+
+// now is the machine's clock.
+func (c *crew) now() time.Duration { return time.Since(c.began) }
+
+// at is the time of a machine's clock.
+func (c *crew) at(d time.Duration) time.Time { return c.began.Add(d) }
+
+// step makes one decision.
+func (c *crew) step(event func(now time.Duration) []supervise.Effect) []supervise.Effect {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	effects := event(c.now())
+	c.job.status.Trainers = int32(c.machine.Trainers())
+	return effects
+}
+
+// arm sets the timer to when the machine has something to do.
+func (c *crew) arm(timer *time.Timer) {
+	c.job.mu.Lock()
+	at, ok := c.machine.Next()
+	c.job.mu.Unlock()
+	if !ok {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, at-c.now()))
+}
+
+// happen passes an event on to run, unless the job is over.
+func (c *crew) happen(event func(now time.Duration) []supervise.Effect) {
+	select {
+	case c.events <- event:
+	case <-c.over:
+	}
+}
+
+// carryOut does what was decided, in order, and reports whether the job has ended.
+func (c *crew) carryOut(ctx context.Context, effects []supervise.Effect) (ended bool, err error) {
+	for _, e := range effects {
+		switch e.Do {
+		case supervise.Start:
+			c.start(ctx, e.Member, e.Start)
+		case supervise.Drain:
+			c.drain(e.Member)
+		case supervise.Kill:
+			c.kill(e.Member)
+		case supervise.Forget:
+			if err := c.forget(ctx); err != nil {
+				return true, err
+			}
+		case supervise.End:
+			return true, e.Err
+		}
+	}
+	return false, nil
+}
+
+// forget ends a history: every role of it has ended.
+func (c *crew) forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, registryTime)
+	defer cancel()
+	if err := c.registry.Forget(ctx); err != nil {
+		return err
+	}
+	c.job.mu.Lock()
+	cause := c.machine.Cause()
+	c.job.mu.Unlock()
+	c.job.beginAnew(cause, c.watcher, c.lasts)
+	return nil
+}
+
+// cause finds out why the job has failed, nil when it has not. When a role has ended because it missed another, that one's end tells more: it is
+// waited for, no longer than lastWords.
+func (c *crew) cause(err error) error {
+	if err == nil || !consequence(err) {
+		return c.during(err)
+	}
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	for {
+		for _, f := range c.failures {
+			if errors.Is(f.err, fault.LostMember) {
+				return c.during(f.err)
+			}
+		}
+		if len(c.lives) == 0 {
+			return c.orReported(err)
+		}
+		select {
+		case event := <-c.events:
+			c.step(event)
+		case <-timer.C:
+			return c.orReported(err)
+		}
+	}
+}
+
+// consequence reports whether an error is what a role says that misses another.
+func consequence(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Unavailable, fault.DeadlineExceeded, fault.Stale, fault.Superseded, fault.Canceled:
+		return true
+	}
+	return false
+}
+
+// orFailure returns why the job has failed, when err, of a call to a coordinator that is gone, may be only the consequence. A coordinator that is not
+// gone after all, or whose job ends well, leaves err as it is.
+func (j *Job) orFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.spec.Lease.AsDuration()+stopGrace+registryTime)
+	defer cancel()
+	select {
+	case <-j.done:
+		if cause := wire.FaultOf(j.Status().Failure); cause != nil {
+			return cause
+		}
+	case <-ctx.Done():
+	}
+	return err
+}
+
+// orReported returns what the coordinator was told, if anything: it knows who was missed.
+func (c *crew) orReported(err error) error {
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	if c.job.reported != nil {
+		return c.job.reported
+	}
+	return err
+}
+
+// during adds to a loss how far the job was.
+func (c *crew) during(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {
+		return err
+	}
+	lost := *f
+	s := c.job.Status()
+	if lost.Got != "" {
+		lost.Got += ", "
+	}
+	lost.Got += fmt.Sprintf("after %d steps in pass %d", s.Steps, s.Pass)
+	return &lost
+}
