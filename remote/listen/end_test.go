@@ -41,7 +41,7 @@ func TestNotANumber(t *testing.T) {
 	optimizer.SGD(0.1).Minimize(loss)
 	spec := reading(t)
 	spec.Program = encoded(t, testkit.Built(t, m, loss)).Program
-	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
+	f := endsWith(t, newHarness(t, listen.Config{}, nil).begin(t, spec))
 	if f.Kind != fault.NotFinite || f.Op != "log" || f.Variable != bad.Name() || !strings.Contains(f.Line, "end_test.go") {
 		t.Errorf("%v: op %q, variable %q, line %q", f, f.Op, f.Variable, f.Line)
 	}
@@ -52,7 +52,7 @@ func TestMissingData(t *testing.T) {
 	t.Parallel()
 	spec := reading(t)
 	spec.Data[0].Globs = []string{"/nowhere/train-*"}
-	f := endsWith(t, newHouse(t, listen.Config{}, nil).begin(t, spec))
+	f := endsWith(t, newHarness(t, listen.Config{}, nil).begin(t, spec))
 	if f.Kind != fault.NotFound || !strings.Contains(f.Error(), "/nowhere/train-*") {
 		t.Errorf("%v", f)
 	}
@@ -78,7 +78,7 @@ func TestCauseOfFailure(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newHouse(t, listen.Config{}, func(name string) run {
+			j := newHarness(t, listen.Config{}, func(name string) run {
 				if r := c.roles[name]; r != nil {
 					return r
 				}
@@ -101,7 +101,7 @@ func TestCauseOfFailure(t *testing.T) {
 func TestMendedLossIsNoCause(t *testing.T) {
 	t.Parallel()
 	again := make(chan struct{})
-	j := newHouse(t, listen.Config{}, func(name string) run {
+	j := newHarness(t, listen.Config{}, func(name string) run {
 		switch name {
 		case "trainer-1":
 			return func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
@@ -145,7 +145,7 @@ func (g gate) Close() error {
 }
 
 // gated lets the manager's handles pass through gates.
-func gated(h *house, forget, close func()) listen.Config {
+func gated(h *harness, forget, close func()) listen.Config {
 	return listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		r, err := h.store.Open(spec.Prefix)
 		return gate{r, forget, close}, err
@@ -171,12 +171,12 @@ func TestStepOfAJobThatEnds(t *testing.T) {
 					stop()
 				}
 			}
-			h := &house{store: cluster.NewMemory()}
+			h := &harness{store: cluster.NewMemory()}
 			config := gated(h, second, pass)
 			if where == "close" {
 				config = gated(h, pass, stop)
 			}
-			h = newHouseIn(t, h, config, broken)
+			h = newHarnessIn(t, h, config, broken)
 			client := serve(t, h.Manager)
 			j := h.begin(t, fed(t))
 			<-reached
@@ -218,8 +218,8 @@ func (c fenced) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 
 // What one coordinator has failed of is not the end of a job that another has ended well, although that one was not heard.
 func TestFailureOfAnEarlierCoordinator(t *testing.T) {
-	h, again := &house{store: cluster.NewMemory()}, make(chan struct{})
-	newHouseIn(t, h, listen.Config{}, func(name string) run {
+	h, again := &harness{store: cluster.NewMemory()}, make(chan struct{})
+	newHarnessIn(t, h, listen.Config{}, func(name string) run {
 		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 			switch {
 			case name == "coordinator" && spec.Start == 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/protobuf/proto"
@@ -28,24 +29,25 @@ const (
 
 // Job is one job that a Manager runs.
 type Job struct {
-	ID      string
-	manager *Manager
-	spec    *job.JobSpec // without program
-	plan    plan
-	dir     string // of parameters that were unpacked; empty: none
-	events  *history.Log[*job.Event]
-	logs    *history.Log[*rpc.LogLine]
-	started time.Time
-	done    chan struct{}
-	manned  chan struct{} // closed when crew is set
+	ID           string
+	manager      *Manager
+	spec         *job.JobSpec // without program
+	limits       jobspec.Deadlines
+	plan         plan
+	dir          string // of parameters that were unpacked; empty: none
+	events       *history.Log[*job.Event]
+	logs         *history.Log[*rpc.LogLine]
+	began        time.Time
+	done         chan struct{}
+	rolesStarted chan struct{} // closed when crew is set
 
 	mu       sync.Mutex
 	status   *job.JobStatus
 	stop     context.CancelCauseFunc
-	stopped  bool  // by a user
-	crew     *crew // while the job runs
-	wanted   int32 // trainers, before there is a crew
-	known    known
+	stopped  bool    // by a user
+	roles    *jobRun // while the job runs
+	wanted   int32   // trainers, before there is a crew
+	reports  reports
 	next     uint64 // step that comes next
 	reported error  // by the coordinator
 }
@@ -53,9 +55,9 @@ type Job struct {
 func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
-	j := &Job{ID: id, manager: m, spec: s, plan: *p,
+	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p,
 		events: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: history.New[*rpc.LogLine](maxLogLines),
-		started: time.Now(), done: make(chan struct{}), manned: make(chan struct{}), known: newKnown(), wanted: spec.Trainers,
+		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}), reports: newReports(), wanted: spec.Trainers,
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes),
 			Placement: p.loads, Trainers: spec.Trainers}}
 	j.plan.user = nil
@@ -126,7 +128,7 @@ func (j *Job) end(err error) {
 			state = job.State_STOPPED
 		}
 	}
-	j.status.Seconds = time.Since(j.started).Seconds()
+	j.status.Seconds = time.Since(j.began).Seconds()
 	j.mu.Unlock()
 	j.plan.release() // a job that has ended is remembered without its programs
 	j.setState(state, err)
@@ -155,7 +157,7 @@ func (j *Job) Status() *job.JobStatus {
 	defer j.mu.Unlock()
 	s := proto.Clone(j.status).(*job.JobStatus)
 	if !j.Ended() {
-		s.Seconds = time.Since(j.started).Seconds()
+		s.Seconds = time.Since(j.began).Seconds()
 		s.Paused = j.paused()
 	}
 	return s
@@ -178,13 +180,13 @@ func (j *Job) roleStatus(m cluster.Member) *job.RoleStatus {
 
 // paused says why the job does not go on now, empty when it does. The coordinator knows best, unless it is the one that is missing. j.mu is held.
 func (j *Job) paused() string {
-	if j.crew == nil {
+	if j.roles == nil {
 		return ""
 	}
-	if _, cause := j.crew.machine.Restarting(); cause != nil {
+	if _, cause := j.roles.machine.Restarting(); cause != nil {
 		return fmt.Sprintf("the job begins again, because parameters are lost: %v", cause)
 	}
-	roles := j.crew.machine.Roles()
+	roles := j.roles.machine.Roles()
 	for _, r := range roles {
 		if r.Role != job.Role_TRAINER && r.Lost {
 			return fmt.Sprintf("%v has lost its lease", r.Member)
@@ -196,11 +198,11 @@ func (j *Job) paused() string {
 		}
 	}
 	for _, r := range roles {
-		if s, silent := j.known.silent[r.Member]; silent && r.State == supervise.Running {
+		if s, silent := j.reports.silent[r.Member]; silent && r.State == supervise.Running {
 			return fmt.Sprintf("%v does not answer since %s", r.Member, s.since.Format(time.TimeOnly))
 		}
 	}
-	q := j.known.queues
+	q := j.reports.queues
 	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {
 		return ""
 	}
@@ -213,10 +215,10 @@ func (j *Job) paused() string {
 	return q.Phase + ": " + sentence(q.Waits[0])
 }
 
-// enterStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is
+// addStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is
 // not: in sync mode a coordinator that was started again may tell the last ones once more. In async mode it counts from what is durable, and its
 // steps are numbered on. j.mu is held.
-func (j *Job) enterStep(step *job.Step) (first, told bool) {
+func (j *Job) addStep(step *job.Step) (first, told bool) {
 	if j.spec.Mode != job.Mode_SYNC {
 		step.Step = j.next
 	}
@@ -228,7 +230,7 @@ func (j *Job) enterStep(step *job.Step) (first, told bool) {
 	j.status.State = job.State_RUNNING
 	j.status.Pass, j.status.Steps = step.Pass, j.next
 	j.status.Records += step.Rows
-	j.crew.machine.Progress()
+	j.roles.machine.Progress()
 	return first, true
 }
 
@@ -240,11 +242,11 @@ func (j *Job) miss(steps uint64) {
 	}
 }
 
-// beginAnew forgets what the history that has ended had trained, and what its servers have said.
-func (j *Job) beginAnew(cause error, servers ...interface{ forget() }) {
+// startOver forgets what the history that has ended had trained, and what its servers have said.
+func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
 	j.mu.Lock()
 	j.status.Steps, j.status.Records, j.status.Pass, j.next, j.reported = 0, 0, 0, 0, nil
-	j.known.forget()
+	j.reports.forget()
 	for _, s := range servers {
 		s.forget()
 	}
@@ -274,24 +276,21 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	d := &rpc.JobDetails{Status: j.Status(), Spec: j.spec}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	d.Queues, d.Ledger = j.known.queues, j.known.ledger
+	d.Queues, d.Ledger = j.reports.queues, j.reports.ledger
 	return d
 }
-
-// entriesTime bounds the reading of all entries of a coordinator.
-const entriesTime = time.Minute
 
 // ShowEntries is Show with the durable entries of the coordinator, which there are while the job runs.
 func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	j.mu.Lock()
-	c := j.crew
+	c := j.roles
 	j.mu.Unlock()
 	if c == nil {
 		return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that does not run"),
 			fault.Want("one that does: its queues are not kept"))
 	}
 	d := j.Show(ctx)
-	ctx, cancel := context.WithTimeout(ctx, entriesTime)
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Entries)
 	defer cancel()
 	q, err := wire.Queues(ctx, c.peers.coordinator, &rpc.QueuesRequest{Job: j.ID, Entries: true})
 	d.Queues = q
@@ -311,7 +310,7 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 			fault.Wantf("%d to %d", j.spec.Trainers, j.spec.TrainersMax))
 	}
 	j.mu.Lock()
-	c, starting := j.crew, !j.hasBegun()
+	c, starting := j.roles, !j.hasBegun()
 	if starting {
 		j.wanted, j.status.Trainers = trainers, trainers
 	}
@@ -328,7 +327,7 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 // hasBegun reports whether the job has had a crew, or will have none. j.mu is held.
 func (j *Job) hasBegun() bool {
 	select {
-	case <-j.manned:
+	case <-j.rolesStarted:
 		return true
 	default:
 		return j.Ended()

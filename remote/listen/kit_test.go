@@ -36,8 +36,8 @@ func bounded(t testing.TB) context.Context {
 	return ctx
 }
 
-// A house is a manager whose roles are goroutines, and counts them.
-type house struct {
+// A harness is a manager whose roles are goroutines, and counts them.
+type harness struct {
 	*listen.Manager
 	store   *cluster.Memory
 	wrap    func(launch.Launcher) launch.Launcher // nil: nothing
@@ -47,14 +47,14 @@ type house struct {
 // run is what a role does.
 type run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error
 
-// newHouse starts a manager. instead, which may be nil, is asked what a role does; nil lets it be the real one.
-func newHouse(t testing.TB, config listen.Config, instead func(name string) run) *house {
+// newHarness starts a manager. instead, which may be nil, is asked what a role does; nil lets it be the real one.
+func newHarness(t testing.TB, config listen.Config, instead func(name string) run) *harness {
 	t.Helper()
-	return newHouseIn(t, &house{store: cluster.NewMemory()}, config, instead)
+	return newHarnessIn(t, &harness{store: cluster.NewMemory()}, config, instead)
 }
 
-// newHouseIn is newHouse for a house that has its store.
-func newHouseIn(t testing.TB, h *house, config listen.Config, instead func(name string) run) *house {
+// newHarnessIn is newHarness for a harness that has its store.
+func newHarnessIn(t testing.TB, h *harness, config listen.Config, instead func(name string) run) *harness {
 	t.Helper()
 	store := h.store
 	if config.Registry == nil {
@@ -82,7 +82,7 @@ func newHouseIn(t testing.TB, h *house, config listen.Config, instead func(name 
 }
 
 // real is what a role does outside of tests.
-func (h *house) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+func (h *harness) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
 	registry, err := h.store.Open(spec.Prefix)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (h *house) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) err
 func all(do run) func(string) run { return func(string) run { return do } }
 
 // started begins a job.
-func (h *house) begin(t testing.TB, spec *job.JobSpec) *listen.Job {
+func (h *harness) begin(t testing.TB, spec *job.JobSpec) *listen.Job {
 	t.Helper()
 	j, err := h.Start(bounded(t), spec)
 	if err != nil {
@@ -222,19 +222,19 @@ func serveCoordinator(ctx context.Context, store *cluster.Memory, spec *job.Role
 	return m.Leave(context.WithoutCancel(ctx))
 }
 
-// A fuse is told of the points of a job's life, and burns out at one of them.
-type fuse struct {
+// A trigger is told of the points of a job's life, and fires at one of them.
+type trigger struct {
 	left atomic.Int64
-	burn func()
+	fire func()
 	wait int  // how often others may run before the point is passed
 	hold bool // the point is passed when the job is over
 }
 
-func (f *fuse) point(ctx context.Context) {
+func (f *trigger) point(ctx context.Context) {
 	if f.left.Add(-1) != 0 {
 		return
 	}
-	f.burn()
+	f.fire()
 	for range f.wait {
 		runtime.Gosched()
 	}
@@ -243,61 +243,61 @@ func (f *fuse) point(ctx context.Context) {
 	}
 }
 
-// fused is a registry whose calls are points.
-type fused struct {
+// triggering is a registry whose calls are points.
+type triggering struct {
 	cluster.Registry
-	*fuse
+	*trigger
 }
 
-func (f fused) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
+func (f triggering) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Live(ctx)
 }
 
-func (f fused) Forget(ctx context.Context) error {
+func (f triggering) Forget(ctx context.Context) error {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Forget(ctx)
 }
 
-func (f fused) SetTrainers(ctx context.Context, n int) error {
+func (f triggering) SetTrainers(ctx context.Context, n int) error {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.SetTrainers(ctx, n)
 }
 
-func (f fused) WatchTrainers(ctx context.Context) (<-chan int, error) {
+func (f triggering) WatchTrainers(ctx context.Context) (<-chan int, error) {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.WatchTrainers(ctx)
 }
 
-func (f fused) Lost(ctx context.Context) (<-chan cluster.Member, error) {
+func (f triggering) Lost(ctx context.Context) (<-chan cluster.Member, error) {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Lost(ctx)
 }
 
-func (f fused) Bury(ctx context.Context, m cluster.Member, incarnation uint64) error {
+func (f triggering) Bury(ctx context.Context, m cluster.Member, incarnation uint64) error {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Bury(ctx, m, incarnation)
 }
 
-func (f fused) Follow(ctx context.Context, m cluster.Member) (<-chan string, error) {
+func (f triggering) Follow(ctx context.Context, m cluster.Member) (<-chan string, error) {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Follow(ctx, m)
 }
 
-// fusedLauncher is a launcher whose starts are points.
-type fusedLauncher struct {
+// triggeringLauncher is a launcher whose starts are points.
+type triggeringLauncher struct {
 	launch.Launcher
-	*fuse
+	*trigger
 }
 
-func (f fusedLauncher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
+func (f triggeringLauncher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
 	over, cancel := context.WithCancel(ctx)
 	cancel() // a start has no end but its own
 	f.point(over)

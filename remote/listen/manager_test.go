@@ -20,7 +20,7 @@ import (
 
 // A job that ends with its listener was stopped; it has not failed.
 func TestJobsStopWithTheirManager(t *testing.T) {
-	h := newHouse(t, listen.Config{}, func(string) run { return idle })
+	h := newHarness(t, listen.Config{}, func(string) run { return idle })
 	j := h.begin(t, reading(t))
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestJobsStopWithTheirManager(t *testing.T) {
 
 // Jobs that have ended are forgotten, the oldest first, and those that run never.
 func TestOldJobsAreForgotten(t *testing.T) {
-	h := newHouse(t, listen.Config{MaxJobs: 3}, all(idle))
+	h := newHarness(t, listen.Config{MaxJobs: 3}, all(idle))
 	var names []string
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		j := h.begin(t, fedAs(t, name))
@@ -52,7 +52,7 @@ func TestOldJobsAreForgotten(t *testing.T) {
 
 // A manager that closes ends its jobs and takes no more.
 func TestCloseEndsJobs(t *testing.T) {
-	h := newHouse(t, listen.Config{}, all(idle))
+	h := newHarness(t, listen.Config{}, all(idle))
 	j := h.begin(t, fed(t))
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestWrongJobsStartNothing(t *testing.T) {
 		"unknown fetch":          {func(s *job.JobSpec) { s.Fetch = []string{"nothing"} }, fault.NotFound, "nothing"},
 		"no parameters":          {func(s *job.JobSpec) { s.Params = filepath.Join(t.TempDir(), "absent") }, fault.NotFound, "absent"},
 	}
-	h := newHouse(t, listen.Config{}, all(idle))
+	h := newHarness(t, listen.Config{}, all(idle))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			spec := reading(t)
@@ -113,7 +113,7 @@ func TestEveryMistakeOfASpec(t *testing.T) {
 	spec.Name, spec.Trainers, spec.Pservers, spec.Passes, spec.Mode, spec.SplitMethod = "../up", 1<<20, -1, -1, 7, "at_random"
 	spec.Lease = durationpb.New(-1)
 	spec.Data = append(spec.Data, spec.Data...)
-	_, err := newHouse(t, listen.Config{}, all(idle)).Start(bounded(t), spec)
+	_, err := newHarness(t, listen.Config{}, all(idle)).Start(bounded(t), spec)
 	if err == nil {
 		t.Fatal("no mistake")
 	}
@@ -126,7 +126,7 @@ func TestEveryMistakeOfASpec(t *testing.T) {
 
 // A name belongs to one job as long as that runs.
 func TestNamesOfJobs(t *testing.T) {
-	h := newHouse(t, listen.Config{}, all(idle))
+	h := newHarness(t, listen.Config{}, all(idle))
 	spec := fed(t)
 	spec.Name = "digits"
 	first := h.begin(t, spec)
@@ -171,7 +171,7 @@ func TestStartWhileClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		h := newHouse(t, listen.Config{RunDir: scratch}, all(idle))
+		h := newHarness(t, listen.Config{RunDir: scratch}, all(idle))
 		spec := encoded(t, m)
 		spec.Fed, spec.Params = true, params
 		told := make(chan error, 1)
@@ -214,7 +214,7 @@ func TestUnpackedParametersEndWithTheJob(t *testing.T) {
 	if err := executor.SaveCombined(local.Scope(), spec.Params, m.Program); err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t, listen.Config{RunDir: scratch}, all(idle))
+	h := newHarness(t, listen.Config{RunDir: scratch}, all(idle))
 	j := h.begin(t, spec)
 	if made, err := os.ReadDir(scratch); err != nil || len(made) != 1 {
 		t.Errorf("%v, %v", made, err)

@@ -15,15 +15,15 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A life is one start of a role, to its end.
-type life struct {
+// A roleRun is one start of a role, to its end.
+type roleRun struct {
 	cancel context.CancelFunc // of a start that has not succeeded yet
 	ready  chan struct{}      // closed when handle is known
 	handle launch.Handle      // nil when the role could not be started
 }
 
 // with calls do with the handle of the role. A start that is under way is given up.
-func (l *life) with(do func(launch.Handle)) {
+func (l *roleRun) with(do func(launch.Handle)) {
 	select {
 	case <-l.ready:
 	default:
@@ -35,18 +35,18 @@ func (l *life) with(do func(launch.Handle)) {
 	}
 }
 
-func (l *life) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.Stop(grace) }) }
+func (l *roleRun) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.Stop(grace) }) }
 
 // start starts a role and follows it to its end.
-func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
+func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	spec := c.job.roleSpec(m, before)
 	// The life of a role ends when the crew says so, not with the job: roles end in an order.
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &life{cancel: cancel, ready: make(chan struct{})}
-	c.lives[m] = l
+	l := &roleRun{cancel: cancel, ready: make(chan struct{})}
+	c.running[m] = l
 	c.failures = slices.DeleteFunc(c.failures, func(f failure) bool { return f.of == m })
 	c.job.roleStarts(m)
-	c.lasts.starts(m)
+	c.finals.starts(m)
 	if before > 0 {
 		c.job.manager.cfg.Log.Info("role starts again", "job", c.job.ID, "role", m.ID(), "starts", before+1)
 	}
@@ -65,8 +65,8 @@ func (c *crew) start(ctx context.Context, m cluster.Member, before int) {
 
 // ended tells the policy of the end of a role, when others can know of it: its keys are
 // removed at once, or they would believe in it as long as its lease.
-func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
-	ctx, cancel := context.WithTimeout(ctx, registryTime)
+func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
 	if err != nil {
 		if wrong := c.registry.Bury(ctx, m, 0); wrong != nil && ctx.Err() == nil {
@@ -77,7 +77,7 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
 	c.job.roleEnds(m, err)
 	c.happen(func(now time.Duration) []supervise.Effect {
-		delete(c.lives, m)
+		delete(c.running, m)
 		if err != nil {
 			c.failures = append(c.failures, failure{m, err})
 		}
@@ -87,27 +87,27 @@ func (c *crew) ended(ctx context.Context, m cluster.Member, err error) {
 
 // mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation, which a coordinator that is
 // starting does not know. A pserver is gone when this is called, and no first generation begins without it.
-func (c *crew) mayHaveTrained(ctx context.Context) bool {
+func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
 	_, again := c.machine.Restarting()
 	c.job.mu.Unlock()
 	if again != nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Probe)
 	defer cancel()
 	q, err := wire.Queues(ctx, c.peers.coordinator, queuesRequest(c.job.ID, false))
 	return err != nil || q.Generation > 0 || q.Phase == "starting"
 }
 
 // drain asks a trainer to end. The policy kills one that does not in time.
-func (c *crew) drain(m cluster.Member) {
-	l, grace := c.lives[m], c.job.spec.RoundDeadline.AsDuration()+stopGrace
+func (c *jobRun) drain(m cluster.Member) {
+	l, grace := c.running[m], c.job.limits.DrainGrace
 	c.group.Go(func() { l.stop(grace) })
 }
 
-func (c *crew) kill(m cluster.Member) {
-	l := c.lives[m]
+func (c *jobRun) kill(m cluster.Member) {
+	l := c.running[m]
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
 }
 
@@ -118,7 +118,7 @@ func (j *Job) roleStarts(m cluster.Member) {
 	r := j.roleStatus(m)
 	r.State, r.Pid, r.Address, r.Node, r.ExitCode = job.State_STARTING, 0, "", "", 0
 	r.Starts++
-	j.known.startsAgain(m)
+	j.reports.startsAgain(m)
 }
 
 func (j *Job) roleRuns(m cluster.Member, h launch.Handle) {
@@ -147,10 +147,10 @@ func (j *Job) roleEnds(m cluster.Member, err error) {
 
 // watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that
 // another has followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
-func (c *crew) watchLeases(ctx context.Context) {
+func (c *jobRun) watchLeases(ctx context.Context) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {
-		hear(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
+		subscribe(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
 			select {
 			case lost <- m:
 			case <-ctx.Done():
@@ -160,7 +160,7 @@ func (c *crew) watchLeases(ctx context.Context) {
 	refused := ""                    // why the registry did not answer the last time
 	seen := map[cluster.Member]int{} // number of the start that held a lease
 	reported := map[cluster.Member]bool{}
-	every := time.NewTicker(max(100*time.Millisecond, c.job.spec.Lease.AsDuration()/8))
+	every := time.NewTicker(c.job.limits.LeaseCheck)
 	defer every.Stop()
 	for {
 		select {
@@ -198,7 +198,7 @@ func (c *crew) watchLeases(ctx context.Context) {
 }
 
 // starts returns how often each role that runs was started.
-func (c *crew) starts() map[cluster.Member]int {
+func (c *jobRun) starts() map[cluster.Member]int {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	starts := map[cluster.Member]int{}
@@ -212,14 +212,14 @@ func (c *crew) starts() map[cluster.Member]int {
 
 // stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it.
 // When it has failed there may be no round to finish.
-func (c *crew) stopAll(ctx context.Context) {
+func (c *jobRun) stopAll(ctx context.Context) {
 	var group sync.WaitGroup
 	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }
-	for m, l := range c.lives {
+	for m, l := range c.running {
 		switch {
 		case !isTrainer(m):
 		case ctx.Err() != nil:
-			group.Go(func() { l.stop(stopGrace) })
+			group.Go(func() { l.stop(c.job.limits.StopGrace) })
 		default:
 			group.Go(func() { l.with(launch.Handle.Kill) })
 		}
@@ -227,9 +227,9 @@ func (c *crew) stopAll(ctx context.Context) {
 	if ctx.Err() != nil {
 		group.Wait()
 	}
-	for m, l := range c.lives {
+	for m, l := range c.running {
 		if !isTrainer(m) {
-			group.Go(func() { l.stop(stopGrace) })
+			group.Go(func() { l.stop(c.job.limits.StopGrace) })
 		}
 	}
 	group.Wait()

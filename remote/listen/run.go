@@ -14,13 +14,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Bounds of what a job does beside its roles.
-const (
-	stopGrace    = 3 * time.Second // for roles that are told to stop
-	lastWords    = time.Second     // for the rest of what the servers had to tell, when all roles have ended
-	registryTime = 5 * time.Second // for a change of the registry
-)
-
 // runRoles runs the roles of the job to their end, in one history or several.
 func (j *Job) runRoles(ctx context.Context) error {
 	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
@@ -39,23 +32,23 @@ func (j *Job) runRoles(ctx context.Context) error {
 		unwatch()
 		return err
 	}
-	c, err := j.man(ctx, registry, peers)
+	c, err := j.startRoles(ctx, registry, peers)
 	if err != nil {
 		unwatch()
 		return err
 	}
-	defer j.unman()
+	defer j.endRoles()
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
-	c.watcher, c.lasts = newWatcher(j, peers.coordinator), newLasts(watching, j, peers, &group)
+	c.watcher, c.finals = newWatcher(j, peers.coordinator), newFinalReports(watching, j, peers, &group)
 	group.Go(func() { c.watcher.watch(watching) })
 	group.Go(func() { j.probeNowAndThen(watching, peers) })
 
 	err = c.run(ctx)
 	if err == nil {
-		c.hearTheRest(ctx)
+		c.awaitFinals(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.limits.Registry)
 	defer cancel()
 	if wrong := registry.Forget(ctx); wrong != nil {
 		j.manager.cfg.Log.Warn("traces of the job are left in the registry", "job", j.ID, "error", wrong)
@@ -65,7 +58,7 @@ func (j *Job) runRoles(ctx context.Context) error {
 
 // prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
 func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
-	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
 	live, err := registry.Live(ctx)
 	if err != nil {
@@ -84,18 +77,18 @@ func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
 	return nil
 }
 
-// man gives the job its crew, when the registry knows the number of trainers that is wanted by then.
-func (j *Job) man(ctx context.Context, registry cluster.Registry, peers *peers) (*crew, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.spec.StartDeadline.AsDuration())
+// startRoles gives the job its crew, when the registry knows the number of trainers that is wanted by then.
+func (j *Job) startRoles(ctx context.Context, registry cluster.Registry, peers *peers) (*jobRun, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
 	for known := int32(0); ; {
 		j.mu.Lock()
 		wanted := j.wanted
 		if wanted == known {
 			defer j.mu.Unlock()
-			j.crew = newCrew(j, registry, peers, int(wanted))
-			close(j.manned)
-			return j.crew, nil
+			j.roles = newJobRun(j, registry, peers, int(wanted))
+			close(j.rolesStarted)
+			return j.roles, nil
 		}
 		j.mu.Unlock()
 		if err := registry.SetTrainers(ctx, int(wanted)); err != nil {
@@ -105,38 +98,38 @@ func (j *Job) man(ctx context.Context, registry cluster.Registry, peers *peers) 
 	}
 }
 
-// unman takes the crew away when its roles have ended.
-func (j *Job) unman() {
+// endRoles takes the crew away when its roles have ended.
+func (j *Job) endRoles() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.crew = nil
+	j.roles = nil
 }
 
-// hearTheRest waits until what the servers had to tell in the end has come, but no longer than lastWords.
-func (c *crew) hearTheRest(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastWords)
+// awaitFinals waits until what the servers had to tell in the end has come, but no longer than LastReports.
+func (c *jobRun) awaitFinals(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.LastReports)
 	defer cancel()
 	select {
 	case <-c.watcher.told():
 	case <-ctx.Done():
 	}
-	c.lasts.wait(ctx.Done())
+	c.finals.wait(ctx.Done())
 }
 
-// A crew is the roles of a job that runs: it carries out what the supervision policy decides, and tells it what happens. All decisions are made by
+// A jobRun is the roles of a job that runs: it carries out what the supervision policy decides, and tells it what happens. All decisions are made by
 // the goroutine of run.
-type crew struct {
+type jobRun struct {
 	job      *Job
 	registry cluster.Registry
 	peers    *peers
-	watcher  *watcher // with lasts, set before run is called
-	lasts    *lasts
+	watcher  *watcher // with finals, set before run is called
+	finals   *finalReports
 	began    time.Time
 	events   chan func(now time.Duration) []supervise.Effect
 	over     chan struct{} // closed when no event matters any more
 	group    sync.WaitGroup
-	lives    map[cluster.Member]*life // that have not ended; of run
-	failures []failure                // of roles that were not started again, in order; of run
+	running  map[cluster.Member]*roleRun // that have not ended; of run
+	failures []failure                   // of roles that were not started again, in order; of run
 
 	machine *supervise.Machine // guarded by job.mu
 }
@@ -147,18 +140,18 @@ type failure struct {
 	err error
 }
 
-func newCrew(j *Job, registry cluster.Registry, peers *peers, trainers int) *crew {
+func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
-		DrainTime: j.spec.RoundDeadline.AsDuration()}
+		DrainTime: j.limits.Drain}
 	if j.spec.Fed {
 		policy.MaxRestarts = 0 // what was fed is not kept
 	}
-	return &crew{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),
-		over: make(chan struct{}), lives: map[cluster.Member]*life{}, machine: supervise.New(policy, trainers)}
+	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),
+		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
 
 // run starts the roles and returns when the job has ended and no role is left: nil when it has ended well.
-func (c *crew) run(ctx context.Context) error {
+func (c *jobRun) run(ctx context.Context) error {
 	watching, unwatch := context.WithCancel(ctx)
 	defer c.group.Wait()
 	defer unwatch()
@@ -166,7 +159,7 @@ func (c *crew) run(ctx context.Context) error {
 	defer close(c.over)
 	c.group.Go(func() { c.watchLeases(watching) })
 	c.group.Go(func() {
-		hear(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
+		subscribe(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
 			c.happen(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
 		})
 	})
@@ -190,13 +183,13 @@ func (c *crew) run(ctx context.Context) error {
 }
 
 // now is the machine's clock.
-func (c *crew) now() time.Duration { return time.Since(c.began) }
+func (c *jobRun) now() time.Duration { return time.Since(c.began) }
 
 // at is the time of a machine's clock.
-func (c *crew) at(d time.Duration) time.Time { return c.began.Add(d) }
+func (c *jobRun) at(d time.Duration) time.Time { return c.began.Add(d) }
 
 // step makes one decision.
-func (c *crew) step(event func(now time.Duration) []supervise.Effect) []supervise.Effect {
+func (c *jobRun) step(event func(now time.Duration) []supervise.Effect) []supervise.Effect {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	effects := event(c.now())
@@ -205,7 +198,7 @@ func (c *crew) step(event func(now time.Duration) []supervise.Effect) []supervis
 }
 
 // arm sets the timer to when the machine has something to do.
-func (c *crew) arm(timer *time.Timer) {
+func (c *jobRun) arm(timer *time.Timer) {
 	c.job.mu.Lock()
 	at, ok := c.machine.Next()
 	c.job.mu.Unlock()
@@ -217,7 +210,7 @@ func (c *crew) arm(timer *time.Timer) {
 }
 
 // happen passes an event on to run, unless the job is over.
-func (c *crew) happen(event func(now time.Duration) []supervise.Effect) {
+func (c *jobRun) happen(event func(now time.Duration) []supervise.Effect) {
 	select {
 	case c.events <- event:
 	case <-c.over:
@@ -225,7 +218,7 @@ func (c *crew) happen(event func(now time.Duration) []supervise.Effect) {
 }
 
 // carryOut does what was decided, in order, and reports whether the job has ended.
-func (c *crew) carryOut(ctx context.Context, effects []supervise.Effect) (ended bool, err error) {
+func (c *jobRun) carryOut(ctx context.Context, effects []supervise.Effect) (ended bool, err error) {
 	for _, e := range effects {
 		switch e.Do {
 		case supervise.Start:
@@ -246,8 +239,8 @@ func (c *crew) carryOut(ctx context.Context, effects []supervise.Effect) (ended 
 }
 
 // forget ends a history: every role of it has ended.
-func (c *crew) forget(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, registryTime)
+func (c *jobRun) forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
 	if err := c.registry.Forget(ctx); err != nil {
 		return err
@@ -255,17 +248,17 @@ func (c *crew) forget(ctx context.Context) error {
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
 	c.job.mu.Unlock()
-	c.job.beginAnew(cause, c.watcher, c.lasts)
+	c.job.startOver(cause, c.watcher, c.finals)
 	return nil
 }
 
 // cause finds out why the job has failed, nil when it has not. When a role has ended because it missed another, that one's end tells more: it is
-// waited for, no longer than lastWords.
-func (c *crew) cause(err error) error {
+// waited for, no longer than LastReports.
+func (c *jobRun) cause(err error) error {
 	if err == nil || !consequence(err) {
 		return c.during(err)
 	}
-	timer := time.NewTimer(lastWords)
+	timer := time.NewTimer(c.job.limits.LastReports)
 	defer timer.Stop()
 	for {
 		for _, f := range c.failures {
@@ -273,7 +266,7 @@ func (c *crew) cause(err error) error {
 				return c.during(f.err)
 			}
 		}
-		if len(c.lives) == 0 {
+		if len(c.running) == 0 {
 			return c.orReported(err)
 		}
 		select {
@@ -300,7 +293,7 @@ func (j *Job) orFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.spec.Lease.AsDuration()+stopGrace+registryTime)
+	ctx, cancel := context.WithTimeout(ctx, j.limits.OrFailure())
 	defer cancel()
 	select {
 	case <-j.done:
@@ -313,7 +306,7 @@ func (j *Job) orFailure(ctx context.Context, err error) error {
 }
 
 // orReported returns what the coordinator was told, if anything: it knows who was missed.
-func (c *crew) orReported(err error) error {
+func (c *jobRun) orReported(err error) error {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	if c.job.reported != nil {
@@ -323,7 +316,7 @@ func (c *crew) orReported(err error) error {
 }
 
 // during adds to a loss how far the job was.
-func (c *crew) during(err error) error {
+func (c *jobRun) during(err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {
 		return err

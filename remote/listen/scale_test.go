@@ -16,7 +16,7 @@ import (
 // An elastic job is given trainers and loses them while it runs, within its bounds.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, listen.Config{}, all(idle))
+	h := newHarness(t, listen.Config{}, all(idle))
 	client := serve(t, h.Manager)
 	spec := reading(t)
 	spec.TrainersMax = 4
@@ -59,8 +59,8 @@ func TestScale(t *testing.T) {
 // A number of trainers that is wanted before the roles are started is the one that the job begins with.
 func TestScaleBeforeTheStart(t *testing.T) {
 	reached, open := make(chan struct{}, 10), make(chan struct{})
-	h := &house{store: cluster.NewMemory()}
-	h = newHouseIn(t, h, gated(h, func() { reached <- struct{}{}; <-open }, func() {}), all(idle))
+	h := &harness{store: cluster.NewMemory()}
+	h = newHarnessIn(t, h, gated(h, func() { reached <- struct{}{}; <-open }, func() {}), all(idle))
 	spec := reading(t)
 	spec.TrainersMax = 4
 	j := h.begin(t, spec)

@@ -225,13 +225,13 @@ func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
 			fault.Want("a job without data"))
 	}
 	select {
-	case <-j.manned:
+	case <-j.rolesStarted:
 	case <-j.done:
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
 	}
 	j.mu.Lock()
-	c := j.crew
+	c := j.roles
 	j.mu.Unlock()
 	if c != nil {
 		return c.peers.coordinator, nil

@@ -12,11 +12,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-const (
-	probeTime  = 700 * time.Millisecond // for a server to answer; whoever asks a listener waits no longer than a second
-	probeEvery = time.Second
-)
-
 func queuesRequest(id string, final bool) *rpc.QueuesRequest {
 	return &rpc.QueuesRequest{Job: id, Final: final}
 }
@@ -24,7 +19,7 @@ func queuesRequest(id string, final bool) *rpc.QueuesRequest {
 // probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins,
 // and what was known last can be told when the servers are gone.
 func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
-	every := time.NewTicker(probeEvery)
+	every := time.NewTicker(j.limits.ProbeEvery)
 	defer every.Stop()
 	for {
 		select {
@@ -36,9 +31,9 @@ func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
 	}
 }
 
-// probe asks every server that runs how it is. It takes at most probeTime.
+// probe asks every server that runs how it is. It takes at most limits.Probe.
 func (j *Job) probe(ctx context.Context, p *peers) {
-	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	bounded, cancel := context.WithTimeout(ctx, j.limits.Probe)
 	defer cancel()
 	var group sync.WaitGroup
 	asked := time.Now()
@@ -50,10 +45,10 @@ func (j *Job) probe(ctx context.Context, p *peers) {
 			}
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			if j.crew == nil || j.crew.machine.StartsOf(m) != start {
+			if j.roles == nil || j.roles.machine.StartsOf(m) != start {
 				return // it was another process that did or did not answer
 			}
-			j.known.heard(m, asked, err)
+			j.reports.heard(m, asked, err)
 			if err == nil {
 				enter()
 			}
@@ -67,10 +62,10 @@ func (j *Job) serversRunning() map[cluster.Member]int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	servers := map[cluster.Member]int{}
-	if j.crew == nil {
+	if j.roles == nil {
 		return servers
 	}
-	for _, r := range j.crew.machine.Roles() {
+	for _, r := range j.roles.machine.Roles() {
 		if r.Role != job.Role_TRAINER && r.State == supervise.Running {
 			servers[r.Member] = r.Starts
 		}
@@ -82,7 +77,7 @@ func (j *Job) serversRunning() map[cluster.Member]int {
 func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func(), err error) {
 	if m.Role == job.Role_COORDINATOR {
 		q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, false))
-		return func() { j.known.queues = q }, err
+		return func() { j.reports.queues = q }, err
 	}
 	server := p.servers[m.Index]
 	s, err := server.Status(ctx, &rpc.StatusRequest{Job: j.ID})
@@ -95,32 +90,32 @@ func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func()
 	}
 	return func() {
 		if ledger != nil {
-			j.known.ledger = ledger
+			j.reports.ledger = ledger
 		}
-		j.enterServer(m, s)
+		j.addServer(m, s)
 	}, nil
 }
 
-// enterServer takes over what a pserver says of itself. j.mu is held.
-func (j *Job) enterServer(m cluster.Member, s *rpc.StatusResponse) {
-	j.known.servers[m.Index] = s
+// addServer takes over what a pserver says of itself. j.mu is held.
+func (j *Job) addServer(m cluster.Member, s *rpc.StatusResponse) {
+	j.reports.servers[m.Index] = s
 	r := j.roleStatus(m)
 	r.Waiting = ""
 	for _, w := range s.Waits {
 		r.Waiting = w.What
 	}
-	j.known.refused[m.Index] = 0
+	j.reports.refused[m.Index] = 0
 	for _, n := range s.Refused {
-		j.known.refused[m.Index] += n
+		j.reports.refused[m.Index] += n
 	}
 	j.status.Refused = 0
-	for _, n := range j.known.refused {
+	for _, n := range j.reports.refused {
 		j.status.Refused += n
 	}
 }
 
-// known is what the servers of a job have said last. It outlives them.
-type known struct {
+// reports is what the servers of a job have said last. It outlives them.
+type reports struct {
 	queues  *rpc.QueuesResponse
 	ledger  *rpc.LedgerResponse
 	servers map[int]*rpc.StatusResponse
@@ -135,22 +130,22 @@ type silence struct {
 	err   error     // of the last question
 }
 
-func newKnown() known {
-	return known{servers: map[int]*rpc.StatusResponse{}, refused: map[int]uint64{}, silent: map[cluster.Member]silence{},
+func newReports() reports {
+	return reports{servers: map[int]*rpc.StatusResponse{}, refused: map[int]uint64{}, silent: map[cluster.Member]silence{},
 		waits: map[cluster.Member][]*job.Wait{}}
 }
 
 // forget drops what was said of a history that has ended.
-func (k *known) forget() { *k = newKnown() }
+func (k *reports) forget() { *k = newReports() }
 
 // startsAgain drops what the last process of a role said.
-func (k *known) startsAgain(m cluster.Member) {
+func (k *reports) startsAgain(m cluster.Member) {
 	delete(k.silent, m)
 	delete(k.waits, m)
 }
 
 // heard notes whether a server has answered.
-func (k *known) heard(m cluster.Member, asked time.Time, err error) {
+func (k *reports) heard(m cluster.Member, asked time.Time, err error) {
 	if err == nil {
 		delete(k.silent, m)
 		return

@@ -20,7 +20,7 @@ import (
 
 // Stop ends a job before its time; it says so, and it is no failure of a role.
 func TestStop(t *testing.T) {
-	h := newHouse(t, listen.Config{}, nil)
+	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
 	spec := reading(t)
 	spec.Passes = 1 << 20
@@ -52,7 +52,7 @@ func TestStop(t *testing.T) {
 
 // Finish ends a session in good order, and is not for jobs that end by themselves.
 func TestFinish(t *testing.T) {
-	h := newHouse(t, listen.Config{}, nil)
+	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
 	session := h.begin(t, fed(t))
 	s, err := client.Finish(bounded(t), &rpc.FinishRequest{Job: session.ID})
@@ -70,7 +70,7 @@ func TestFinish(t *testing.T) {
 
 // The listener says who it is and what it has.
 func TestDescribeAndList(t *testing.T) {
-	h := newHouse(t, listen.Config{}, all(idle))
+	h := newHarness(t, listen.Config{}, all(idle))
 	client := serve(t, h.Manager)
 	d, err := client.Describe(bounded(t), &rpc.DescribeRequest{})
 	if err != nil || d.Version != "test" || d.Node != "here" || d.Registry != ops.Fingerprint() {
@@ -102,7 +102,7 @@ func TestDescribeAndList(t *testing.T) {
 
 // A step for a job that is not there is refused at its first piece.
 func TestStepOfAnUnknownJob(t *testing.T) {
-	client := serve(t, newHouse(t, listen.Config{}, nil).Manager)
+	client := serve(t, newHarness(t, listen.Config{}, nil).Manager)
 	for name, id := range map[string]*rpc.Identity{"another job": {Job: "other"}, "none": nil} {
 		stream, err := client.RunStep(bounded(t))
 		if err == nil {
@@ -134,7 +134,7 @@ func follow[M any](t *testing.T, recv func() (M, error), each func(M)) {
 
 // A job that ends well has told every step in order, to whoever watches, from the first on, and every role has ended with status 0.
 func TestWatchFromTheFirstEvent(t *testing.T) {
-	h := newHouse(t, listen.Config{}, nil)
+	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
 	spec := reading(t)
 	spec.Passes = 2
@@ -182,7 +182,7 @@ func TestWatchFromTheFirstEvent(t *testing.T) {
 
 // Logs are those of all roles, or of one.
 func TestLogs(t *testing.T) {
-	h := newHouse(t, listen.Config{}, nil)
+	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
 	j := h.begin(t, reading(t))
 	read := func(role string, followed bool) (roles, lines []string) {
@@ -228,8 +228,8 @@ func (wordy) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.
 
 // The listener passes on what is larger than one message of the transport.
 func TestShowOfManyEntries(t *testing.T) {
-	var h *house
-	h = newHouse(t, listen.Config{}, func(name string) run {
+	var h *harness
+	h = newHarness(t, listen.Config{}, func(name string) run {
 		if name != "coordinator" {
 			return idle
 		}

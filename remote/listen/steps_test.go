@@ -50,10 +50,10 @@ func (telling) Queues(_ *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rp
 // A coordinator that was started again continues the stream of steps: none is told twice. What was known last is told after the end.
 func TestStepsOutliveTheCoordinator(t *testing.T) {
 	t.Parallel()
-	var h *house
+	var h *harness
 	var j *listen.Job
 	begun, done := make(chan struct{}), make(chan struct{})
-	h = newHouse(t, listen.Config{}, func(name string) run {
+	h = newHarness(t, listen.Config{}, func(name string) run {
 		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 			if name == "coordinator" {
 				<-begun
@@ -110,8 +110,8 @@ func (deaf) WatchTrainers(context.Context) (<-chan int, error) {
 // The end of the watch is no decision: what was decided before is not done twice.
 func TestEndOfTheWatchStartsNothing(t *testing.T) {
 	t.Parallel()
-	h := &house{store: cluster.NewMemory()}
-	newHouseIn(t, h, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+	h := &harness{store: cluster.NewMemory()}
+	newHarnessIn(t, h, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		registry, err := h.store.Open(spec.Prefix)
 		return deaf{registry}, err
 	}}, nil)
@@ -178,11 +178,11 @@ func (c *brief) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[r
 // what is known in the end is what the last coordinator said, not one before.
 func TestLastOfTwoCoordinators(t *testing.T) {
 	t.Parallel()
-	var h *house
+	var h *harness
 	var mu sync.Mutex
 	var coordinators []*brief
 	log, done := &strings.Builder{}, make(chan struct{})
-	h = newHouse(t, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil))}, func(name string) run {
+	h = newHarness(t, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil))}, func(name string) run {
 		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 			if name != "coordinator" {
 				select {

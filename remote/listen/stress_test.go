@@ -38,18 +38,18 @@ func TestStopAtAnyPoint(t *testing.T) {
 func stopSomewhere(t *testing.T, seed uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
-	f := &fuse{wait: random.IntN(200), hold: random.IntN(2) == 0}
-	h := &house{store: cluster.NewMemory(), wrap: func(l launch.Launcher) launch.Launcher { return fusedLauncher{l, f} }}
+	f := &trigger{wait: random.IntN(200), hold: random.IntN(2) == 0}
+	h := &harness{store: cluster.NewMemory(), wrap: func(l launch.Launcher) launch.Launcher { return triggeringLauncher{l, f} }}
 	fails := []error{fault.New(fault.LostMember, "lost"), fault.New(fault.NotFinite, "broken"), nil}[random.IntN(3)]
 	failing := []string{"coordinator", "trainer-1", "pserver-0", "nobody"}[random.IntN(4)]
 	idles := random.IntN(2) == 0
-	burnt := make(chan struct{})
+	fired := make(chan struct{})
 	f.left.Store(1 + random.Int64N(map[bool]int64{true: 30, false: 80}[idles])) // that many there are
 	var running atomic.Int32
-	newHouseIn(t, h, listen.Config{Registry: func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+	newHarnessIn(t, h, listen.Config{Registry: func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		f.point(ctx)
 		registry, err := h.store.Open(spec.Prefix)
-		return fused{registry, f}, err
+		return triggering{registry, f}, err
 	}}, func(name string) run {
 		return func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
 			running.Add(1)
@@ -89,9 +89,9 @@ func stopSomewhere(t *testing.T, seed uint64) {
 			return j.Stop(bounded(t))
 		},
 	}[random.IntN(4)]
-	f.burn = func() {
+	f.fire = func() {
 		acting.Go(func() {
-			defer close(burnt)
+			defer close(fired)
 			j, err := h.Job("stress")
 			if err == nil {
 				err = act(j)
@@ -108,7 +108,7 @@ func stopSomewhere(t *testing.T, seed uint64) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = j.Wait(bounded(t)) }()
 	select {
-	case <-burnt:
+	case <-fired:
 	case <-ended:
 	}
 	acting.Wait()

@@ -72,7 +72,7 @@ func TestLostRolesAreStartedAgain(t *testing.T) {
 	t.Parallel()
 	for role, starts := range map[string]string{"trainer-1": "1 1 1 1 3", "coordinator": "3 1 1 1 1"} {
 		for _, kind := range []fault.Kind{fault.LostMember, fault.Fenced, fault.Internal} {
-			j := newHouse(t, listen.Config{}, loses(role, 2, fault.New(kind, "some end"))).begin(t, reading(t))
+			j := newHarness(t, listen.Config{}, loses(role, 2, fault.New(kind, "some end"))).begin(t, reading(t))
 			if err := j.Wait(bounded(t)); err != nil || startsOf(j) != starts {
 				t.Errorf("%s, %v: %v after starts %s", role, kind, err, startsOf(j))
 			}
@@ -86,7 +86,7 @@ func TestTooManyRestarts(t *testing.T) {
 	for restarts, says := range map[int32][]string{2: {"trainer 1", "2 restarts", "some end"}, -1: {"trainer 1", "some end"}} {
 		spec := reading(t)
 		spec.MaxRestarts = restarts
-		f := endsWith(t, newHouse(t, listen.Config{}, loses("trainer-1", 1000, fault.New(fault.LostMember, "some end"))).begin(t, spec))
+		f := endsWith(t, newHarness(t, listen.Config{}, loses("trainer-1", 1000, fault.New(fault.LostMember, "some end"))).begin(t, spec))
 		for _, s := range says {
 			if f.Kind != fault.LostMember || !strings.Contains(f.Error(), s) {
 				t.Errorf("max_restarts %d: %v", restarts, f)
@@ -98,7 +98,7 @@ func TestTooManyRestarts(t *testing.T) {
 // The parameters of a pserver are gone with it: every role is stopped and started again.
 func TestLostPServerBeginsTheJobAnew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, listen.Config{}, loses("pserver-1", 1, fault.New(fault.LostMember, "some end")))
+	h := newHarness(t, listen.Config{}, loses("pserver-1", 1, fault.New(fault.LostMember, "some end")))
 	j := h.begin(t, reading(t))
 	if err := j.Wait(bounded(t)); err != nil || startsOf(j) != "2 2 2 2 2" {
 		t.Errorf("%v after starts %s", err, startsOf(j))
@@ -111,9 +111,9 @@ func TestLostPServerBeginsTheJobAnew(t *testing.T) {
 // A role that hangs keeps its process, but not its lease: it is killed and started again.
 func TestLostLeaseKills(t *testing.T) {
 	t.Parallel()
-	var h *house
+	var h *harness
 	joined, again := make(chan struct{}), make(chan struct{})
-	h = newHouse(t, listen.Config{}, func(name string) run {
+	h = newHarness(t, listen.Config{}, func(name string) run {
 		return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 			if name == "trainer-0" && spec.Start == 1 {
 				close(again)
@@ -193,8 +193,8 @@ func TestRefusalPasses(t *testing.T) {
 	var refuse, mute atomic.Bool
 	var refused atomic.Int32
 	mute.Store(true)
-	h := &house{store: cluster.NewMemory()}
-	newHouseIn(t, h, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+	h := &harness{store: cluster.NewMemory()}
+	newHarnessIn(t, h, listen.Config{Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 		registry, err := h.store.Open(spec.Prefix)
 		return refusing{registry, &refuse, &mute, &refused}, err
 	}}, func(name string) run {
@@ -240,8 +240,8 @@ func TestRefusedLeases(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var refuse atomic.Bool
-	h, log := &house{store: cluster.NewMemory()}, &strings.Builder{}
-	newHouseIn(t, h, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil)),
+	h, log := &harness{store: cluster.NewMemory()}, &strings.Builder{}
+	newHarnessIn(t, h, listen.Config{Log: slog.New(slog.NewTextHandler(locked{&mu, log}, nil)),
 		Registry: func(_ context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
 			registry, err := h.store.Open(spec.Prefix)
 			return refusing{Registry: registry, refuse: &refuse, mute: &atomic.Bool{}}, err

@@ -35,11 +35,11 @@ func newWatcher(j *Job, client rpc.CoordinatorClient) *watcher {
 
 // watch takes over events until ctx has ended.
 func (w *watcher) watch(ctx context.Context) {
-	w.job.again(ctx, "the steps of the job", func() error {
+	w.job.retry(ctx, "the steps of the job", func() error {
 		ctx, cut := context.WithCancel(ctx)
 		defer cut()
 		m := &rpc.WatchRequest{Job: w.job.ID}
-		w.job.enter(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
+		w.job.withLock(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
 		stream, err := w.client.Watch(ctx, m, grpc.WaitForReady(true)) // as soon as there is a coordinator, because its job may be short
 		for err == nil {
 			var m *rpc.WatchResponse
@@ -86,7 +86,7 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 		w.end(s)
 	}
 	if step != nil && err == nil {
-		first, told = j.enterStep(step)
+		first, told = j.addStep(step)
 	}
 	j.mu.Unlock()
 	if missed > 0 {
@@ -133,61 +133,61 @@ func (w *watcher) end(s *job.JobStatus) {
 	}
 }
 
-// lasts asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0
+// finalReports asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0
 // tell before they end. Each process of theirs is asked, because what an earlier one said is not the end:
 // it was lost or given up, or its history has ended. The methods belong to the goroutine of the crew.
-type lasts struct {
+type finalReports struct {
 	ctx   context.Context // until it ends they are asked
 	job   *Job
 	peers *peers
 	group *sync.WaitGroup // of what asks
-	asked map[cluster.Member]question
+	asked map[cluster.Member]finalCall
 }
 
-// A question is what was asked of one process.
-type question struct {
+// A finalCall is what was asked of one process.
+type finalCall struct {
 	cancel   context.CancelFunc // called with job.mu held: no answer is entered after it
 	answered <-chan struct{}
 }
 
-func newLasts(ctx context.Context, j *Job, p *peers, group *sync.WaitGroup) *lasts {
-	return &lasts{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]question{}}
+func newFinalReports(ctx context.Context, j *Job, p *peers, group *sync.WaitGroup) *finalReports {
+	return &finalReports{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]finalCall{}}
 }
 
 // starts asks a process that is being started, if it is one that is asked, and leaves out the answer of the one before.
-func (l *lasts) starts(m cluster.Member) {
+func (l *finalReports) starts(m cluster.Member) {
 	switch m {
 	case cluster.Member{Role: job.Role_COORDINATOR}:
 		l.ask(m, "the last queues", func(ctx context.Context) (func(), error) {
 			q, err := wire.Queues(ctx, l.peers.coordinator, queuesRequest(l.job.ID, true))
-			return func() { l.job.known.queues = q }, err
+			return func() { l.job.reports.queues = q }, err
 		})
 	case cluster.Member{Role: job.Role_PSERVER}:
 		l.ask(m, "the last ledger", func(ctx context.Context) (func(), error) {
 			ledger, err := wire.Ledger(ctx, m.String(), l.peers.servers[0], &rpc.LedgerRequest{Job: l.job.ID, Final: true})
-			return func() { l.job.known.ledger = ledger }, err
+			return func() { l.job.reports.ledger = ledger }, err
 		})
 	}
 }
 
-func (l *lasts) ask(m cluster.Member, what string, ask func(context.Context) (enter func(), err error)) {
+func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Context) (enter func(), err error)) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	answered := make(chan struct{})
-	l.job.enter(func() {
+	l.job.withLock(func() {
 		if before, ok := l.asked[m]; ok {
 			before.cancel()
 		}
-		l.asked[m] = question{cancel: cancel, answered: answered}
+		l.asked[m] = finalCall{cancel: cancel, answered: answered}
 	})
 	l.group.Go(func() {
 		defer close(answered)
 		defer cancel()
-		l.job.again(ctx, what, func() error {
+		l.job.retry(ctx, what, func() error {
 			enter, err := ask(ctx)
 			if err != nil {
 				return err
 			}
-			l.job.enter(func() {
+			l.job.withLock(func() {
 				if ctx.Err() == nil {
 					enter()
 				}
@@ -198,7 +198,7 @@ func (l *lasts) ask(m cluster.Member, what string, ask func(context.Context) (en
 }
 
 // forget leaves out what is still to come of a history that has ended. job.mu is held.
-func (l *lasts) forget() {
+func (l *finalReports) forget() {
 	for _, q := range l.asked {
 		q.cancel()
 	}
@@ -206,7 +206,7 @@ func (l *lasts) forget() {
 }
 
 // wait waits until the last process of each has answered, or until done is closed.
-func (l *lasts) wait(done <-chan struct{}) {
+func (l *finalReports) wait(done <-chan struct{}) {
 	for _, q := range l.asked {
 		select {
 		case <-q.answered:
@@ -221,9 +221,9 @@ const (
 	sayAgain   = 10 * time.Second       // between log lines about calls that fail for the same reason
 )
 
-// again repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the
+// retry repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the
 // same reason; io.EOF is none.
-func (j *Job) again(ctx context.Context, what string, call func() error) {
+func (j *Job) retry(ctx context.Context, what string, call func() error) {
 	var last string
 	var said time.Time
 	for pause := firstPause; ; pause = min(2*pause, retryPause) {
@@ -249,9 +249,9 @@ func (j *Job) again(ctx context.Context, what string, call func() error) {
 	}
 }
 
-// hear calls told with what a channel of the registry tells until ctx ends. One that is closed before, because the store refuses, is opened again.
-func hear[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
-	j.again(ctx, what, func() error {
+// subscribe calls told with what a channel of the registry tells until ctx ends. One that is closed before, because the store refuses, is opened again.
+func subscribe[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
+	j.retry(ctx, what, func() error {
 		channel, err := open(ctx)
 		if err != nil {
 			return err
@@ -264,8 +264,8 @@ func hear[T any](ctx context.Context, j *Job, what string, open func(context.Con
 	})
 }
 
-// enter changes what mu guards.
-func (j *Job) enter(do func()) {
+// withLock changes what mu guards.
+func (j *Job) withLock(do func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	do()

@@ -27,7 +27,7 @@ func heard(t *testing.T, mode job.Mode) (*watcher, *bytes.Buffer) {
 		}
 	})
 	j := newJob(m, "heard", &job.JobSpec{Mode: mode, Trainers: 2, Pservers: 1}, &plan{})
-	j.crew = newCrew(j, nil, nil, 2)
+	j.roles = newJobRun(j, nil, nil, 2)
 	return newWatcher(j, nil), log
 }
 
@@ -115,7 +115,7 @@ func TestTakeOfAnEarlierHistory(t *testing.T) {
 	if !ended(5, 2, job.State_SUCCEEDED) {
 		t.Error("the end of the first history was not heard")
 	}
-	w.job.beginAnew(fault.New(fault.LostMember, "a pserver"), w)
+	w.job.startOver(fault.New(fault.LostMember, "a pserver"), w)
 	if err := w.tell(old, 5, 3, 57); !errors.Is(err, context.Canceled) {
 		t.Errorf("a step of the first history: %v", err)
 	}
@@ -162,29 +162,29 @@ func TestWatchTooLate(t *testing.T) {
 
 // What a process tells of the end is void when another has been asked in its place, or its history has ended, while the answer was on its way.
 func TestLateWordOfTheEnd(t *testing.T) {
-	for name, followed := range map[string]func(l *lasts, m cluster.Member){
-		"by another process": func(l *lasts, m cluster.Member) {
+	for name, followed := range map[string]func(l *finalReports, m cluster.Member){
+		"by another process": func(l *finalReports, m cluster.Member) {
 			l.ask(m, "the next", func(ctx context.Context) (func(), error) { <-ctx.Done(); return nil, ctx.Err() })
 		},
-		"by another history": func(l *lasts, _ cluster.Member) { l.job.enter(l.forget) },
+		"by another history": func(l *finalReports, _ cluster.Member) { l.job.withLock(l.forget) },
 	} {
 		w, _ := heard(t, job.Mode_SYNC)
 		var group sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
-		l, coordinator := newLasts(ctx, w.job, nil, &group), cluster.Member{Role: job.Role_COORDINATOR}
+		l, coordinator := newFinalReports(ctx, w.job, nil, &group), cluster.Member{Role: job.Role_COORDINATOR}
 		told, answer := make(chan struct{}), make(chan struct{})
 		l.ask(coordinator, "the first", func(context.Context) (func(), error) {
 			close(told)
 			<-answer
-			return func() { w.job.known.queues = &rpc.QueuesResponse{Generation: 7} }, nil
+			return func() { w.job.reports.queues = &rpc.QueuesResponse{Generation: 7} }, nil
 		})
 		<-told
 		first := l.asked[coordinator].answered
 		followed(l, coordinator)
 		close(answer)
 		<-first
-		w.job.enter(func() {
-			if q := w.job.known.queues; q != nil {
+		w.job.withLock(func() {
+			if q := w.job.reports.queues; q != nil {
 				t.Errorf("followed %s, the end is as the first one told it: %v", name, q)
 			}
 		})

@@ -27,23 +27,23 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
 	var waits []*job.Wait
-	if j.crew != nil {
+	if j.roles != nil {
 		var told []*job.Wait
-		if _, silent := j.known.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
-			told = slices.Clone(j.known.queues.GetWaits())
+		if _, silent := j.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
+			told = slices.Clone(j.reports.queues.GetWaits())
 		}
-		for _, index := range sortedKeys(j.known.servers) {
-			if _, silent := j.known.silent[cluster.Member{Role: job.Role_PSERVER, Index: index}]; silent {
+		for _, index := range sortedKeys(j.reports.servers) {
+			if _, silent := j.reports.silent[cluster.Member{Role: job.Role_PSERVER, Index: index}]; silent {
 				continue // what it said last is not what it waits for now
 			}
-			told = append(told, lasting(j.known.servers[index].Waits)...)
+			told = append(told, lasting(j.reports.servers[index].Waits)...)
 		}
 		told = append(told, j.trainersWait(told)...)
-		waits = slices.Concat(j.crew.waits(), j.silences(), rootFirst(told))
+		waits = slices.Concat(j.roles.waits(), j.silences(), rootFirst(told))
 		for i, w := range waits {
 			waits[i] = proto.Clone(w).(*job.Wait)
 		}
-		j.crew.lastErrors(waits)
+		j.roles.lastErrors(waits)
 	}
 	j.mu.Unlock()
 	return &rpc.WhyResponse{Status: j.Status(), Waits: waits}
@@ -60,7 +60,7 @@ func lasting(waits []*job.Wait) []*job.Wait {
 // refresh asks the servers of a job that runs.
 func (j *Job) refresh(ctx context.Context) {
 	j.mu.Lock()
-	c := j.crew
+	c := j.roles
 	j.mu.Unlock()
 	if c != nil {
 		j.probe(ctx, c.peers)
@@ -71,7 +71,7 @@ func (j *Job) refresh(ctx context.Context) {
 const supervisor = "listener"
 
 // waits returns what the supervisor waits for. job.mu is held.
-func (c *crew) waits() (waits []*job.Wait) {
+func (c *jobRun) waits() (waits []*job.Wait) {
 	add := func(what string, r supervise.Role, since, until time.Duration) {
 		w := &job.Wait{Who: supervisor, What: what, By: []string{r.Member.String()}, Since: timestamppb.New(c.at(since))}
 		if until > 0 {
@@ -101,7 +101,7 @@ func (c *crew) waits() (waits []*job.Wait) {
 }
 
 // lastErrors adds what the supervisor knows of those that are waited for. job.mu is held.
-func (c *crew) lastErrors(waits []*job.Wait) {
+func (c *jobRun) lastErrors(waits []*job.Wait) {
 	last := map[string]error{}
 	for _, r := range c.machine.Roles() {
 		if r.Last != nil {
@@ -172,7 +172,7 @@ func (j *Job) logOf(m cluster.Member, spec *job.RoleSpec) io.Writer {
 	return lineWriter{log: j.logs, role: role.Name(spec), waits: func(waits []*job.Wait) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.known.waits[m] = waits
+		j.reports.waits[m] = waits
 	}}
 }
 
@@ -182,11 +182,11 @@ func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
 	for _, w := range told {
 		servers[w.Who] = true
 	}
-	for _, r := range j.crew.machine.Roles() {
+	for _, r := range j.roles.machine.Roles() {
 		if r.State != supervise.Running || servers[r.Member.String()] {
 			continue
 		}
-		for _, w := range j.known.waits[r.Member] {
+		for _, w := range j.reports.waits[r.Member] {
 			w = proto.Clone(w).(*job.Wait)
 			w.Who = r.Member.String()
 			waits = append(waits, w)
@@ -197,8 +197,8 @@ func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
 
 // silences returns which servers do not answer. j.mu is held.
 func (j *Job) silences() (waits []*job.Wait) {
-	for _, r := range j.crew.machine.Roles() {
-		if s, ok := j.known.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
+	for _, r := range j.roles.machine.Roles() {
+		if s, ok := j.reports.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
 			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
 				Since: timestamppb.New(s.since), LastError: s.err.Error()})
 		}

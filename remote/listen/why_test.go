@@ -23,7 +23,7 @@ import (
 func TestWhyNamesTheRoleThatIsDown(t *testing.T) {
 	spec := reading(t)
 	spec.MaxRestarts = 1000
-	j := newHouse(t, listen.Config{}, func(name string) run {
+	j := newHarness(t, listen.Config{}, func(name string) run {
 		if name == "trainer-1" {
 			return func(context.Context, *job.RoleSpec, io.Writer) error {
 				return fault.New(fault.LostMember, "killed by a tester")
@@ -41,8 +41,8 @@ func TestWhyNamesTheRoleThatIsDown(t *testing.T) {
 // A server that hangs is named within a second, with the time of its last sign of life.
 func TestWhyNamesTheServerThatHangs(t *testing.T) {
 	release := make(chan struct{})
-	var h *house
-	h = newHouse(t, listen.Config{}, func(name string) run {
+	var h *harness
+	h = newHarness(t, listen.Config{}, func(name string) run {
 		if name == "coordinator" {
 			return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 				return serveCoordinator(ctx, h.store, spec, hanging{release: release})
@@ -71,8 +71,8 @@ func TestWhyNamesTheServerThatHangs(t *testing.T) {
 func TestWhyTellsWhatTrainersWaitFor(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	var h *house
-	h = newHouse(t, listen.Config{}, func(name string) run {
+	var h *harness
+	h = newHarness(t, listen.Config{}, func(name string) run {
 		if name == "coordinator" {
 			return func(ctx context.Context, spec *job.RoleSpec, _ io.Writer) error {
 				return serveCoordinator(ctx, h.store, spec, hanging{release: release})
