@@ -263,7 +263,11 @@ func (f *files) close() (err error) {
 // sampleCheck parses records, whoever decodes them, so that all trainers find the same ones damaged.
 type sampleCheck struct{ streams []tensor.Stream }
 
-func (c *sampleCheck) sample(r dataset.Record) (err error) {
-	c.streams, err = dataset.ParseRecord(r.Bytes, c.streams)
-	return fault.Wrap(fault.KindOf(err), fmt.Sprintf("%s: record %d", r.File, r.Number), err)
+func (c *sampleCheck) sample(r dataset.Record) error {
+	streams, err := dataset.ParseRecord(r.Bytes, c.streams)
+	if err != nil {
+		return fault.E(fault.KindOf(err), fault.Atf("%s: record %d", r.File, r.Number), fault.Cause(err))
+	}
+	c.streams = streams
+	return nil
 }
