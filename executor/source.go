@@ -25,6 +25,11 @@ type Batch struct {
 	GlobalRows int64            // rows of the step over all trainers
 	Pass       int
 	Records    []dataset.Range // where the rows come from, in row order
+
+	// Feed, where it is not nil, stands for Tensors in a program that is fed. Such a batch may have other dims than the one before, and names in Fetch
+	// what its step reports, in place of TrainOptions.Fetch.
+	Feed  Feed
+	Fetch []string
 }
 
 // ReadOp returns the op through which p reads its own data.

@@ -52,10 +52,7 @@ type training struct {
 	summary   Summary
 }
 
-func (t *training) loop(ctx context.Context, source BatchSource, each func(StepResult) error) (err error) {
-	if t.variables, err = ReadVariables(t.program); err != nil {
-		return err
-	}
+func (t *training) loop(ctx context.Context, source BatchSource, each func(StepResult) error) error {
 	if t.run.Params != "" {
 		if err := LoadParams(t.local.scope, t.run.Params, t.program); err != nil {
 			return err
@@ -93,7 +90,15 @@ func canceled(ctx context.Context, err error) error {
 	return fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 }
 
-func (t *training) step(ctx context.Context, batch *Batch) ([]*tensor.Tensor, error) {
+func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, err error) {
+	if batch.Feed != nil {
+		return t.local.RunStep(ctx, t.program, batch.Step, batch.Feed, batch.Fetch...)
+	}
+	if t.variables == nil {
+		if t.variables, err = ReadVariables(t.program); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.local.acquire(ctx); err != nil {
 		return nil, err
 	}

@@ -3,9 +3,11 @@ package executor_test
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
@@ -60,5 +62,22 @@ func TestBatchesOfTheWrongShapeAreRefused(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+// A program without a reader trains batches that name their variables; each may have other dims, and says what its step reports.
+func TestTrainFromTakesFeeds(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.05))
+	l := executor.New()
+	defer l.Close()
+	source := &batches{{Feed: line(1, 3), Step: ops.Step{Rows: 3}, GlobalRows: 3, Fetch: []string{m.Loss}},
+		{Feed: line(1, 5), Step: ops.Step{Round: 1, Rows: 5}, GlobalRows: 5}}
+	var fetched []int
+	summary, err := l.TrainFrom(t.Context(), m.Program, source, executor.TrainOptions{}, func(r executor.StepResult) error {
+		fetched = append(fetched, len(r.Fetched))
+		return nil
+	})
+	if err != nil || summary.Steps != 2 || summary.Records != 8 || !slices.Equal(fetched, []int{1, 0}) {
+		t.Errorf("summary %+v, fetched %v, %v", summary, fetched, err)
 	}
 }
