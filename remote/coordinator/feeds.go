@@ -140,7 +140,7 @@ func (s *Server) mayCount(id *rpc.Identity) bool {
 	return id.Generation == g.Number || id.Generation+1 == g.Number && id.Round < g.Round
 }
 
-// NextFeed returns a trainer's share of a fed batch; id.round counts the shares that it has had.
+// NextFeed returns a trainer's share of a fed batch; item counts the shares that it has had.
 func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	if err := s.admit(stream.Context(), m.Id); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingSer
 	var share *rpc.FeedShare
 	err := s.await(stream.Context(), waiting{who: trainerName(m.Id.Rank), what: "the user's next feed"}, func() (bool, error) {
 		var err error
-		share, err = s.feeds.next(int(m.Id.Rank), m.Id.Round)
+		share, err = s.feeds.next(int(m.Id.Rank), m.Item)
 		return share != nil, err
 	})
 	if err != nil {

@@ -117,7 +117,7 @@ func (s running) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) 
 
 // nextFeed asks for a trainer's share.
 func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.FeedShare, error) {
-	stream, err := s.client.NextFeed(ctx, &rpc.NextFeedRequest{Id: id(rank, n)})
+	stream, err := s.client.NextFeed(ctx, &rpc.NextFeedRequest{Id: id(rank, n), Item: n})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (l *life) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) 
 	err := ask.call(ctx, question{"coordinator", "the next feed"}, func(ctx context.Context, attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := l.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: l.id(n, attempt)}, grpc.WaitForReady(false))
+		stream, err := l.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: l.id(n, attempt), Item: n}, grpc.WaitForReady(false))
 		if err != nil {
 			return err
 		}
