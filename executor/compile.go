@@ -2,8 +2,11 @@ package executor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -80,4 +83,156 @@ func explainFeeds(p *program.Program, err error) error {
 	c := *f
 	c.Hint = "the program is fed by " + strings.Join(names, ", ")
 	return &c
+}
+
+// A Fusion names one way in which a plan does the work of a program with fewer passes over memory and fewer dispatches than one for
+// each op. No fusion changes a bit of any result.
+type Fusion = plan.Fusion
+
+// The fusions of a plan.
+const (
+	FuseUnread    = plan.FuseUnread    // leaves out what nobody reads, such as metrics that are not fetched
+	FuseViews     = plan.FuseViews     // lets copies, such as those of reshape2, share the elements of what they copy
+	FuseEpilogues = plan.FuseEpilogues // lets products add a bias and apply an activation to what they have just computed
+	FuseFanIn     = plan.FuseFanIn     // lets products add their result to the gradients that it is summed with
+	FuseRows      = plan.FuseRows      // runs ops that hand rows on to each other, such as a softmax and its loss, range by range
+	FuseUpdates   = plan.FuseUpdates   // runs the updates of small parameters in one step
+)
+
+// Fusions returns all of them.
+func Fusions() []Fusion { return slices.Clone(plan.Fusions) }
+
+// WithoutFusion leaves fusions out, to compare or to look for a mistake. Without any name it leaves out all.
+func WithoutFusion(names ...Fusion) Option {
+	if len(names) == 0 {
+		names = Fusions()
+	}
+	return func(l *Local) { l.without = append(l.without, names...) }
+}
+
+// cachedPlans is how many plans an executor keeps: enough for a training and a test program with their last batches, and a bound
+// on the memory that batches of ever new sizes take.
+const cachedPlans = 16
+
+// planKey says what a plan was compiled for. A program that was changed has another fingerprint.
+type planKey struct {
+	program     *program.Program
+	fingerprint uint64
+	request     string // feeds with dtype and dims, and fetched names
+}
+
+// A planCache keeps the plans that were used last, the latest at the end.
+type planCache struct {
+	entries []cachedPlan
+}
+
+type cachedPlan struct {
+	key  planKey
+	plan *plan.Plan
+}
+
+func (c *planCache) get(key planKey) *plan.Plan {
+	for i := range c.entries {
+		if e := c.entries[i]; e.key == key {
+			c.entries = append(slices.Delete(c.entries, i, i+1), e)
+			return e.plan
+		}
+	}
+	return nil
+}
+
+func (c *planCache) put(key planKey, p *plan.Plan) {
+	if len(c.entries) == cachedPlans {
+		c.entries = slices.Delete(c.entries, 0, 1)
+	}
+	c.entries = append(c.entries, cachedPlan{key, p})
+}
+
+var fingerprintSeed = maphash.MakeSeed()
+
+// fingerprint tells two states of a program apart. It looks at everything that a plan depends on, and is cheap enough to be
+// taken before each run; it means nothing outside of this process.
+func fingerprint(p *program.Program) uint64 {
+	var h maphash.Hash
+	h.SetSeed(fingerprintSeed)
+	for _, b := range p.Blocks {
+		number(&h, int64(b.Parent))
+		for _, v := range b.Vars() {
+			text(&h, v.Name)
+			number(&h, int64(v.Kind), int64(v.DType), int64(v.LoDLevel), int64(len(v.Dims)))
+			number(&h, v.Dims...)
+			maphash.WriteComparable(&h, v.Persistable)
+		}
+		number(&h, int64(len(b.Ops)))
+		for _, op := range b.Ops {
+			text(&h, op.Type)
+			number(&h, int64(slotsSum(op.Inputs)), int64(slotsSum(op.Outputs)), int64(attrsSum(op.Attrs)))
+		}
+	}
+	return h.Sum64()
+}
+
+// slotsSum adds the hashes of the slots, so that the order of the map does not count.
+func slotsSum(slots map[string][]string) (sum uint64) {
+	for slot, names := range slots {
+		var h maphash.Hash
+		h.SetSeed(fingerprintSeed)
+		text(&h, slot)
+		for _, name := range names {
+			text(&h, name)
+		}
+		sum += h.Sum64()
+	}
+	return sum
+}
+
+// attrsSum does the same for attributes. The line of user code is no part of what a program computes.
+func attrsSum(attrs map[string]program.Attr) (sum uint64) {
+	for name, value := range attrs {
+		if name == program.AttrCallstack {
+			continue
+		}
+		var h maphash.Hash
+		h.SetSeed(fingerprintSeed)
+		text(&h, name)
+		attr(&h, value)
+		sum += h.Sum64()
+	}
+	return sum
+}
+
+func attr(h *maphash.Hash, value program.Attr) {
+	switch v := value.(type) {
+	case int32:
+		number(h, 1, int64(v))
+	case int64:
+		number(h, 2, v)
+	case float32:
+		number(h, 3, int64(math.Float32bits(v)))
+	case float64:
+		number(h, 4, int64(math.Float64bits(v)))
+	case string:
+		number(h, 5)
+		text(h, v)
+	case []string:
+		number(h, 6, int64(len(v)))
+		for _, s := range v {
+			text(h, s)
+		}
+	default:
+		text(h, fmt.Sprintf("%T%v", value, value))
+	}
+}
+
+func text(h *maphash.Hash, s string) {
+	number(h, int64(len(s)))
+	h.WriteString(s)
+}
+
+func number(h *maphash.Hash, values ...int64) {
+	var b [8]byte
+	for _, v := range values {
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		h.Write(b[:])
+	}
 }

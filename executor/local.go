@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/edl-go/edl/executor/internal/plan"
@@ -144,4 +145,223 @@ func (l *Local) step(ctx context.Context, compiled *plan.Plan, feed Feed, s ops.
 		l.round++
 	}
 	return nil
+}
+
+// An Option changes how New makes a Local.
+type Option func(*Local)
+
+// WithScope makes the executor work on variables that others see too. The default is a new scope.
+func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
+
+// WithWorkers lets n goroutines, of which the caller's is one, run the ops of a step, each as soon as its inputs are ready, and share the large ones.
+// A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
+func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
+
+// defaultGrain is some times what it takes to hand a part over to a worker that looks for one.
+const defaultGrain = 2 * time.Microsecond
+
+// WithGrain says how long a part of a step must take, by estimate, to be worth another worker; the default is 2 µs. A program that takes less than 50
+// times as long runs on the caller's goroutine alone. With 0 whatever can be divided is, which is slow and leaves no order unused: for tests.
+func WithGrain(d time.Duration) Option { return func(l *Local) { l.grain = d } }
+
+// WithComm gives send, recv and barrier ops the wire to the pservers.
+func WithComm(c ops.Comm) Option { return func(l *Local) { l.env.Comm = c } }
+
+// WithServer gives listen_and_serv what it serves with.
+func WithServer(s ops.Server) Option { return func(l *Local) { l.env.Server = s } }
+
+// WithStorage gives save and load ops their files; see NewStorage.
+func WithStorage(s ops.Storage) Option { return func(l *Local) { l.env.Storage = s } }
+
+// WithStage says by which rules programs are verified before they run; the default is program.StageLocal.
+func WithStage(s program.Stage) Option { return func(l *Local) { l.stage = s } }
+
+// WithoutFiniteCheck lets a training step go on when its loss or a fetched variable is NaN or infinite. By default the step
+// fails before it changes parameters.
+func WithoutFiniteCheck() Option { return func(l *Local) { l.checkFinite = false } }
+
+// WithLogger reports at debug level what was compiled, and at info level when a startup program runs. The default is silence.
+func WithLogger(log *slog.Logger) Option { return func(l *Local) { l.log = log } }
+
+// A Prepared is a program compiled for feeds of fixed shapes: the path for callers that run many steps and want none to
+// allocate. It is the program as it was when it was prepared. It runs on the Local that made it, one step at a time.
+type Prepared struct {
+	local *Local
+	plan  *plan.Plan
+}
+
+// Prepare compiles p for feeds like those of example, of which only dtypes and dims count. Like Run it gives persistable variables
+// without a value those of p.Startup.
+func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, fetch ...string) (*Prepared, error) {
+	if err := l.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer l.release()
+	shapes, err := shapesOf(example)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := l.compile(ctx, p, shapes, fetch)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{l, compiled}, nil
+}
+
+// Run runs one step. The tensors that it returns are the plan's own memory and are valid until the next Run. A feed that
+// is left out keeps the tensor of the step before.
+func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error) {
+	if err := p.local.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer p.local.release()
+	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, p.local.nextStep(p.plan, feed))
+}
+
+// RunStep is Run for a caller that knows which step of which trainer it is.
+func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {
+	if err := p.local.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer p.local.release()
+	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, step)
+}
+
+// Startup gives the persistable variables of p that have no value yet those of p.Startup. Run and Train do it by themselves; a caller that
+// must know when it happens, such as a trainer whose startup program receives parameters, calls it first.
+func (l *Local) Startup(ctx context.Context, p *program.Program) error {
+	if err := l.acquire(ctx); err != nil {
+		return err
+	}
+	defer l.release()
+	if err := ops.Verify(p, l.stage); err != nil {
+		return err
+	}
+	return l.startup(ctx, p)
+}
+
+// RunStep is Run for a caller that knows which step of which trainer it is. A step without rows, which a trainer meets when there
+// are more trainers than rows in a batch, runs p from its send_barrier on and fetches nothing; its feed only says what shapes the rows
+// would have.
+func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if err := l.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer l.release()
+	if step.Rows == 0 {
+		var err error
+		if feed, err = oneRow(feed); err != nil {
+			return nil, err
+		}
+	}
+	compiled, err := l.planFor(ctx, p, feed, fetch)
+	if err != nil {
+		return nil, err
+	}
+	if step.Rows == 0 {
+		return nil, l.emptyStep(ctx, compiled, step)
+	}
+	if err := l.step(ctx, compiled, feed, step); err != nil {
+		return nil, err
+	}
+	return cloneAll(compiled.Fetched()), nil
+}
+
+// emptyStep runs a step without rows.
+func (l *Local) emptyStep(ctx context.Context, compiled *plan.Plan, s ops.Step) error {
+	l.now = s
+	compiled.SetStep(s)
+	return compiled.RunFromBarrier(ctx)
+}
+
+// oneRow gives every feed that has no rows one, so that a plan can be made.
+func oneRow(feed Feed) (Feed, error) {
+	padded := Feed{}
+	for name, t := range feed {
+		padded[name] = t
+		if dims := t.Dims(); len(dims) > 0 && dims[0] == 0 {
+			row, err := tensor.New(t.DType(), append([]int64{1}, dims[1:]...)...)
+			if err != nil {
+				return nil, err
+			}
+			padded[name] = row
+		}
+	}
+	return padded, nil
+}
+
+func cloneAll(ts []*tensor.Tensor) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(ts))
+	for i, t := range ts {
+		out[i] = t.Clone()
+	}
+	return out
+}
+
+// startup gives the persistable variables that p reads and that have no value yet the values that p.Startup computes. Variables that have
+// a value keep it, so a model that was loaded in part is completed and not overwritten. Sub-blocks may read what arrives only while the
+// program runs, so only the global block must find everything.
+func (l *Local) startup(ctx context.Context, p *program.Program) error {
+	if len(l.missing(p.Blocks)) == 0 {
+		return nil
+	}
+	if p.Startup != nil && len(p.Startup.Global().Ops) > 0 {
+		if err := l.runStartup(ctx, p.Startup); err != nil {
+			return err
+		}
+	}
+	if missing := l.missing(p.Blocks[:1]); len(missing) > 0 {
+		return fault.E(fault.NotFound, fault.Got("no value for the persistable variables "+strings.Join(missing, ", ")),
+			fault.Want("a value from the startup program or from a file"),
+			fault.Hint("load parameters, or run a program whose startup program writes these"))
+	}
+	return nil
+}
+
+// runStartup runs a startup program in a scope of its own and takes over what is new.
+func (l *Local) runStartup(ctx context.Context, startup *program.Program) error {
+	fresh := NewScope() // the startup program was verified with the program that carries it
+	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Workers: l.workers, Grain: l.grain})
+	if err != nil {
+		return err
+	}
+	l.log.InfoContext(ctx, "running the startup program", "variables", len(compiled.Written()))
+	if err := compiled.Run(ctx, l.pool); err != nil {
+		return err
+	}
+	for _, name := range compiled.Written() {
+		if _, ok := l.scope.Find(name); ok {
+			continue
+		}
+		value, _ := fresh.Find(name)
+		if err := l.scope.Set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing lists the persistable tensors that some of blocks reads before it writes them and that have no value, in the
+// order of the ops.
+func (l *Local) missing(blocks []*program.Block) []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		for _, op := range b.Ops {
+			for _, name := range op.InputNames() {
+				v, ok := b.Find(name)
+				if !ok || !v.Persistable || v.Kind != program.LoDTensor || seen[name] {
+					continue
+				}
+				seen[name] = true
+				if _, ok := l.scope.Find(name); !ok {
+					names = append(names, name)
+				}
+			}
+			for _, name := range op.OutputNames() {
+				seen[name] = true
+			}
+		}
+	}
+	return names
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/internal/fixture"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -154,5 +158,144 @@ func TestChangedProgramIsCompiledAnew(t *testing.T) {
 	double.SetAttr("scale", float32(4))
 	if got := run(); got != 4*loss {
 		t.Errorf("with a new attribute: %v, want %v", got, 4*loss)
+	}
+}
+
+func TestStartupFillsWhatIsEmpty(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	l := executor.New()
+	defer l.Close()
+	b := values(t, []float32{42})
+	if err := l.Scope().Set("fc_0.b_0", b); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Startup(t.Context(), m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := l.Scope().Find("fc_0.w_0"); !ok || b.Float32s()[0] != 42 {
+		t.Errorf("variables %v, b = %v", l.Scope().Names(), b.Float32s())
+	}
+	bad := m.Program.Clone()
+	bad.Startup.Global().Append(&program.Op{Type: "send_barrier"})
+	if err := executor.New().Startup(t.Context(), bad); !errors.Is(err, fault.InvalidProgram) {
+		t.Errorf("a startup program that speaks to servers: %v", err)
+	}
+}
+
+// countingComm counts the barriers that it is asked to keep.
+type countingComm struct{ sends, barriers int }
+
+func (c *countingComm) Send(context.Context, ops.Message) error { c.sends++; return nil }
+func (c *countingComm) SendBarrier(context.Context) error       { c.barriers++; return nil }
+func (c *countingComm) Recv(_ context.Context, m ops.Message) error {
+	m.Value.Float32s()[0] = 5
+	return nil
+}
+func (c *countingComm) FetchBarrier(context.Context) error { c.barriers++; return nil }
+
+func TestStepWithoutRowsOnlyKeepsTheBarriers(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	b.EnsureVar(program.Var{Name: "x", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown}})
+	for _, name := range []string{"mean", "w"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}, Persistable: name == "w"})
+	}
+	server := map[string]program.Attr{"epmap": []string{"pserver:0"}}
+	b.Append(&program.Op{Type: "mean", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Out": {"mean"}}})
+	b.Append(&program.Op{Type: "send", Inputs: map[string][]string{"X": {"mean"}}, Attrs: server})
+	b.Append(&program.Op{Type: "send_barrier"})
+	b.Append(&program.Op{Type: "recv", Outputs: map[string][]string{"Out": {"w"}}, Attrs: server})
+	b.Append(&program.Op{Type: "fetch_barrier"})
+
+	comm := &countingComm{}
+	l := executor.New(executor.WithComm(comm), executor.WithStage(program.StageTrainer))
+	defer l.Close()
+	none, _ := tensor.New(tensor.Float32, 0)
+	out, err := l.RunStep(t.Context(), p, ops.Step{Round: 3}, executor.Feed{"x": none}, "mean")
+	if err != nil || out != nil {
+		t.Fatalf("fetched %v, %v", out, err)
+	}
+	if w, ok := l.Scope().Find("w"); comm.sends != 0 || comm.barriers != 2 || !ok || w.Float32s()[0] != 5 {
+		t.Errorf("%+v, w received: %t", *comm, ok)
+	}
+	if out, err = l.RunStep(t.Context(), p, ops.Step{Round: 4, Rows: 2}, executor.Feed{"x": values(t, []float32{1, 3})}, "mean"); err != nil {
+		t.Fatal(err)
+	}
+	if comm.sends != 1 || out[0].Float32s()[0] != 2 || l.Step().Round != 4 {
+		t.Errorf("%+v, mean %v in step %+v", *comm, out[0].Float32s(), *l.Step())
+	}
+}
+
+// logLoss is a model whose log meets 0 when the product of the weight, which starts at 1, and an input is 0.
+func logLoss(t *testing.T) fixture.Model {
+	t.Helper()
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(2))
+	h := layers.FC(x, 1, layers.NoBias(), layers.Param(layers.ParamAttr{Initializer: layers.Constant(1)}))
+	loss := layers.Mean(layers.Log(h))
+	optimizer.SGD(0.1).Minimize(loss)
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixture.Model{Program: p, Loss: loss.Name()}
+}
+
+func TestStepThatIsNotFiniteNamesTheOpAndChangesNoParameter(t *testing.T) {
+	m := logLoss(t)
+	for _, workers := range []int{1, 2} {
+		for _, fetch := range [][]string{{m.Loss}, nil} {
+			l := executor.New(executor.WithWorkers(workers))
+			defer l.Close()
+			if _, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2, 3, 4}, 2, 2)}, fetch...); err != nil {
+				t.Fatal(err)
+			}
+			w, _ := l.Scope().Find("fc_0.w_0")
+			before := slices.Clone(w.Float32s())
+			_, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2, 0, 0}, 2, 2)}, fetch...)
+			var f *fault.Fault
+			if !errors.As(err, &f) || f.Kind != fault.NotFinite ||
+				f.Op != "log" || f.Variable == "" || f.Where != "step 1" || !strings.Contains(f.Line, "local_test.go") {
+				t.Errorf("got %v", err)
+			}
+			if !slices.Equal(w.Float32s(), before) {
+				t.Errorf("w changed from %v to %v", before, w.Float32s())
+			}
+		}
+	}
+}
+
+func TestFeedThatIsNotFiniteIsNamed(t *testing.T) {
+	m := logLoss(t)
+	l := executor.New()
+	defer l.Close()
+	_, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2, float32(math.NaN()), 4}, 2, 2)}, m.Loss)
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.NotFinite || f.Variable != "x" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestParameterThatIsNotFiniteIsNamed(t *testing.T) {
+	m := logLoss(t)
+	l := executor.New()
+	defer l.Close()
+	if err := l.Scope().Set("fc_0.w_0", values(t, []float32{float32(math.Inf(1)), 1}, 2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{1, 2}, 1, 2)}, m.Loss)
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.NotFinite || f.Variable != "fc_0.w_0" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFiniteCheckCanBeSwitchedOff(t *testing.T) {
+	m := logLoss(t)
+	l := executor.New(executor.WithoutFiniteCheck())
+	defer l.Close()
+	out, err := l.Run(t.Context(), m.Program, executor.Feed{"x": values(t, []float32{0, 0}, 1, 2)}, m.Loss)
+	if err != nil || !math.IsInf(float64(out[0].Float32s()[0]), -1) {
+		t.Errorf("got %v, %v", out, err)
 	}
 }

@@ -1,13 +1,17 @@
 package executor
 
 import (
+	"bufio"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -122,4 +126,194 @@ func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 		values = append(values, namedTensor{name, t})
 	}
 	return values, nil
+}
+
+// inRoot opens dir as the border that no name from a program can cross, making it when create is set.
+func inRoot(dir string, create bool, do func(*os.Root) error) error {
+	if create {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fault.File(fault.InvalidArgument, dir, err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, dir, err)
+	}
+	defer root.Close()
+	return do(root)
+}
+
+// writeFile writes the streams of tensors to a file, as writeWhole does.
+func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite bool) error {
+	return writeWhole(root, name, overwrite, func(w io.Writer) error {
+		for _, t := range tensors {
+			if _, err := t.WriteTo(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeWhole writes a file that appears under its name when it is whole. Directories in name are made. Without overwrite a file that exists is an
+// error.
+func writeWhole(root *os.Root, name string, overwrite bool, write func(io.Writer) error) error {
+	where := filepath.Join(root.Name(), name)
+	if _, err := root.Lstat(name); err == nil && !overwrite {
+		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
+	}
+	if dir := filepath.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return fault.File(fault.InvalidArgument, where, err)
+		}
+	}
+	part := name + ".part-" + rand.Text()
+	if err := writeNew(root, part, write); err != nil {
+		_ = root.Remove(part)
+		return fault.File(fault.InvalidArgument, where, err)
+	}
+	if err := root.Rename(part, name); err != nil {
+		_ = root.Remove(part)
+		return fault.File(fault.InvalidArgument, where, err)
+	}
+	return nil
+}
+
+// writeNew writes a file that does not exist yet, and waits until it is on the disk.
+func writeNew(root *os.Root, name string, write func(io.Writer) error) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// readFile lets read take the streams of a file, which must be read to its end.
+func readFile(root *os.Root, name string, read func(*tensorReader) error) error {
+	where := filepath.Join(root.Name(), name)
+	info, err := root.Stat(name)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, where, err)
+	}
+	if err := regular.Check(where, info); err != nil {
+		return err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, where, err)
+	}
+	defer f.Close()
+	r := &tensorReader{r: bufio.NewReaderSize(f, 1<<20)}
+	err = read(r)
+	if err == nil {
+		err = r.end()
+	}
+	var found *fault.Fault
+	if !errors.As(err, &found) {
+		return fault.File(fault.Unavailable, where, err)
+	}
+	return found.In(where, ", ")
+}
+
+// load reads the next stream as variable name of p.
+func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
+	t, err := r.next()
+	if err != nil {
+		return ofVariable(name, err)
+	}
+	declared, _ := p.Global().Var(name)
+	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()))
+	}
+	return s.Set(name, t)
+}
+
+// ofVariable adds the variable to a fault.
+func ofVariable(name string, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return fault.E(fault.Internal, fault.Var(name), fault.Cause(err))
+	}
+	c := *f
+	c.Variable = name
+	return &c
+}
+
+// A tensorReader reads the streams of one file in order.
+type tensorReader struct {
+	r     *bufio.Reader
+	count int
+}
+
+func (r *tensorReader) next() (*tensor.Tensor, error) {
+	if _, err := r.r.Peek(1); err == io.EOF {
+		return nil, fault.E(fault.Corrupt, fault.Gotf("a file of %d tensors", r.count), fault.Want("more"))
+	}
+	r.count++
+	return tensor.Read(r.r, tensor.Limits{})
+}
+
+// end fails when bytes remain: then the file belongs to another program.
+func (r *tensorReader) end() error {
+	if _, err := r.r.Peek(1); err != io.EOF {
+		return fault.E(fault.Corrupt, fault.Gotf("bytes behind %d tensors", r.count), fault.Want("the end of the file"),
+			fault.Hint("the file belongs to a program with other variables"))
+	}
+	return nil
+}
+
+// DirStorage gives save and load ops the files below one directory. Names that lead out of it, through "..", an absolute path or a
+// symbolic link, are refused.
+type DirStorage struct {
+	root *os.Root
+}
+
+var _ ops.Storage = (*DirStorage)(nil)
+
+// NewStorage opens dir, making it if need be. The caller ends it with Close.
+func NewStorage(dir string) (*DirStorage, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fault.File(fault.InvalidArgument, dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fault.File(fault.InvalidArgument, dir, err)
+	}
+	return &DirStorage{root}, nil
+}
+
+// Close ends the use of the directory.
+func (s *DirStorage) Close() error { return s.root.Close() }
+
+// Save implements ops.Storage. The file appears whole or not at all.
+func (s *DirStorage) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
+	return writeFile(s.root, name, tensors, overwrite)
+}
+
+// Load implements ops.Storage.
+func (s *DirStorage) Load(name string, into []*tensor.Tensor) error {
+	return readFile(s.root, name, func(r *tensorReader) error {
+		for i, t := range into {
+			got, err := r.next()
+			if err != nil {
+				return err
+			}
+			if got.DType() != t.DType() || !slices.Equal(got.Dims(), t.Dims()) {
+				return fault.E(fault.ShapeMismatch, fault.Gotf("%v as tensor %d", got, i), fault.Want(t.String()))
+			}
+			if err := t.CopyFrom(got); err != nil {
+				return err
+			}
+			t.SetLoD(got.LoD())
+		}
+		return nil
+	})
 }

@@ -48,7 +48,7 @@ func TestTraceHasEveryStepOnALane(t *testing.T) {
 			lanes[e.Tid] = true
 		case "X":
 			rounds[e.Args["round"]] = true
-			if e.Name == "" || e.Dur < 0 || e.Ts < 0 || !strings.Contains(fmt.Sprint(e.Args["line"]), "models.go") && !strings.Contains(e.Name, "fill") {
+			if e.Name == "" || e.Dur < 0 || e.Ts < 0 || !strings.Contains(fmt.Sprint(e.Args["line"]), "fixture.go") && !strings.Contains(e.Name, "fill") {
 				t.Errorf("event %+v", e)
 			}
 		}

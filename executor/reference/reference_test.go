@@ -1,6 +1,7 @@
 package reference_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -8,10 +9,15 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
+	"go.uber.org/goleak"
 )
 
 func TestOneTrainerIsTheLocalExecutor(t *testing.T) {
@@ -160,4 +166,128 @@ func TestTrainEqualsTheLocalExecutor(t *testing.T) {
 	if !slices.Equal(got, want) || summary != wantSummary {
 		t.Errorf("losses %v and %+v, want %v and %+v", got, summary, want, wantSummary)
 	}
+}
+
+func TestReferenceRefuses(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	if _, err := reference.New(m.Program, 0); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("no trainers: %v", err)
+	}
+	e := open(t, m.Program, 2)
+	feed := executor.Feed{"x": fixture.Numbers(1, 4, 13), "y": fixture.Numbers(1, 3, 1)}
+	if _, err := e.Run(t.Context(), m.Program, feed); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("rows that do not agree: %v", err)
+	}
+	sequences := fixture.Numbers(1, 4, 13)
+	sequences.SetLoD([][]int64{{0, 1, 4}})
+	if _, err := e.Run(t.Context(), m.Program, executor.Feed{"x": sequences, "y": fixture.Numbers(1, 4, 1)}); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("sequences: %v", err)
+	}
+	if _, err := e.Run(t.Context(), m.Program, nil); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("no rows: %v", err)
+	}
+	if _, err := e.Run(t.Context(), m.Program.Clone(), feed); !errors.Is(err, fault.InvalidArgument) {
+		t.Errorf("another program: %v", err)
+	}
+	read := m.Program.Clone()
+	update := read.Global().Ops[len(read.Global().Ops)-1]
+	read.Global().Append(&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {update.Out("ParamOut")}},
+		Outputs: map[string][]string{"Out": {m.Loss}}})
+	if _, err := reference.New(read, 2); !errors.Is(err, fault.Unsupported) {
+		t.Errorf("a forward op behind the update: %v", err)
+	}
+}
+
+// A number of trainers that changes between rounds gives in each round what a constant number of them gives there: with one trainer in some
+// rounds and three in others, every round equals that of an executor of one or of three that begins it with the same variables.
+func TestTrainersThatComeAndGo(t *testing.T) {
+	members := []int{3, 1, 1, 3, 2}
+	model := fixture.MLP(t, 20, []int64{8}, optimizer.Momentum(0.1, 0.9))
+	m, fetch := model.Program, model.Loss
+	varied := open(t, m, 1)
+	varied.Vary(func(round uint64) int { return members[round] })
+	for round, n := range members {
+		alone := open(t, m, n)
+		for _, name := range varied.Scope().Names() {
+			v, _ := varied.Scope().Find(name)
+			if err := alone.Scope().Set(name, v.Clone()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range []*reference.Executor{varied, alone} {
+			if _, err := e.Run(t.Context(), m, digits(uint64(round), 7), fetch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := values(varied.Scope()), values(alone.Scope()); !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("round %d of %d trainers differs", round, n)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open returns a reference of so many trainers, which the end of the test closes.
+func open(t *testing.T, p *program.Program, trainers int) *reference.Executor {
+	t.Helper()
+	e, err := reference.New(p, trainers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func digits(seed uint64, rows int64) executor.Feed {
+	return executor.Feed{"image": fixture.Numbers(seed, rows, 20), "label": fixture.Labels(seed, rows, 10)}
+}
+
+// values returns the elements of every variable of a scope.
+func values(s *executor.Scope) map[string][]float64 {
+	all := map[string][]float64{}
+	for _, name := range s.Names() {
+		t, _ := s.Find(name)
+		for _, x := range t.Float32s() {
+			all[name] = append(all[name], float64(x))
+		}
+		for _, x := range t.Int64s() {
+			all[name] = append(all[name], float64(x))
+		}
+	}
+	return all
+}
+
+func optimizers() map[string]func() *optimizer.Optimizer {
+	return map[string]func() *optimizer.Optimizer{
+		"sgd":  func() *optimizer.Optimizer { return optimizer.SGD(0.1) },
+		"adam": func() *optimizer.Optimizer { return optimizer.Adam(0.01) },
+		"momentum, decay": func() *optimizer.Optimizer {
+			return optimizer.Momentum(0.1, 0.9, optimizer.Regularize(layers.L2(0.01)))
+		},
+		"schedule": func() *optimizer.Optimizer {
+			return optimizer.SGD(optimizer.Exponential(0.1, 3, 0.5, false))
+		},
+	}
+}
+
+// images is a batch for fixture.ConvNet of side 8.
+func images(seed uint64, rows int64) executor.Feed {
+	return executor.Feed{"image": fixture.Numbers(seed, rows, 1, 8, 8), "label": fixture.Labels(seed, rows, 10)}
+}
+
+// A subject is a model with its batches.
+type subject struct {
+	model fixture.Model
+	batch func(seed uint64, rows int64) executor.Feed
+}
+
+func subjects(t *testing.T) map[string]subject {
+	all := map[string]subject{
+		"batch norm": {fixture.ConvNet(t, 8, 3, true, 0, optimizer.SGD(0.1)), images},
+		"dropout":    {fixture.ConvNet(t, 8, 3, false, 0.3, optimizer.SGD(0.1)), images},
+	}
+	for name, o := range optimizers() {
+		all[name] = subject{fixture.MLP(t, 20, []int64{8}, o()), digits}
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -142,4 +143,129 @@ func (e *Executor) fetched(fetch []string, updated map[string]*tensor.Tensor, sh
 		}
 	}
 	return out, nil
+}
+
+// rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open.
+func (e *Executor) rowsOf(feed executor.Feed) (int64, error) {
+	rows := int64(-1)
+	for _, name := range slices.Sorted(maps.Keys(feed)) {
+		if feed[name] != nil && len(feed[name].LoD()) > 0 {
+			return 0, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed whose rows form sequences"),
+				fault.Want("rows that can be divided among trainers"))
+		}
+		if !e.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
+			continue
+		}
+		n := feed[name].Dims()[0]
+		if rows >= 0 && n != rows {
+			return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d rows", n), fault.Wantf("%d rows, as the other feeds have", rows))
+		}
+		rows = n
+	}
+	if rows < 1 {
+		return 0, fault.E(fault.InvalidArgument, fault.Got("a batch without rows"), fault.Want("at least one"))
+	}
+	return rows, nil
+}
+
+func (e *Executor) byRows(name string) bool {
+	v, ok := e.program.Global().Find(name)
+	return ok && len(v.Dims) > 0 && v.Dims[0] == program.Unknown
+}
+
+// rowsFrom returns views of rows [from, to) of the feeds. Feeds without open rows are the same for every trainer.
+func (e *Executor) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, error) {
+	part := executor.Feed{}
+	for name, t := range feed {
+		part[name] = t
+		if t == nil || !e.byRows(name) {
+			continue
+		}
+		rows, err := t.Rows(from, to)
+		if err != nil {
+			return nil, err
+		}
+		part[name] = rows
+	}
+	return part, nil
+}
+
+// snapshot copies the state that the forward half writes.
+func (e *Executor) snapshot() map[string]*tensor.Tensor {
+	values := map[string]*tensor.Tensor{}
+	for _, s := range e.split.state {
+		if t, ok := e.Scope().Find(s.name); ok {
+			values[s.name] = t.Clone()
+		}
+	}
+	return values
+}
+
+func (e *Executor) restore(old map[string]*tensor.Tensor) error {
+	for name, t := range old {
+		if err := e.Scope().Set(name, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeState makes one state of what the ranks computed. State that its op gives no rule for is that of the first rank.
+func (e *Executor) mergeState(shares []share, old map[string]*tensor.Tensor) error {
+	for _, s := range e.split.state {
+		merged := shares[0].values[s.name]
+		if s.merge != ops.MergeNone && len(shares) > 1 {
+			merged = merged.Clone()
+			if err := merge.State(merged, old[s.name], sharesOf(shares, s.name), s.merge); err != nil {
+				return fault.E(fault.KindOf(err), fault.Var(s.name), fault.Cause(err))
+			}
+		}
+		if err := e.Scope().Set(s.name, merged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sharesOf(shares []share, name string) []merge.Share {
+	list := make([]merge.Share, len(shares))
+	for i, s := range shares {
+		list[i] = merge.Share{Value: s.values[name], Rows: s.rows}
+	}
+	return list
+}
+
+// runUpdate merges what crosses and runs the update half once. It returns the fetched variables that the update computes and that do not
+// persist.
+func (e *Executor) runUpdate(ctx context.Context, shares []share, rows int64, fetch []string) (map[string]*tensor.Tensor, error) {
+	if len(e.split.update.Global().Ops) == 0 {
+		return nil, nil
+	}
+	feed := executor.Feed{}
+	for _, name := range e.split.crosses {
+		merged := shares[0].values[name].Clone()
+		if err := merge.Gradients(merged, sharesOf(shares, name), e.split.merge); err != nil {
+			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+		}
+		feed[name] = merged
+	}
+	var names []string
+	for _, name := range fetch {
+		if v, ok := e.program.Global().Find(name); ok && e.split.updated[name] && !v.Persistable && !slices.Contains(e.split.crosses, name) {
+			names = append(names, name)
+		}
+	}
+	half, err := e.prepare(ctx, e.update, e.split.update, feed, names)
+	if err != nil {
+		return nil, err
+	}
+	out, err := half.RunStep(ctx, ops.Step{Round: e.round, Rows: rows}, feed)
+	if err != nil {
+		return nil, err
+	}
+	updated := map[string]*tensor.Tensor{}
+	for i, name := range names {
+		updated[name] = out[i].Clone()
+	}
+	return updated, nil
 }

@@ -1,12 +1,15 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. Ops at the border of the program (feed,
@@ -159,4 +162,160 @@ func (c *compiler) add(name string, meta ops.Meta, where place) *variable {
 	}
 	c.order = append(c.order, v)
 	return v
+}
+
+// addFeed records a variable that gets its value from outside.
+func (c *compiler) addFeed(name string) error {
+	declared, ok := c.Block.Find(name)
+	if !ok {
+		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"))
+	}
+	meta := c.Feeds[name]
+	switch {
+	case declared.Kind != program.LoDTensor || declared.Persistable:
+		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed"), fault.Want("a feed for a tensor that is not persistable"))
+	case meta.Kind == program.SelectedRows:
+		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want("a dense tensor"))
+	case declared.DType != meta.DType:
+		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
+	case !ops.Compatible(declared.Dims, meta.Dims):
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
+	}
+	if meta.LoDLevel > 0 {
+		meta.LoDOf = name
+	}
+	c.add(name, meta, fed)
+	return nil
+}
+
+// checkSources lists every variable that is read and has no value by then, at once.
+func (c *compiler) checkSources() error {
+	written, missing := map[string]bool{}, map[string]*program.Op{}
+	for _, op := range c.Block.Ops {
+		if border(op) {
+			continue
+		}
+		for _, name := range op.InputNames() {
+			declared, ok := c.Block.Find(name)
+			if !ok || !isTensor(declared) || written[name] || missing[name] != nil {
+				continue
+			}
+			if _, isFed := c.Feeds[name]; isFed {
+				continue
+			}
+			if _, ok := c.Scope.Find(name); !ok || declared.Kind == program.SelectedRows {
+				missing[name] = op
+			}
+		}
+		for _, name := range op.OutputNames() {
+			written[name] = true
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(missing))
+	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed, or a value in the scope"))
+	if len(names) == 1 {
+		f.Variable, f.Op, f.Line = names[0], missing[names[0]].Type, missing[names[0]].Line()
+	}
+	return f
+}
+
+// border reports whether an op stands at the border of a program: what it puts out comes from outside.
+func border(op *program.Op) bool {
+	def, ok := ops.Lookup(op.Type)
+	return ok && (def.Class == ops.Feed || def.Class == ops.Read)
+}
+
+// fetchUntouched finds the value of a fetched variable that no step touches.
+func (c *compiler) fetchUntouched(name string) error {
+	declared, ok := c.Block.Find(name)
+	if ok && declared.Kind == program.LoDTensor {
+		if t, found := c.Scope.Find(name); found {
+			c.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
+			return nil
+		}
+	}
+	got := "a variable that no op computes"
+	if !ok {
+		got = "a name that the program does not declare"
+	}
+	return fault.E(fault.NotFound, fault.Var(name), fault.Got(got), fault.Want("a variable to fetch"))
+}
+
+// isTensor reports whether a plan gives the variable elements: a tensor, or rows of one.
+func isTensor(v *program.Var) bool {
+	return v.Kind == program.LoDTensor || v.Kind == program.SelectedRows
+}
+
+// addOutput adds a variable that an op computes. Rows of a table are two pieces of memory: their elements and, in a variable without a name,
+// their numbers.
+func (c *compiler) addOutput(name string, meta ops.Meta, where place) error {
+	if meta.Kind != program.SelectedRows {
+		c.add(name, meta, where)
+		return nil
+	}
+	if where == scoped {
+		return fault.E(fault.Unsupported, fault.Var(name), fault.Gotf("a variable that outlives the run and holds %v", meta),
+			fault.Want("a dense tensor"))
+	}
+	numbers := c.add("", ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{meta.Rows}}, where)
+	numbers.name = name + " rows" // for people
+	c.add(name, meta, where).rows = numbers
+	return nil
+}
+
+// sequenced is a tensor that has the outer levels of the LoD of a feed.
+type sequenced struct {
+	value  *tensor.Tensor
+	levels int
+}
+
+// showSequences gives the tensor of a variable a LoD with the right number of sequences, for kernels to see when they are bound.
+func (v *variable) showSequences() {
+	if v.meta.LoDLevel == 0 || v.tensor == nil {
+		return
+	}
+	lod := make([][]int64, len(v.meta.Sequences))
+	for i, n := range v.meta.Sequences {
+		lod[i] = make([]int64, n+1)
+	}
+	v.tensor.SetLoD(lod)
+}
+
+// followers returns what has the LoD of a feed.
+func (c *compiler) followers(of *variable) []sequenced {
+	var list []sequenced
+	for _, v := range c.order {
+		if v.meta.LoDLevel > 0 && v.meta.LoDOf == of.name && v.tensor != nil {
+			list = append(list, sequenced{v.tensor, v.meta.LoDLevel})
+		}
+	}
+	return list
+}
+
+// checkSequences compares the LoD of a tensor with what the plan was compiled for.
+func (f *feed) checkSequences(t *tensor.Tensor) error {
+	lod := t.LoD()
+	if len(lod) != len(f.sequences) {
+		return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d LoD levels", len(lod)), fault.Want(fmt.Sprint(len(f.sequences))))
+	}
+	for i, n := range f.sequences {
+		if got := int64(len(lod[i])) - 1; got != n {
+			return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d sequences in LoD level %d", got, i), fault.Want(fmt.Sprint(n)))
+		}
+	}
+	if err := t.CheckLoD(); err != nil {
+		return fault.E(fault.KindOf(err), fault.Var(f.name), fault.Cause(err))
+	}
+	return nil
+}
+
+// handOn gives the LoD of a tensor that was fed to all that follows it.
+func (f *feed) handOn(t *tensor.Tensor) {
+	lod := t.LoD()
+	for _, s := range f.followers {
+		s.value.SetLoD(lod[:s.levels])
+	}
 }

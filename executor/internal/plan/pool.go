@@ -3,8 +3,12 @@ package plan
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/edl-go/edl/ops"
 )
 
 // A Pool is a fixed number of workers that run the steps of plans as soon as their inputs are ready, and the parts of large steps beside each
@@ -132,4 +136,131 @@ func (p *Pool) execute(lane int, t task) {
 	} else if found > 1 {
 		p.notify(false) // this worker takes one itself
 	}
+}
+
+// spinTime is how long an idle worker looks for work: about what it takes to put it to sleep and to wake it on a virtual machine, so
+// waiting costs at most twice what the better choice would have. It covers the gaps between the steps of a plan, and between
+// one run of a plan and the next.
+const spinTime = 100 * time.Microsecond
+
+// spinLooks is how often a worker looks between two readings of the clock.
+const spinLooks = 256
+
+// notify tells idle workers that there may be something for them. The caller holds the lock.
+func (p *Pool) notify(all bool) {
+	p.posted.Add(1)
+	switch {
+	case p.asleep == 0:
+	case all:
+		p.wake.Broadcast()
+	default:
+		p.wake.Signal()
+	}
+}
+
+// idle waits until something may have been posted. It holds the lock when it is called and when it returns.
+func (p *Pool) idle() {
+	if seen := p.posted.Load(); p.spins {
+		p.mu.Unlock()
+		p.look(seen)
+		p.mu.Lock()
+		if p.posted.Load() != seen {
+			return
+		}
+	}
+	p.asleep++
+	p.wake.Wait()
+	p.asleep--
+}
+
+// look returns when something was posted after seen, or when spinTime has passed.
+func (p *Pool) look(seen uint32) {
+	for start := time.Now(); time.Since(start) < spinTime; {
+		for range spinLooks {
+			if p.posted.Load() != seen {
+				return
+			}
+		}
+	}
+}
+
+// shared is the state of a step whose parts are shared among workers, guarded by the pool's lock.
+type shared struct {
+	ctx  context.Context
+	plan *Plan
+	next int // the first part that nobody has begun
+	left int // parts that are not done
+}
+
+// runStep runs a step, with the help of whoever is idle when it has several parts. The caller holds the lock, which is free
+// meanwhile.
+func (p *Pool) runStep(lane int, d *dataflow, s *step) error {
+	if len(s.parts) <= 1 {
+		p.mu.Unlock()
+		err := s.guarded(d.ctx, d.plan, lane, 0)
+		p.mu.Lock()
+		return err
+	}
+	s.shared = shared{ctx: d.ctx, plan: d.plan, left: len(s.parts)}
+	clear(s.errs)
+	p.parted = append(p.parted, s)
+	p.notify(len(s.parts) > 2)
+	for s.shared.next < len(s.parts) {
+		p.help(lane, s)
+	}
+	for s.shared.left > 0 {
+		p.idle()
+	}
+	for _, err := range s.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// help runs the next part of a step. The caller holds the lock, which is free meanwhile.
+func (p *Pool) help(lane int, s *step) {
+	part := s.shared.next
+	s.shared.next++
+	if s.shared.next == len(s.parts) {
+		i := slices.Index(p.parted, s)
+		p.parted = slices.Delete(p.parted, i, i+1)
+	}
+	p.mu.Unlock()
+	err := s.guarded(s.shared.ctx, s.shared.plan, lane, part)
+	p.mu.Lock()
+	s.errs[part] = err
+	if s.shared.left--; s.shared.left == 0 {
+		p.notify(true)
+	}
+}
+
+// guarded runs a part of a step, or its kernel, and makes a fault of whatever goes wrong.
+func (s *step) guarded(ctx context.Context, p *Plan, lane, part int) (err error) {
+	at := s.pieces[0]
+	defer func() {
+		if r := recover(); r != nil {
+			err = ops.At(at.op, panicked(r))
+		}
+	}()
+	if ctx.Err() != nil {
+		return stopped(ctx)
+	}
+	var start time.Time
+	if p.trace != nil {
+		start = time.Now()
+	}
+	if s.isKernel() {
+		err = at.kernel(ctx)
+	} else {
+		err = s.runPart(part, &at)
+	}
+	if p.trace != nil {
+		p.trace.add(s, 1, lane, start, p.step.Round)
+	}
+	if err != nil {
+		return failed(ctx, at, err)
+	}
+	return nil
 }

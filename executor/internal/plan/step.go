@@ -2,6 +2,8 @@ package plan
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/edl-go/edl/ops"
 )
@@ -80,4 +82,220 @@ func (s *step) cost() (total ops.Cost) {
 		total.Bytes += p.cost.Bytes
 	}
 	return total
+}
+
+// rows appends steps of pieces, in their order, and joins loops that hand rows on to each other.
+func (c *compiler) rows(steps []step, pieces []*piece) []step {
+	first := len(steps)
+	for _, p := range pieces {
+		if n := len(steps); n > first && !c.without(FuseRows) && c.joins(&steps[n-1], p) {
+			last := &steps[n-1]
+			last.pieces = append(last.pieces, p)
+			last.chains[0].pieces = last.pieces
+			continue
+		}
+		steps = append(steps, single(p))
+	}
+	return steps
+}
+
+// leastRows is how many iterations a chain keeps for each worker, so that they can share it evenly.
+const leastRows = 4
+
+// joins reports whether p can run range by range with the chain of a step: it reads what the chain writes, and no iteration of either needs
+// anything of the other but what the same iteration owns.
+func (c *compiler) joins(s *step, p *piece) bool {
+	if s.isKernel() || !p.isLoop() || p.loop.Apart || s.pieces[0].loop.Apart {
+		return false
+	}
+	n, ok := commonIterations(s.pieces, p)
+	if !ok || n < 2 || n < leastRows*c.plan.env.Workers && c.Grain > 0 {
+		return false
+	}
+	linked := false
+	for _, q := range s.pieces {
+		for _, v := range q.writes {
+			if uses(p.reads, v) {
+				linked = true
+			}
+			if uses(p.whole, v) {
+				return false
+			}
+		}
+		for _, v := range p.writes {
+			if uses(q.whole, v) {
+				return false
+			}
+		}
+		if slices.ContainsFunc(p.scratch, func(v *variable) bool { return uses(q.scratch, v) }) {
+			return false
+		}
+	}
+	return linked
+}
+
+// commonIterations returns the number of iterations of a chain of these pieces, each of which has a multiple of it.
+func commonIterations(pieces []*piece, p *piece) (n int, ok bool) {
+	n = p.loop.N
+	for _, q := range pieces {
+		n = min(n, q.loop.N)
+	}
+	if n == 0 || p.loop.N%n != 0 {
+		return 0, false
+	}
+	return n, !slices.ContainsFunc(pieces, func(q *piece) bool { return q.loop.N%n != 0 })
+}
+
+// smallUpdate is up to how many bytes an update reads and writes to run together with others; larger ones fill the cores by
+// themselves.
+const smallUpdate = 500_000
+
+// updates makes steps of the pieces of the update. A small loop moves up to the first step of small loops that comes after everything that it must
+// come after, and becomes one more chain of it.
+func (c *compiler) updates(pieces []*piece) []step {
+	var steps []step
+	var small []bool                                          // by step: it takes further loops
+	read, written := map[*variable]int{}, map[*variable]int{} // the last step that does so
+	outside := -1                                             // the last step that goes outside
+	for _, p := range pieces {
+		after := -1
+		p.touches(func(v *variable, write bool) {
+			if at, ok := written[v]; ok {
+				after = max(after, at)
+			}
+			if at, ok := read[v]; ok && write {
+				after = max(after, at)
+			}
+		})
+		at, fits := len(steps), p.isLoop() && p.loop.N > 0 && p.cost.Bytes < smallUpdate && !c.without(FuseUpdates)
+		for i := max(after, outside) + 1; i < len(steps) && fits; i++ {
+			if small[i] {
+				at = i
+				break
+			}
+		}
+		if at == len(steps) {
+			steps, small = append(steps, single(p)), append(small, fits)
+		} else {
+			s := &steps[at]
+			s.pieces = append(s.pieces, p)
+			s.chains = append(s.chains, chain{pieces: s.pieces[len(s.pieces)-1:]})
+		}
+		if p.goesOutside() {
+			outside = at
+		}
+		p.touches(func(v *variable, write bool) {
+			if write {
+				written[v] = max(written[v], at)
+			} else {
+				read[v] = max(read[v], at)
+			}
+		})
+	}
+	return steps
+}
+
+const (
+	// cacheBytes is how much of what the loops of a chain hand on to each other is to be in the cache at a time.
+	cacheBytes = 192 << 10
+	// wholeLeast is how many times Loop.Least a range must have for the work that is done once for each range not to count.
+	wholeLeast = 8
+	// lineIterations keeps ranges of many iterations from ending within a cache line.
+	lineIterations = 16
+)
+
+// cut decides how many iterations of each chain run at a time, and how each step is divided over the workers.
+func (c *compiler) cut() {
+	p := c.plan
+	for i := range p.steps {
+		s := &p.steps[i]
+		for _, q := range s.pieces {
+			s.nanos += q.nanoseconds()
+		}
+		if s.isKernel() {
+			continue
+		}
+		for k := range s.chains {
+			s.chains[k].measure(c.Grain)
+		}
+		s.divide(p.env.Workers, c.Grain)
+		s.errs = make([]error, len(s.parts))
+	}
+}
+
+// measure sets the extents of a chain.
+func (c *chain) measure(grain time.Duration) {
+	c.n = c.pieces[0].loop.N
+	for _, p := range c.pieces {
+		c.n = min(c.n, p.loop.N)
+	}
+	c.each, c.block = make([]int, len(c.pieces)), c.n
+	if c.n == 0 || len(c.pieces) == 1 {
+		return
+	}
+	var rows []*variable
+	for i, p := range c.pieces {
+		c.each[i] = p.loop.N / c.n
+		for _, v := range slices.Concat(p.reads, p.writes) {
+			if !uses(p.whole, v) && !uses(rows, v) {
+				rows = append(rows, v)
+			}
+		}
+	}
+	bytes := int64(0)
+	for _, v := range rows {
+		bytes += v.bytes()
+	}
+	c.block = max(1, int(cacheBytes*int64(c.n)/max(bytes, 1)), wholeLeast*c.least())
+	if grain == 0 {
+		c.block = 1
+	}
+}
+
+// least is below how many iterations a range does not pay.
+func (c *chain) least() int {
+	least := 1
+	for i, p := range c.pieces {
+		least = max(least, p.loop.Least/max(c.each[i], 1))
+	}
+	return least
+}
+
+// divide gives each part an equal share of the estimated time, which is at least grain.
+func (s *step) divide(workers int, grain time.Duration) {
+	parts := workers
+	if grain > 0 {
+		parts = min(parts, int(s.nanos/float64(grain)))
+	}
+	if len(s.chains) == 1 && grain > 0 {
+		parts = min(parts, s.chains[0].n/s.chains[0].least())
+	}
+	parts = max(1, parts)
+	s.parts = make([][]stretch, parts)
+	before := 0.0
+	for i := range s.chains {
+		c := &s.chains[i]
+		weight := 0.0
+		for _, p := range c.pieces {
+			weight += p.nanoseconds()
+		}
+		at := func(part int) int {
+			share := (s.nanos*float64(part)/float64(parts) - before) / weight
+			n := max(0, min(c.n, int(share*float64(c.n)+0.5)))
+			if n < c.n && c.n >= lineIterations*parts*8 {
+				n -= n % lineIterations
+			}
+			return n
+		}
+		for part := range parts {
+			from, to := at(part), at(part+1)
+			if part == parts-1 {
+				to = c.n
+			}
+			if from < to {
+				s.parts[part] = append(s.parts[part], stretch{c, from, to})
+			}
+		}
+		before += weight
+	}
 }

@@ -5,10 +5,94 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// stepsOf compiles a model of images without joining rows, and returns what its steps are named.
+func stepsOf(t *testing.T, p *program.Program, dims []int64, fetch []string, without ...Fusion) []string {
+	t.Helper()
+	scope := values{}
+	startup, err := Compile(Request{Block: p.Startup.Global(), Scope: scope})
+	if err == nil {
+		err = startup.Run(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := Compile(Request{Block: p.Global(), Scope: scope, Fetch: fetch, Without: append(without, FuseRows), Feeds: map[string]ops.Meta{
+		"image": {Kind: program.LoDTensor, DType: tensor.Float32, Dims: dims},
+		"label": {Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{dims[0], 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range compiled.Steps() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func count(names []string, name string) (n int) {
+	for _, have := range names {
+		if have == name {
+			n++
+		}
+	}
+	return n
+}
+
+func TestProductsTakeOverBiasAndActivation(t *testing.T) {
+	mlp := fixture.MLP(t, 20, []int64{16, 16}, optimizer.SGD(0.1))
+	conv := fixture.Digits(t, optimizer.SGD(0.1))
+	for _, c := range []struct {
+		name   string
+		p      *program.Program
+		dims   []int64
+		fusion string
+		times  int
+	}{
+		{"relu", mlp.Program, []int64{8, 20}, "mul+elementwise_add+relu", 2},
+		{"bias alone", mlp.Program, []int64{8, 20}, "mul+elementwise_add", 1},
+		{"convolution", conv.Program, []int64{2, 1, 28, 28}, "conv2d+elementwise_add+relu", 2},
+	} {
+		if names := stepsOf(t, c.p, c.dims, nil); count(names, c.fusion) != c.times {
+			t.Errorf("%s: steps %v", c.name, names)
+		}
+		if names := stepsOf(t, c.p, c.dims, nil, FuseEpilogues); count(names, c.fusion) != 0 || !slices.Contains(names, "elementwise_add") {
+			t.Errorf("%s, switched off: steps %v", c.name, names)
+		}
+	}
+}
+
+// What somebody reads between the product and the activation is stored: here by a gradient, and by whoever fetches.
+func TestEpiloguesHideNothingThatIsRead(t *testing.T) {
+	m := layers.NewModel()
+	sum := layers.FC(layers.Data(m, "image", layers.Dims(20)), 16)
+	cost, _ := layers.SoftmaxWithCrossEntropy(layers.Square(sum), layers.Data(m, "label", layers.Dims(1), layers.DType(tensor.Int64)))
+	loss := layers.Mean(cost)
+	optimizer.SGD(0.1).Minimize(loss)
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := stepsOf(t, p, []int64{8, 20}, nil); count(names, "mul+elementwise_add") != 1 || !slices.Contains(names, "square") {
+		t.Errorf("read by square_grad: steps %v", names)
+	}
+	mlp := fixture.MLP(t, 20, []int64{16}, optimizer.SGD(0.1))
+	var product string
+	for _, op := range mlp.Program.Global().Ops {
+		if op.Type == "mul" && product == "" {
+			product = op.Outputs["Out"][0]
+		}
+	}
+	if names := stepsOf(t, mlp.Program, []int64{8, 20}, []string{product}); !slices.Contains(names, "mul") {
+		t.Errorf("fetched: steps %v", names)
+	}
+}
 
 // Each block of a residual network sums two gradients where it begins, twice; tied weights sum those of all blocks.
 func TestProductsAccumulateSumsOfGradients(t *testing.T) {

@@ -1,0 +1,295 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A buffer is memory that one temporary needs, or several that follow each other in place.
+type buffer struct {
+	elements    int
+	first, last int // pieces that touch it, and for the arena the steps that do
+	offset      int // in elements, set by arena.place
+}
+
+// layOut finds how long each temporary lives and packs the arenas.
+func (c *compiler) layOut() error {
+	c.findLifetimes()
+	c.holdUntilBarriers()
+	for _, v := range c.order {
+		if v.place == temporary && v.viewOf == nil && v.first >= 0 {
+			v.buffer = &buffer{elements: v.elements(), first: v.first, last: v.last}
+		}
+		if v.place == temporary {
+			c.plan.memory.Sum += v.bytes()
+		}
+	}
+	for i := range c.plan.steps {
+		s := &c.plan.steps[i]
+		for k, p := range s.pieces {
+			c.shareInPlace(s, p, s.first+k)
+		}
+	}
+	c.packArenas()
+	return nil
+}
+
+// findLifetimes finds the first and the last piece that touch each variable, and the first that writes it; -1 for none.
+func (c *compiler) findLifetimes() {
+	for _, v := range c.order {
+		v.first, v.last, v.writer = -1, -1, -1
+	}
+	for i, p := range c.pieces {
+		p.touches(func(v *variable, write bool) {
+			if v.first < 0 {
+				v.first = i
+			}
+			if write && v.writer < 0 {
+				v.writer = i
+			}
+			v.last = i
+		})
+	}
+}
+
+// holdUntilBarriers extends the life of what a piece goes on reading or writing after its kernel returned: to the barrier
+// that follows, or to the end of the block. The barrier then counts as a piece that touches it.
+func (c *compiler) holdUntilBarriers() {
+	var held []*variable
+	for i, p := range c.pieces {
+		if strings.HasSuffix(p.op.Type, "_barrier") && p.def.Class == ops.Dist {
+			for _, v := range held {
+				v.last = max(v.last, i)
+			}
+			p.writes = append(p.writes, held...)
+			held = nil
+			continue
+		}
+		if p.def.HoldsInputs {
+			held = append(held, p.reads...)
+		}
+		if p.def.Class == ops.Dist {
+			held = append(held, p.writes...)
+		}
+	}
+	for _, v := range held {
+		v.last = len(c.pieces)
+	}
+}
+
+// shareInPlace lets the outputs of piece i, which is one of step s, take over the memory of inputs that die there, where the op allows
+// it.
+func (c *compiler) shareInPlace(s *step, p *piece, i int) {
+	slots := make([]string, 0, len(p.def.InPlace))
+	for slot := range p.def.InPlace {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	for _, slot := range slots {
+		outs, ins := p.op.Outputs[slot], p.op.Inputs[p.def.InPlace[slot]]
+		for k := range min(len(outs), len(ins)) {
+			if outs[k] == program.Empty || ins[k] == program.Empty {
+				continue
+			}
+			out, in := c.variables[outs[k]], elementsOf(c.variables[ins[k]])
+			if uses(p.writes, out) && uses(p.reads, in) {
+				c.takeOver(s, p, i, out, in)
+			}
+		}
+	}
+	if p.term != nil && p.loop.InPlace {
+		c.takeOver(s, p, i, p.writes[0], p.term)
+	}
+}
+
+func (c *compiler) takeOver(s *step, p *piece, i int, out, in *variable) {
+	if out.place != temporary || in.place != temporary || out.buffer == in.buffer || out.meta.DType != in.meta.DType {
+		return
+	}
+	if out.first != i || in.buffer.last != i || out.buffer.elements != in.buffer.elements {
+		return
+	}
+	if p.timesRead(c, in.buffer) != 1 || !s.isKernel() && !s.rowsOnly(in.buffer) {
+		return
+	}
+	in.buffer.last = out.buffer.last
+	out.buffer = in.buffer
+}
+
+// timesRead counts how often the op of a piece names a variable of a buffer as an input.
+func (p *piece) timesRead(c *compiler, b *buffer) int {
+	times := 0
+	if p.term != nil && p.term.buffer == b {
+		times++
+	}
+	for slot, names := range p.op.Inputs {
+		if p.isLoop() && p.loop.Reads != nil && !slices.Contains(p.loop.Reads, slot) {
+			continue
+		}
+		for _, name := range names {
+			if name != program.Empty && elementsOf(c.variables[name]).buffer == b {
+				times++
+			}
+		}
+	}
+	return times
+}
+
+// rowsOnly reports whether the loops of a step touch a buffer only iteration by iteration, so that an iteration may overwrite its own
+// part before others have run.
+func (s *step) rowsOnly(b *buffer) bool {
+	return len(s.chains) == 1 && !slices.ContainsFunc(s.pieces, func(p *piece) bool {
+		return slices.ContainsFunc(p.whole, func(v *variable) bool { return v.buffer == b })
+	})
+}
+
+// align is the granule of the arena in elements: 64 bytes of float32, so that rows of different variables do not share a cache line.
+const align = 16
+
+// An arena packs the buffers of one dtype. There is one per dtype so that no memory changes its Go type.
+type arena struct {
+	space  int
+	placed []*buffer // sorted by offset
+	size   int       // in elements
+	memory *tensor.Tensor
+}
+
+// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill. Buffers that some step touches both lie
+// apart, because the loops of a step may run side by side.
+func (c *compiler) packArenas() {
+	c.arenas = map[tensor.DType]*arena{}
+	type demand struct {
+		dtype tensor.DType
+		*buffer
+	}
+	stepOf := c.stepOf()
+	var demands []demand
+	seen := map[*buffer]bool{}
+	for _, v := range c.order {
+		if v.buffer != nil && !seen[v.buffer] {
+			seen[v.buffer] = true
+			v.buffer.first, v.buffer.last = stepOf[v.buffer.first], stepOf[v.buffer.last]
+			demands = append(demands, demand{v.meta.DType, v.buffer})
+		}
+	}
+	slices.SortStableFunc(demands, func(a, b demand) int { return cmp.Compare(b.elements, a.elements) })
+	for _, d := range demands {
+		a := c.arenas[d.dtype]
+		if a == nil {
+			c.spaces++
+			a = &arena{space: c.spaces}
+			c.arenas[d.dtype] = a
+		}
+		a.place(d.buffer)
+	}
+}
+
+// stepOf returns the step of each piece; the end of the block counts as one more.
+func (c *compiler) stepOf() []int {
+	of := make([]int, 0, len(c.pieces)+1)
+	for i, s := range c.plan.steps {
+		for range s.pieces {
+			of = append(of, i)
+		}
+	}
+	return append(of, len(c.plan.steps))
+}
+
+// place gives b the smallest gap that holds it among the buffers whose intervals meet its own, or room behind these.
+func (a *arena) place(b *buffer) {
+	need := rounded(b.elements)
+	best, bestGap, end := -1, 0, 0
+	for _, other := range a.placed {
+		if other.last < b.first || b.last < other.first {
+			continue
+		}
+		if gap := other.offset - end; gap >= need && (best < 0 || gap < bestGap) {
+			best, bestGap = end, gap
+		}
+		end = max(end, other.offset+rounded(other.elements))
+	}
+	if best < 0 {
+		best = end
+	}
+	a.insert(b, best)
+}
+
+func (a *arena) insert(b *buffer, offset int) {
+	b.offset = offset
+	a.size = max(a.size, offset+rounded(b.elements))
+	at, _ := slices.BinarySearchFunc(a.placed, b, func(x, y *buffer) int { return cmp.Compare(x.offset, y.offset) })
+	a.placed = slices.Insert(a.placed, at, b)
+}
+
+// rounded is the room that n elements take: at least one granule, so that also empty tensors have an address of their own.
+func rounded(n int) int { return max(1, (n+align-1)/align) * align }
+
+// attach makes the arenas and gives every tensor its elements, which kernels see from now on.
+func (c *compiler) attach() error {
+	p := c.plan
+	for dtype, a := range c.arenas {
+		memory, err := tensor.New(dtype, int64(a.size))
+		if err != nil {
+			return err
+		}
+		a.memory = memory
+		p.memory.Arena += memory.Bytes()
+	}
+	for _, v := range c.order {
+		if err := c.attachVariable(v); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.Fetch {
+		p.fetched = append(p.fetched, c.variables[name].tensor)
+	}
+	slices.Sort(p.written)
+	return nil
+}
+
+func (c *compiler) attachVariable(v *variable) error {
+	p := c.plan
+	switch v.place {
+	case own:
+		p.memory.Own += v.tensor.Bytes()
+	case scoped:
+		if v.writer >= 0 {
+			p.written = append(p.written, v.name)
+		}
+	case fed:
+		f := feed{name: v.name, value: v.tensor, sequences: v.meta.Sequences, followers: c.followers(v)}
+		for _, w := range c.order {
+			if w.viewOf != nil && elementsOf(w) == v {
+				f.views = append(f.views, w.tensor)
+			}
+		}
+		p.feeds = append(p.feeds, f)
+	case temporary:
+		return c.attachTemporary(v)
+	case valueless:
+	}
+	return nil
+}
+
+func (c *compiler) attachTemporary(v *variable) error {
+	if of := elementsOf(v); of != v && of.place != temporary {
+		v.span = of.span
+		return v.tensor.Share(of.tensor)
+	}
+	b := elementsOf(v).buffer
+	if b == nil { // nothing touches it
+		return nil
+	}
+	a := c.arenas[v.meta.DType]
+	v.span = span{space: a.space, from: b.offset, to: b.offset + rounded(b.elements)}
+	memory, err := view(a.memory, b.offset, b.elements, v.meta.Stored())
+	if err != nil {
+		return err
+	}
+	return v.tensor.Share(memory)
+}

@@ -1,0 +1,233 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/executor/internal/plan"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+func init() {
+	for opType, kernel := range map[string]ops.Kernel{
+		"test_panics": func(context.Context) error { var none []int; _ = none[1]; return nil },
+		"test_fails":  func(context.Context) error { return fault.New(fault.Corrupt, "bad bytes") },
+	} {
+		ops.Register(ops.Def{Type: opType, Doc: "Is only for tests.", Outputs: []ops.Slot{{Name: "Out"}},
+			Infer: func(s *ops.Shapes) error { s.Set("Out", tensor.Float32, 1); return nil },
+			Bind:  func(*ops.Binding) (ops.Kernel, error) { return kernel, nil }})
+	}
+	ops.Register(ops.Def{Type: "test_binds_badly", Doc: "Is only for tests.", Outputs: []ops.Slot{{Name: "Out"}},
+		Infer: func(s *ops.Shapes) error { s.Set("Out", tensor.Float32, 1); return nil },
+		Bind:  func(b *ops.Binding) (ops.Kernel, error) { b.Scratch(tensor.Float32, -1).Len(); return nil, nil }})
+}
+
+// single is a program of one op at a line, with many others behind it that do not need it.
+func single(opType string) *program.Program {
+	p := program.New()
+	b := p.Global()
+	for i, name := range []string{"a", "b", "c"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}})
+		op := &program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {name}},
+			Attrs: map[string]program.Attr{"shape": []int64{1}, "dtype": int32(tensor.Float32), "value": float32(1)}}
+		if i == 0 {
+			op = &program.Op{Type: opType, Outputs: map[string][]string{"Out": {name}}}
+			op.SetLine("user/model.go:7")
+		}
+		b.Append(op)
+	}
+	return p
+}
+
+func TestKernelsThatGoWrongEndTheRunWithTheirLine(t *testing.T) {
+	pool := plan.NewPool(2)
+	defer pool.Close()
+	for opType, kind := range map[string]fault.Kind{"test_panics": fault.Internal, "test_fails": fault.Corrupt} {
+		compiled, err := plan.Compile(plan.Request{Block: single(opType).Global(), Fetch: []string{"a"}, Scope: executor.NewScope(), Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, on := range []*plan.Pool{nil, pool, pool} {
+			err := compiled.Run(context.Background(), on)
+			var f *fault.Fault
+			if !errors.As(err, &f) || f.Kind != kind || f.Op != opType || f.Line != "user/model.go:7" {
+				t.Errorf("%s: got %v", opType, err)
+			}
+		}
+	}
+}
+
+func TestBindingThatGoesWrongNamesTheOp(t *testing.T) {
+	_, err := plan.Compile(plan.Request{Block: single("test_binds_badly").Global(), Scope: executor.NewScope()})
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Internal || f.Op != "test_binds_badly" || f.Line != "user/model.go:7" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Sends begin as soon as what they send is there, also on one worker, so that bytes move while the rest is computed.
+func TestSendsBeginBeforeTheRestIsComputed(t *testing.T) {
+	x := fixture.Numbers(1, 4)
+	compiled, err := plan.Compile(plan.Request{Block: talking().Global(), Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"y", "e"},
+		Scope: executor.NewScope(), Env: ops.Env{Comm: &lazyComm{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace plan.Trace
+	compiled.SetTrace(&trace)
+	if err := compiled.Run(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	events, lost := trace.Events()
+	var names []string
+	for _, e := range events {
+		names = append(names, e.Name)
+	}
+	want := []string{"scale", "send", "scale", "send_barrier", "recv", "scale", "fetch_barrier", "scale"}
+	if !slices.Equal(names, want) || lost != 0 {
+		t.Errorf("ran %v, want %v; %d lost", names, want, lost)
+	}
+}
+
+func TestStepsOfATracedPlanAreTimed(t *testing.T) {
+	compiled, pool := trainable(t)
+	defer pool.Close()
+	var trace plan.Trace
+	compiled.SetTrace(&trace)
+	for _, on := range []*plan.Pool{nil, pool} {
+		if err := compiled.Run(context.Background(), on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lanes := map[int]bool{}
+	events, _ := trace.Events()
+	for _, e := range events {
+		lanes[e.Lane] = true
+	}
+	for i, s := range compiled.Steps() {
+		if s.Runs != 2 || s.Name == "" || len(s.Shapes) != len(s.Memory) {
+			t.Errorf("step %d: %+v", i, s)
+		}
+	}
+	if !lanes[0] || len(lanes) > 2 {
+		t.Errorf("lanes %v of two workers", lanes)
+	}
+}
+
+// lazyComm moves bytes as late as it may: it reads what was sent, and writes what was received, at the barriers.
+type lazyComm struct {
+	sending, receiving []ops.Message
+	sent               map[string][]float32
+	value              float32 // of everything received
+}
+
+func (c *lazyComm) Send(_ context.Context, m ops.Message) error {
+	c.sending = append(c.sending, m)
+	return nil
+}
+
+func (c *lazyComm) SendBarrier(context.Context) error {
+	c.sent = map[string][]float32{}
+	for _, m := range c.sending {
+		c.sent[m.Name] = slices.Clone(m.Value.Float32s())
+	}
+	c.sending = nil
+	return nil
+}
+
+func (c *lazyComm) Recv(_ context.Context, m ops.Message) error {
+	for i := range m.Value.Float32s() {
+		m.Value.Float32s()[i] = -1000
+	}
+	c.receiving = append(c.receiving, m)
+	return nil
+}
+
+func (c *lazyComm) FetchBarrier(context.Context) error {
+	for _, m := range c.receiving {
+		for i := range m.Value.Float32s() {
+			m.Value.Float32s()[i] = c.value
+		}
+	}
+	c.receiving = nil
+	return nil
+}
+
+// talking sends t = 2x in the middle of a chain of temporaries, receives a slice r into a temporary, and computes y = 2r.
+func talking() *program.Program {
+	p := program.New()
+	b := p.Global()
+	double := func(out, in string) {
+		b.EnsureVar(program.Var{Name: out, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4}})
+		b.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": {in}}, Outputs: map[string][]string{"Out": {out}},
+			Attrs: map[string]program.Attr{"scale": float32(2)}})
+	}
+	server := map[string]program.Attr{"epmap": []string{"pserver:0"}}
+	for _, name := range []string{"x", "r"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4}})
+	}
+	double("t", "x")
+	b.Append(&program.Op{Type: "send", Inputs: map[string][]string{"X": {"t"}}, Attrs: server})
+	double("a", "x")
+	double("b", "a")
+	double("c", "b")
+	b.Append(&program.Op{Type: "send_barrier"})
+	b.Append(&program.Op{Type: "recv", Outputs: map[string][]string{"Out": {"r"}}, Attrs: server})
+	double("d", "c")
+	double("e", "d")
+	b.Append(&program.Op{Type: "fetch_barrier"})
+	double("y", "r")
+	return p
+}
+
+func TestMemoryOnTheWireStaysUntouchedUntilTheBarrier(t *testing.T) {
+	pool := plan.NewPool(3)
+	defer pool.Close()
+	for name, on := range map[string]*plan.Pool{"in order": nil, "on a pool": pool} {
+		t.Run(name, func(t *testing.T) {
+			comm := &lazyComm{value: 7}
+			x := fixture.Numbers(1, 4)
+			compiled, err := plan.Compile(plan.Request{Block: talking().Global(), Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"y", "e"},
+				Scope: executor.NewScope(), Env: ops.Env{Comm: comm}, Workers: 2})
+			if err == nil {
+				err = compiled.Feed("x", x)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if err := compiled.Run(context.Background(), on); err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range x.Float32s() {
+					if comm.sent["t"][i] != 2*v || compiled.Fetched()[0].Float32s()[i] != 14 || compiled.Fetched()[1].Float32s()[i] != 32*v {
+						t.Fatalf("sent %v, fetched %v and %v", comm.sent["t"], compiled.Fetched()[0].Float32s(), compiled.Fetched()[1].Float32s())
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTrainerWithoutRowsKeepsInStep(t *testing.T) {
+	comm := &lazyComm{value: 7}
+	x := fixture.Numbers(1, 4)
+	compiled, err := plan.Compile(plan.Request{Block: talking().Global(), Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"y"},
+		Scope: executor.NewScope(), Env: ops.Env{Comm: comm}})
+	if err == nil {
+		err = compiled.RunFromBarrier(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(comm.sent) != 0 || comm.sent == nil || compiled.Fetched()[0].Float32s()[0] != 14 {
+		t.Errorf("sent %v, received %v", comm.sent, compiled.Fetched()[0].Float32s())
+	}
+}
