@@ -203,7 +203,7 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 		}
 		told <- err
 	}()
-	untilWaits(t, s, "contributions of trainer 1 in the queues")
+	untilWaits(t, s, "queued contributions of trainer 1")
 	for _, late := range []uint64{0, 2, 9} {
 		if _, err := lost.Send(ctx, late, "w0@GRAD", rig.Filled(2, 1e6)); !errors.Is(err, fault.Stale) {
 			t.Errorf("step %d of the lost process: %v", late, err)

@@ -6,21 +6,23 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
 // A decision is what a coordinator makes durable before it tells anybody.
 type decision struct {
-	generation uint64
-	members    []int // ranks
-	round      uint64
-	commit     []pserver.Declared
+	generation id.Generation
+	members    []id.Rank
+	round      id.Round
+	commit     []pserver.Declaration
 	processes  []*process
 }
 
-// A leader is one life of the coordinator.
+// A leader is one process of the coordinator.
 type leader struct {
-	fence   uint64
+	fence   id.Fence
 	phase   string   // starting, freezing, deciding, resuming, serving, ended
 	last    decision // that it knows of
 	states  map[int]pserver.State
@@ -29,7 +31,7 @@ type leader struct {
 
 // elect gives the lock to a new coordinator.
 func (c *cluster) elect() {
-	c.lock += 1 + uint64(c.rand.IntN(3))
+	c.lock += 1 + id.Fence(c.rand.IntN(3))
 	c.leaders = append(c.leaders, &leader{fence: c.lock, phase: "starting", last: c.durable})
 }
 
@@ -38,7 +40,7 @@ func (l *leader) act(c *cluster) {
 	case l.waiting > 0:
 	case l.phase == "starting", l.phase == "serving" && l.mustRegroup(c):
 		l.phase, l.states = "freezing", map[int]pserver.State{}
-		l.everywhere(c, pserver.Event{Kind: pserver.Freeze, Generation: l.last.generation}, func(server int, s pserver.State) { l.states[server] = s })
+		l.everywhere(c, pserver.Frozen{Generation: l.last.generation, Fence: l.fence}, func(server int, s pserver.State) { l.states[server] = s })
 	case l.phase == "freezing":
 		l.phase = "deciding"
 	case l.phase == "deciding":
@@ -64,7 +66,8 @@ func (l *leader) mustRegroup(c *cluster) bool {
 // decide waits until the members are there, makes its decision durable and begins the generation.
 func (l *leader) decide(c *cluster) {
 	d := decision{generation: l.last.generation + 1}
-	for rank, t := range c.trainers {
+	for _, t := range c.trainers {
+		rank := t.rank
 		switch {
 		case t.left:
 		case c.joined[rank] == t:
@@ -82,7 +85,7 @@ func (l *leader) decide(c *cluster) {
 	}
 	d.round, d.commit = l.outcome()
 	c.durable, c.log[d.generation], l.last, l.phase = d, d.members, d, "resuming"
-	e := pserver.Event{Kind: pserver.Resume, Generation: d.generation, Round: d.round, Commit: d.commit}
+	e := pserver.Resumed{Generation: d.generation, Fence: l.fence, Round: d.round, Commit: d.commit}
 	for _, t := range d.processes {
 		e.Members = append(e.Members, pserver.Member{Rank: t.rank, Since: cmp.Or(t.since, d.generation)})
 	}
@@ -93,9 +96,9 @@ func (l *leader) decide(c *cluster) {
 }
 
 // outcome is the rule of sync rounds.
-func (l *leader) outcome() (target uint64, commit []pserver.Declared) {
+func (l *leader) outcome() (target id.Round, commit []pserver.Declaration) {
 	equal := true
-	declared, completed := map[int]pserver.Declared{}, map[int]bool{}
+	declared, completed := map[id.Rank]pserver.Declaration{}, map[id.Rank]bool{}
 	for _, s := range l.states {
 		equal = equal && s.Round == l.states[0].Round
 		if s.Round >= target {
@@ -116,7 +119,7 @@ func (l *leader) outcome() (target uint64, commit []pserver.Declared) {
 	if !equal || !all {
 		return target, commit
 	}
-	union := slices.SortedFunc(maps.Values(declared), func(a, b pserver.Declared) int { return cmp.Compare(a.Rank, b.Rank) })
+	union := slices.SortedFunc(maps.Values(declared), func(a, b pserver.Declaration) int { return cmp.Compare(a.Rank, b.Rank) })
 	return target + 1, union
 }
 
@@ -128,29 +131,29 @@ func (l *leader) tell(c *cluster) {
 
 // everywhere calls every server. A coordinator that hears of a newer one ends itself.
 func (l *leader) everywhere(c *cluster, e pserver.Event, answered func(server int, s pserver.State)) {
-	e.Fence = l.fence
 	for i := range c.servers {
 		l.waiting++
-		c.send(i, e, func(d pserver.Decision, s pserver.State) {
+		c.send(i, e, func(_ pserver.Effects, err error, s pserver.State) {
 			switch {
-			case d.Verdict != pserver.Refuse:
+			case err == nil:
 				l.waiting--
 				answered(i, s)
-			case fault.KindOf(d.Err) == fault.Fenced:
+			case fault.KindOf(err) == fault.Fenced:
 				l.phase = "ended"
 			case l.fence == c.lock:
-				c.Errorf("server %d refuses %+v: %v", i, e, d.Err)
+				c.Errorf("server %d refuses %+v: %v", i, e, err)
 			}
 		})
 	}
 }
 
-// A process is one life of a trainer.
+// A process is one run of a trainer.
 type process struct {
-	rank, number      int
-	generation, since uint64 // that it is a member of, and the first that it was
+	rank              id.Rank
+	number            int
+	generation, since id.Generation // that it is a member of, and the first that it was
 	position, members int
-	round             uint64
+	round             id.Round
 	phase             phase
 	waiting           int // calls without an answer
 	calls             int // counts what was given up: answers to older calls mean nothing
@@ -168,11 +171,11 @@ const (
 	completes
 )
 
-// start starts the next process of a rank.
-func (c *cluster) start(rank int) {
+// launch starts the next process of a rank.
+func (c *cluster) launch(rank id.Rank) {
 	t := &process{rank: rank, number: c.next}
 	c.next++
-	if rank < len(c.trainers) {
+	if int(rank) < len(c.trainers) {
 		c.trainers[rank] = t
 	} else {
 		c.trainers = append(c.trainers, t)
@@ -181,12 +184,12 @@ func (c *cluster) start(rank int) {
 }
 
 // simShare is what a member declares: its rows of the batch, as records. Where a trainer names the pass it names its generation.
-func simShare(round, generation uint64, rank, position, members int) pserver.Declared {
+func simShare(round id.Round, generation id.Generation, rank id.Rank, position, members int) pserver.Declaration {
 	from, to := int64(simRows*position/members), int64(simRows*(position+1)/members)
-	d := pserver.Declared{Rank: rank, Rows: to - from, Pass: int32(generation)}
+	d := pserver.Declaration{Rank: rank, Rows: to - from, Pass: int32(generation)}
 	if to > from {
 		first := int64(round) * simRows
-		d.Records = []pserver.Range{{From: first + from, To: first + to}}
+		d.Records = []ranges.Range{{From: first + from, To: first + to}}
 	}
 	return d
 }
@@ -196,26 +199,28 @@ func (t *process) act(c *cluster) {
 	if t.dead || t.left || t.waiting > 0 {
 		return
 	}
-	share := simShare(t.round, t.generation, t.rank, t.position, max(1, t.members))
+	share, from := simShare(t.round, t.generation, t.rank, t.position, max(1, t.members)), t.sender()
 	switch t.phase {
 	case fetches:
-		if t.round == simRounds {
+		if t.round == c.start+simRounds {
 			t.phase = completes
-			t.everywhere(c, pserver.Event{Kind: pserver.Complete})
+			for _, s := range c.servers {
+				t.call(c, s.index, pserver.Completed{Sender: from})
+			}
 			return
 		}
 		t.phase = sends
 		for _, s := range c.servers {
 			for _, name := range s.names {
 				if share.Rows > 0 {
-					t.call(c, s.index, pserver.Event{Kind: pserver.Deliver, Variable: name})
+					t.call(c, s.index, pserver.Received{Sender: from, Variable: name})
 				}
 			}
 		}
 	case sends:
 		t.phase = declares
 		for _, s := range c.servers {
-			e := pserver.Event{Kind: pserver.Barrier, Share: share}
+			e := pserver.Declared{Sender: from, Declaration: share}
 			if share.Rows > 0 {
 				e.Variables = len(s.names)
 			}
@@ -234,31 +239,28 @@ func (t *process) fetch(c *cluster) {
 	t.phase = fetches
 	for _, s := range c.servers {
 		if len(s.names) > 0 {
-			t.call(c, s.index, pserver.Event{Kind: pserver.Read})
+			t.call(c, s.index, pserver.Read{Sender: t.sender()})
 		}
 	}
 }
 
-func (t *process) everywhere(c *cluster, e pserver.Event) {
-	for _, s := range c.servers {
-		t.call(c, s.index, e)
-	}
+func (t *process) sender() pserver.Sender {
+	return pserver.Sender{Rank: t.rank, Generation: t.generation, Round: t.round}
 }
 
 func (t *process) call(c *cluster, server int, e pserver.Event) {
-	e.Rank, e.Generation, e.Round = t.rank, t.generation, t.round
 	t.waiting++
 	call := t.calls
-	c.send(server, e, func(d pserver.Decision, _ pserver.State) {
+	c.send(server, e, func(_ pserver.Effects, err error, _ pserver.State) {
 		switch {
 		case t.dead || t.calls != call:
-		case d.Verdict != pserver.Refuse:
+		case err == nil:
 			t.waiting--
-		case fault.KindOf(d.Err) == fault.Superseded:
+		case fault.KindOf(err) == fault.Superseded:
 			t.calls, t.waiting, t.phase = t.calls+1, 0, joins
 			c.joined[t.rank] = t
 		default:
-			c.Errorf("server %d refuses %+v: %v", server, e, d.Err)
+			c.Errorf("server %d refuses %+v: %v", server, e, err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
@@ -29,20 +30,21 @@ type cluster struct {
 	pool     []*simMessage
 	past     []*simMessage // delivered, to arrive once more
 	faults   int           // still to come
-	lock     uint64        // fence of the coordinator that holds the lock
+	lock     id.Fence      // fence of the coordinator that holds the lock
 	leaders  []*leader     // the last one holds the lock; those before it do not know
 	durable  decision
-	log      map[uint64][]int // members of every generation that was decided
-	applied  []round          // what each round was made of, by the first server that applied it
-	joined   map[int]*process // that wait to be told of a generation, by rank
+	log      map[id.Generation][]id.Rank // members of every generation that was decided
+	applied  []round                     // what each round was made of, by the first server that applied it
+	joined   map[id.Rank]*process        // that wait to be told of a generation, by rank
 	ledger   pserver.Ledger
+	start    id.Round // that the job starts at
 }
 
 // A simMessage is a call of a server.
 type simMessage struct {
 	server int
 	event  pserver.Event
-	answer func(pserver.Decision, pserver.State)
+	answer func(pserver.Effects, error, pserver.State)
 }
 
 // Whatever is lost, and whenever, all servers apply the same rounds, each made of the whole batch by the members of one generation that are the
@@ -60,15 +62,16 @@ func TestServersAgree(t *testing.T) {
 func newCluster(t *testing.T, seed uint64) *cluster {
 	r := rand.New(rand.NewPCG(seed, 1))
 	c := &cluster{T: t, rand: r, exchange: r.IntN(2) == 0, elastic: r.IntN(2) == 0, limit: 1 + r.IntN(4), faults: r.IntN(12),
-		log: map[uint64][]int{}, joined: map[int]*process{}}
+		log: map[id.Generation][]id.Rank{}, joined: map[id.Rank]*process{}, start: []id.Round{0, 41}[r.IntN(2)]}
 	c.eager = r.IntN(2) == 0
 	for i := range 1 + r.IntN(3) {
 		names := []string{"a", "b"}[:r.IntN(3)]
 		c.eager = c.eager && len(names) > 0
-		c.servers = append(c.servers, &simServer{index: i, machine: pserver.NewRounds(c.limit, names), names: names, arrived: map[string]uint64{}})
+		c.servers = append(c.servers, &simServer{index: i, machine: pserver.NewRounds(c.limit, names, c.start), names: names,
+			arrived: map[string]id.Generation{}, begun: c.start})
 	}
 	for rank := range c.limit {
-		c.start(rank)
+		c.launch(id.Rank(rank))
 	}
 	c.elect()
 	return c
@@ -86,8 +89,8 @@ func (c *cluster) run(seed uint64) {
 		}
 	}
 	for _, s := range c.servers {
-		if n := s.machine.Round(); n != simRounds {
-			c.Fatalf("seed %d: server %d has applied %d rounds, want %d", seed, s.index, n, simRounds)
+		if n := s.machine.Round(); n != c.start+simRounds {
+			c.Fatalf("seed %d: server %d has applied %d rounds, want %d", seed, s.index, n-c.start, simRounds)
 		}
 	}
 	counts := c.ledger.Counts()
@@ -113,7 +116,7 @@ func (c *cluster) step() {
 		c.fail()
 	default: // sooner or later a trainer that died is started again, and in an elastic job perhaps not
 		if t := c.trainers[c.rand.IntN(c.limit)]; t.dead && !t.left {
-			c.start(t.rank)
+			c.launch(t.rank)
 		}
 	}
 }
@@ -132,7 +135,7 @@ func (c *cluster) fail() {
 	}
 }
 
-func (c *cluster) send(server int, e pserver.Event, answer func(pserver.Decision, pserver.State)) {
+func (c *cluster) send(server int, e pserver.Event, answer func(pserver.Effects, error, pserver.State)) {
 	c.pool = append(c.pool, &simMessage{server: server, event: e, answer: answer})
 }
 
@@ -143,27 +146,27 @@ func (c *cluster) deliver() {
 	}
 	i := c.rand.IntN(len(c.pool))
 	m := c.pool[i]
-	d := c.servers[m.server].take(c, m.event)
-	if d.Verdict == pserver.Hold || c.rand.IntN(20) == 0 {
+	f, err := c.servers[m.server].take(c, m.event)
+	if f.Hold || c.rand.IntN(20) == 0 {
 		return
 	}
 	c.pool[i] = c.pool[len(c.pool)-1]
 	c.pool = c.pool[:len(c.pool)-1]
 	c.past = append(c.past, m)
-	m.answer(d, c.servers[m.server].machine.State())
+	m.answer(f, err, c.servers[m.server].machine.State())
 }
 
 // again lets a message arrive that was delivered before, however old.
 func (c *cluster) again() {
 	if len(c.past) > 0 {
 		m := c.past[c.rand.IntN(len(c.past))]
-		c.servers[m.server].take(c, m.event)
+		_, _ = c.servers[m.server].take(c, m.event) // nobody reads the answer
 	}
 }
 
 // A round is what a server applied.
 type round struct {
-	generation uint64
+	generation id.Generation
 	shares     []string
 }
 
@@ -171,51 +174,58 @@ type simServer struct {
 	index    int
 	machine  *pserver.Rounds
 	names    []string
-	arrived  map[string]uint64 // generation in which a contribution was sent that lies here, by name and rank
-	busy     bool              // applying a round
-	begun    uint64            // rounds that were applied or are being applied
+	arrived  map[string]id.Generation // generation in which a contribution was sent that lies here, by name and rank
+	busy     bool                     // applying a round
+	begun    id.Round                 // rounds that were applied or are being applied
 	finished bool
 }
 
-func slot(name string, rank int) string { return fmt.Sprint(name, " of ", rank) }
+func slot(name string, rank id.Rank) string { return fmt.Sprint(name, " of ", rank) }
 
-// take lets the machine decide on a message, and obeys.
-func (s *simServer) take(c *cluster, e pserver.Event) pserver.Decision {
-	d := s.machine.Step(e)
-	if d.Err != nil && fault.KindOf(d.Err) == fault.Internal {
-		c.Errorf("server %d, %+v: %v", s.index, e, d.Err)
+// take lets the machine decide on a message, and carries out what follows.
+func (s *simServer) take(c *cluster, e pserver.Event) (pserver.Effects, error) {
+	f, err := s.machine.Step(0, e)
+	if err != nil && fault.KindOf(err) == fault.Internal {
+		c.Errorf("server %d, %+v: %v", s.index, e, err)
 	}
-	if e.Kind == pserver.Deliver && d.Verdict == pserver.Take {
+	if e, ok := e.(pserver.Received); ok && err == nil && !f.Hold && !f.Ignore {
 		if at := slot(e.Variable, e.Rank); s.arrived[at] != 0 {
 			c.Errorf("server %d takes %s twice", s.index, at)
 		} else {
 			s.arrived[at] = e.Generation
 		}
 	}
-	s.obey(c, d)
-	return d
+	s.carryOut(c, f)
+	return f, err
 }
 
-func (s *simServer) obey(c *cluster, d pserver.Decision) {
-	if d.Drop {
+func (s *simServer) carryOut(c *cluster, f pserver.Effects) {
+	for _, d := range f.Commit {
+		if s.index == 0 {
+			if err := c.ledger.Commit(0, d.Records); err != nil {
+				c.Error(err)
+			}
+		}
+	}
+	if f.Drop {
 		clear(s.arrived)
 	}
-	s.finished = s.finished || d.Finished
-	if !d.Apply {
+	s.finished = s.finished || f.Finished
+	if !f.Apply {
 		return
 	}
 	if s.busy || s.begun != s.machine.Round() {
 		c.Errorf("server %d begins round %d after %d", s.index, s.machine.Round(), s.begun)
 	}
 	s.busy, s.begun = true, s.begun+1
-	s.check(c, d.Shares)
+	s.check(c, f.Contributors)
 }
 
 // check compares a round with what it must be made of.
-func (s *simServer) check(c *cluster, shares []pserver.Contributor) {
+func (s *simServer) check(c *cluster, from []pserver.Declaration) {
 	r := round{}
-	for _, m := range s.machine.Made() {
-		r.generation = uint64(m.Pass) // trainers say here in which generation they are
+	for _, m := range s.machine.State().Applied {
+		r.generation = id.Generation(m.Pass) // trainers say here in which generation they are
 		r.shares = append(r.shares, fmt.Sprint(m.Pass, ":", m.Rank, ":", m.Rows, ":", m.Records))
 	}
 	var want []string
@@ -227,7 +237,7 @@ func (s *simServer) check(c *cluster, shares []pserver.Contributor) {
 	if fmt.Sprint(r.shares) != fmt.Sprint(want) {
 		c.Errorf("server %d applies round %d made of %v, want %v", s.index, s.machine.Round(), r.shares, want)
 	}
-	for _, share := range shares {
+	for _, share := range from {
 		for _, name := range s.names {
 			if got := s.arrived[slot(name, share.Rank)]; got != r.generation {
 				c.Errorf("server %d applies round %d of generation %d with %s of trainer %d that was sent in generation %d", s.index, s.machine.Round(),
@@ -235,14 +245,9 @@ func (s *simServer) check(c *cluster, shares []pserver.Contributor) {
 			}
 		}
 	}
-	if n := len(c.applied); n < int(s.begun) {
+	if n := id.Round(len(c.applied)); n < s.begun-c.start {
 		c.applied = append(c.applied, r)
-		for _, m := range s.machine.Made() {
-			if err := c.ledger.Commit(0, m.Records); err != nil {
-				c.Error(err)
-			}
-		}
-	} else if first := c.applied[s.begun-1]; fmt.Sprint(first) != fmt.Sprint(r) {
+	} else if first := c.applied[s.begun-c.start-1]; fmt.Sprint(first) != fmt.Sprint(r) {
 		c.Errorf("server %d applies round %d made of %v, another of %v", s.index, s.machine.Round(), r, first)
 	}
 }
@@ -259,7 +264,7 @@ func (s *simServer) finishRound(c *cluster) {
 	}
 	s.busy = false
 	clear(s.arrived)
-	s.obey(c, s.machine.Step(pserver.Event{Kind: pserver.Applied}))
+	s.carryOut(c, must(c, s.machine, pserver.Applied{}))
 }
 
 // ended reports whether every trainer has left and every server has been told that all have completed.

@@ -2,148 +2,167 @@ package pserver
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
-// publication is what this server has published under a name: the values of the last two rounds. Two are enough: a server
-// publishes for round r+2 only after every server has finished round r.
-type publication struct {
-	rounds [2]uint64
-	values [2]*tensor.Tensor
+// partialSums are what the servers of a job exchange in the middle of a round, such as the sums of squares that a global norm is made of. The lock of
+// core guards them.
+type partialSums struct {
+	published map[string]publication
+	awaited   map[int]int // exchanges under way, by the server whose sums are awaited
 }
 
-// exchange publishes own and collects the values of all servers in server order.
-func (s *Server) exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
-	if len(all) != s.cfg.Servers {
-		return fault.E(fault.InvalidProgram, fault.Op("exchange_partials"), fault.Var(name), fault.Gotf("%d outputs", len(all)),
-			fault.Wantf("one for each of %d servers", s.cfg.Servers))
+// A publication is what this server has published under a name: the values of the last two rounds, by round modulo 2. Two are enough: a server
+// publishes for round r+2 only after every server has finished round r.
+type publication [2]struct {
+	round id.Round
+	value *tensor.Tensor // nil: none yet
+}
+
+func newPartialSums() partialSums {
+	return partialSums{published: map[string]publication{}, awaited: map[int]int{}}
+}
+
+func (p *partialSums) publish(name string, round id.Round, value *tensor.Tensor) {
+	last := p.published[name]
+	last[round%2].round, last[round%2].value = round, value
+	p.published[name] = last
+}
+
+// find returns what was published for a round, nil when nothing was yet, or an error when the round is long past.
+func (p *partialSums) find(name string, round id.Round) (*tensor.Tensor, error) {
+	switch have := p.published[name][round%2]; {
+	case have.value == nil || have.round < round:
+		return nil, nil
+	case have.round > round:
+		return nil, fault.E(fault.Stale, fault.Var(name), fault.Gotf("a request for partial sums of round %d", round), fault.Wantf("round %d", have.round))
+	default:
+		return have.value, nil
 	}
-	if s.rounds == nil {
+}
+
+// servers names those whose sums are awaited.
+func (p *partialSums) servers() []string {
+	var list []string
+	for _, server := range slices.Sorted(maps.Keys(p.awaited)) {
+		list = append(list, serverName(server))
+	}
+	return list
+}
+
+// An exchange gives every server of a job the partial sums of all.
+type exchange struct {
+	core   *core
+	values *values
+}
+
+// run publishes own for the round that is being applied, and collects what every server publishes under the same name, in the order of servers.
+func (x *exchange) run(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
+	if len(all) != x.core.cfg.Servers {
+		return fault.E(fault.InvalidProgram, fault.Op("exchange_partials"), fault.Var(name), fault.Gotf("%d outputs", len(all)),
+			fault.Wantf("one for each of %d servers", x.core.cfg.Servers))
+	}
+	if x.core.rounds == nil {
 		return fault.E(fault.InvalidProgram, fault.Op("exchange_partials"), fault.Var(name), fault.Got("an exchange in async mode"))
 	}
-	round := s.publish(name, own)
-	// Nobody changes meanwhile what is served, so it may be copied: the sums may be as far away as the end of a pause of the job.
-	s.values.RUnlock()
-	defer s.values.RLock()
+	x.core.Lock()
+	round := x.core.rounds.Round()
+	x.core.sums.publish(name, round, own.Clone())
+	x.core.changed()
+	x.core.Unlock()
+	// The round holds the lock of values shared. It changes nothing while it waits, so others may copy values meanwhile: the wait may be long.
+	x.values.RUnlock()
+	defer x.values.RLock()
 	tasks := make([]func() error, len(all))
 	for i := range all {
 		tasks[i] = func() error {
-			if i == s.cfg.Index {
+			if i == x.core.cfg.Index {
 				return all[i].CopyFrom(own)
 			}
-			defer s.fetching(i)()
-			return s.fetchPublished(ctx, i, name, round, all[i])
+			x.awaits(i, 1)
+			defer x.awaits(i, -1)
+			return x.fetch(ctx, i, name, round, all[i])
 		}
 	}
 	return inParallel(ctx, len(tasks), tasks)
 }
 
-// publish shows own to the other servers and returns the round that it is of.
-func (s *Server) publish(name string, own *tensor.Tensor) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	round := s.rounds.Round()
-	p := s.published[name]
-	p.rounds[round%2], p.values[round%2] = round, own.Clone()
-	s.published[name] = p
-	s.broadcast()
-	return round
-}
-
-// fetching notes that partial sums of a peer are awaited, which has a deadline while a generation is under way; what it returns notes the end.
-func (s *Server) fetching(peer int) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.partials[peer]++
-	s.broadcast()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.partials[peer]--; s.partials[peer] == 0 {
-			delete(s.partials, peer)
-		}
-		s.broadcast()
+// awaits counts the exchanges that wait for a server. While a generation is under way, the wait has a deadline.
+func (x *exchange) awaits(server, more int) {
+	x.core.Lock()
+	defer x.core.Unlock()
+	if x.core.sums.awaited[server] += more; x.core.sums.awaited[server] == 0 {
+		delete(x.core.sums.awaited, server)
 	}
+	x.core.changed()
 }
 
-// identity is that of this server's own messages.
-func (s *Server) identity() wire.Identity {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := s.cfg.Identity
-	id.Generation, id.Fence = s.machine.Generation(), s.machine.Fence()
-	return id
-}
-
-func (s *Server) fetchPublished(ctx context.Context, peer int, name string, round uint64, into *tensor.Tensor) error {
-	client, err := s.cfg.Peer(peer)
+// fetch asks another server for its sums until it answers.
+func (x *exchange) fetch(ctx context.Context, server int, name string, round id.Round, into *tensor.Tensor) error {
+	client, err := x.core.cfg.Peer(server)
 	if err != nil {
 		return err
 	}
-	where := fmt.Sprintf("pserver %d", peer)
 	return wire.Retry(ctx, func(attempt uint32) error {
 		call, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: s.identity().Of(uint32(s.cfg.Index), round, attempt), Name: name, Exchange: true})
+		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: x.identity(round, attempt), Name: name, Exchange: true})
 		if err != nil {
-			return wire.FromStatus(where, err)
+			return wire.FromStatus(serverName(server), err)
 		}
 		_, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
-		return wire.FromStatus(where, err)
+		return wire.FromStatus(serverName(server), err)
 	})
 }
 
-// unpublished says what the partial sums of a round wait for that a peer asks for. It is a round that the peer is applying, so all of its
-// contributions are here, and what this server lacks is barriers: of trainers that are about to send them, or, when those are lost, from the
-// coordinator, as a round to commit. So the peer goes on waiting while the server is frozen. s.mu is held.
-func (s *Server) unpublished(round uint64) wait {
-	w := wait{what: "round " + itoa(round), ranks: s.rounds.Missing()}
-	switch {
-	case s.rounds.idle():
-		w = wait{what: s.own.wait.what, by: s.own.wait.by}
-	case len(w.ranks) == 0:
-		w.by = []string{s.name()}
-	}
-	return w
+// identity is that of a message of this server.
+func (x *exchange) identity(round id.Round, attempt uint32) *rpc.Identity {
+	x.core.Lock()
+	defer x.core.Unlock()
+	i := x.core.cfg.Identity
+	i.Generation, i.Fence = uint64(x.core.machine.Generation()), uint64(x.core.machine.Fence())
+	return i.Of(uint32(x.core.cfg.Index), uint64(round), attempt)
 }
 
-// sendPublished answers a peer.
-func (s *Server) sendPublished(ctx context.Context, m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return err
+// answer sends another server the sums of a round, when they are there.
+func (x *exchange) answer(ctx context.Context, m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
+	c, round := x.core, id.Round(m.Id.Round)
+	if c.rounds == nil {
+		return c.refuse(fault.E(fault.InvalidArgument, fault.At(c.Where), fault.Got("a request for partial sums in async mode")))
 	}
-	if !s.layout.Sync {
-		return s.refusal(fault.E(fault.InvalidArgument, fault.At(s.where()), fault.Got("a request for partial sums in async mode")))
-	}
-	slot := m.Id.Round % 2
-	var t *tensor.Tensor
-	var stale error
-	err := s.await(ctx, func() wait { return s.unpublished(m.Id.Round) }, func() bool {
-		s.machine.hear(m.Id.Fence)
-		p := s.published[m.Name]
-		switch {
-		case p.values[slot] == nil || p.rounds[slot] < m.Id.Round:
-			return false
-		case p.rounds[slot] > m.Id.Round:
-			stale = fault.E(fault.Stale, fault.Var(m.Name), fault.At(s.where()),
-				fault.Got("a request for partial sums of round "+itoa(m.Id.Round)), fault.Want("round "+itoa(p.rounds[slot])))
-		default:
-			t = p.values[slot]
-		}
-		return true
+	var value *tensor.Tensor
+	var refused error
+	err := c.Await(ctx, func() waits.Wait { return x.unpublished(round) }, func() (bool, error) {
+		_, _ = c.step(FenceSeen{id.Fence(m.Id.Fence)}) // is never refused
+		value, refused = c.sums.find(m.Name, round)
+		return value != nil || refused != nil, nil
 	})
 	if err != nil {
 		return err
 	}
-	if stale != nil {
-		return s.refusal(stale)
+	if refused != nil {
+		return c.refuse(refused)
 	}
-	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, t)
+	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, value)
+}
+
+// unpublished says what the partial sums wait for that another server asks for. That server is applying the round, so all contributions are here.
+// What this server lacks is barriers: of trainers that are about to send them, or, when those are lost, from the coordinator, as a round to commit.
+// So the other server goes on waiting while this one is frozen. The lock is held.
+func (x *exchange) unpublished(round id.Round) waits.Wait {
+	if c := x.core; !c.rounds.idle() {
+		return c.forRound(round)
+	}
+	own := x.core.own()
+	return waits.Wait{Who: own.Who, What: own.What, By: own.By}
 }

@@ -275,7 +275,7 @@ func TestExchangeDeadline(t *testing.T) {
 		if took := time.Since(s.start); took != 6*time.Minute+30*time.Second || !errors.Is(err, fault.LostMember) {
 			t.Errorf("after %v: %v", took, err)
 		}
-		for _, want := range []string{"partial sums of round 0: pserver 1 within 1m0s", "round_deadline"} {
+		for _, want := range []string{"timed out after 1m0s waiting for partial sums of round 0: pserver 1", "round_deadline"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%v does not say %s", err, want)
 			}

@@ -2,10 +2,10 @@ package pserver
 
 // Buffers returns how many buffers are free for contributions.
 func (s *Server) Buffers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Lock()
+	defer s.core.Unlock()
 	n := 0
-	for _, free := range s.inbox.free {
+	for _, free := range s.core.inbox.free {
 		n += len(free)
 	}
 	return n

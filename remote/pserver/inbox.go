@@ -7,20 +7,22 @@ import (
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/tensor"
 )
 
-// inbox keeps the contributions that have arrived, and the buffers that they arrive in. Server.mu guards it.
+// An inbox has the contributions to the open round that have arrived, and the buffers that contributions arrive in. The lock of core guards it. While
+// a round is being applied, the stepper reads without the lock what has arrived: nothing is added then.
 type inbox struct {
-	targets map[string]*tensor.Tensor         // the merged variable, by name
-	arrived map[string]map[int]*tensor.Tensor // by name and rank
-	free    map[string][]*tensor.Tensor       // at most spare of each name
-	spare   int                               // members of the generation
+	targets map[string]*tensor.Tensor             // the merged variable, by name
+	arrived map[string]map[id.Rank]*tensor.Tensor // by name and rank
+	free    map[string][]*tensor.Tensor           // at most spare of each name
+	spare   int                                   // members of the generation
 }
 
 // newInbox looks up the variables of every contribution.
 func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
-	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[int]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
+	b := inbox{targets: map[string]*tensor.Tensor{}, arrived: map[string]map[id.Rank]*tensor.Tensor{}, free: map[string][]*tensor.Tensor{}}
 	for _, name := range namesOf(l) {
 		t, ok := blocks.Variable(name)
 		if !ok {
@@ -28,9 +30,18 @@ func newInbox(l *comm.Service, blocks ops.BlockRunner) (inbox, error) {
 				fault.Got("a contribution without a variable"), fault.Want("a persistable variable of block 0"))
 		}
 		b.targets[name] = t
-		b.arrived[name] = map[int]*tensor.Tensor{}
+		b.arrived[name] = map[id.Rank]*tensor.Tensor{}
 	}
 	return b, nil
+}
+
+// namesOf returns every variable that a contribution may hold.
+func namesOf(l *comm.Service) []string {
+	var names []string
+	for _, c := range slices.Concat(l.Grads, l.States) {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // take returns a buffer for one contribution to name.
@@ -54,8 +65,8 @@ func (b *inbox) give(name string, t *tensor.Tensor) {
 	}
 }
 
-// keep sets for how many members buffers are kept.
-func (b *inbox) keep(members int) {
+// keepFor sets for how many members free buffers are kept.
+func (b *inbox) keepFor(members int) {
 	b.spare = members
 	for name, free := range b.free {
 		if len(free) > members {
@@ -66,10 +77,10 @@ func (b *inbox) keep(members int) {
 }
 
 // shares returns what the contributors sent for name, in their order.
-func (b *inbox) shares(name string, from []Contributor) []merge.Share {
+func (b *inbox) shares(name string, from []Declaration) []merge.Share {
 	out := make([]merge.Share, len(from))
-	for i, c := range from {
-		out[i] = merge.Share{Value: b.arrived[name][c.Rank], Rows: c.Rows}
+	for i, d := range from {
+		out[i] = merge.Share{Value: b.arrived[name][d.Rank], Rows: d.Rows}
 	}
 	return out
 }
@@ -84,11 +95,15 @@ func (b *inbox) recycle() {
 	}
 }
 
-// namesOf returns every variable that a contribution may hold.
-func namesOf(l *comm.Service) []string {
-	var names []string
-	for _, c := range slices.Concat(l.Grads, l.States) {
-		names = append(names, c.Name)
+// keep enters a contribution to a sync round that has arrived. It takes the lock.
+func (c *core) keep(e Received, value *tensor.Tensor) (taken bool, err error) {
+	c.Lock()
+	defer c.Unlock()
+	f, err := c.step(e)
+	if err != nil || f.Ignore || f.Hold {
+		return false, err
 	}
-	return names
+	c.inbox.arrived[e.Variable][e.Rank] = value
+	c.watch() // the round may have begun with it
+	return true, nil
 }

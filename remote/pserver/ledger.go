@@ -2,15 +2,13 @@ package pserver
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/internal/ranges"
 )
 
 // Limits of a ledger, which bound what a message or a file can make it hold.
@@ -19,20 +17,17 @@ const (
 	maxPasses = 1 << 20
 )
 
-// A Range is the records [From, To) in the global numbering of a dataset.
-type Range struct{ From, To int64 }
-
-// A Ledger tells, pass by pass, which records the updates of a job were computed from. Ranges that touch are one, so that it holds a few
-// ranges for what has been trained in order and one for each record that a shuffle has trained ahead of others. The zero value is empty.
+// A Ledger tells, pass by pass, which records the updates of a job were computed from. It holds a few ranges for what was trained in order, and one
+// for each record that a shuffle has trained ahead of others. The zero value is empty.
 type Ledger struct {
 	passes map[int32]*passLedger
 	ranges int // of all passes
 }
 
 type passLedger struct {
-	committed []Range // ascending, neither overlapping nor touching
-	records   int64   // in them
-	again     int64   // entered when they were there already
+	committed ranges.Set
+	records   int64 // in them
+	again     int64 // entered when they were there already
 }
 
 // A PassCount counts the records of a pass: those committed, each once, and those committed beyond the first time.
@@ -41,8 +36,8 @@ type PassCount struct {
 	Records, Again int64
 }
 
-// checkRanges refuses what is no list of records.
-func checkRanges(pass int32, list []Range) error {
+// checkRecords refuses what is no list of records.
+func checkRecords(pass int32, list []ranges.Range) error {
 	for _, r := range list {
 		if r.From < 0 || r.From >= r.To {
 			return fault.E(fault.InvalidArgument, fault.Gotf("the records [%d, %d)", r.From, r.To), fault.Want("at least one record, from 0 on"))
@@ -56,22 +51,19 @@ func checkRanges(pass int32, list []Range) error {
 }
 
 // Commit enters records that an update was computed from. After an error nothing has been entered.
-func (l *Ledger) Commit(pass int32, list []Range) error {
-	if err := checkRanges(pass, list); err != nil || len(list) == 0 {
+func (l *Ledger) Commit(pass int32, list []ranges.Range) error {
+	if err := checkRecords(pass, list); err != nil || len(list) == 0 {
 		return err
 	}
 	p := l.passes[pass]
 	if p == nil {
 		p = &passLedger{}
 	}
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b Range) int { return cmp.Compare(a.From, b.From) })
-	// Whatever lies outside of [i, j) neither overlaps nor touches the new ranges.
-	last := slices.MaxFunc(list, func(a, b Range) int { return cmp.Compare(a.To, b.To) }).To
-	i := sort.Search(len(p.committed), func(i int) bool { return p.committed[i].To >= list[0].From })
-	j := i + sort.Search(len(p.committed)-i, func(k int) bool { return p.committed[i+k].From > last })
-	merged, again := union(p.committed[i:j], list)
-	if l.ranges-(j-i)+len(merged) > maxRanges || l.passes[pass] == nil && len(l.passes) >= maxPasses {
+	added := ranges.Of(list...)
+	i, j := p.committed.Near(ranges.Range{From: added[0].From, To: added[len(added)-1].To})
+	near := p.committed[i:j]
+	merged := near.Union(added)
+	if l.ranges-len(near)+len(merged) > maxRanges || l.passes[pass] == nil && len(l.passes) >= maxPasses {
 		return fault.E(fault.TooLarge, fault.Gotf("a ledger of more than %d ranges or %d passes", maxRanges, maxPasses),
 			fault.Hint("train with a smaller shuffle window"))
 	}
@@ -79,38 +71,16 @@ func (l *Ledger) Commit(pass int32, list []Range) error {
 		l.passes = map[int32]*passLedger{}
 	}
 	l.passes[pass] = p
-	l.ranges += len(merged) - (j - i)
-	p.records += count(merged) - count(p.committed[i:j])
-	p.again += min(again, math.MaxInt64-p.again)
+	l.ranges += len(merged) - len(near)
+	first := merged.Count() - near.Count() // records that were not there
+	p.records += first
+	for _, r := range list { // range by range, because the sum of all may overflow
+		n := r.Len()
+		first, n = first-min(first, n), n-min(first, n)
+		p.again += min(n, math.MaxInt64-p.again)
+	}
 	p.committed = slices.Replace(p.committed, i, j, merged...)
 	return nil
-}
-
-// union joins two lists that are sorted by From, the first of them without overlaps, and counts the records that are in them more than once.
-func union(have, list []Range) (merged []Range, again int64) {
-	for len(have)+len(list) > 0 {
-		from := &list
-		if len(list) == 0 || len(have) > 0 && have[0].From <= list[0].From {
-			from = &have
-		}
-		next := (*from)[0]
-		*from = (*from)[1:]
-		if n := len(merged); n > 0 && next.From <= merged[n-1].To {
-			last := &merged[n-1]
-			again += min(min(last.To, next.To)-next.From, math.MaxInt64-again)
-			last.To = max(last.To, next.To)
-			continue
-		}
-		merged = append(merged, next)
-	}
-	return merged, again
-}
-
-func count(list []Range) (n int64) {
-	for _, r := range list {
-		n += r.To - r.From
-	}
-	return n
 }
 
 // Counts returns the passes in order.
@@ -123,8 +93,8 @@ func (l *Ledger) Counts() []PassCount {
 	return list
 }
 
-// Committed returns the records of a pass, ascending, ranges that neither overlap nor touch.
-func (l *Ledger) Committed(pass int32) []Range {
+// Committed returns the records of a pass.
+func (l *Ledger) Committed(pass int32) ranges.Set {
 	if p := l.passes[pass]; p != nil {
 		return slices.Clone(p.committed)
 	}
@@ -163,22 +133,22 @@ func DecodeLedger(b []byte) (*Ledger, error) {
 	}
 	l := &Ledger{passes: map[int32]*passLedger{}}
 	for range d.number(maxPasses) {
-		pass, again, ranges := d.number(math.MaxInt32), d.number(math.MaxInt64), d.number(maxRanges-l.ranges)
-		p := &passLedger{again: int64(again), committed: make([]Range, 0, min(ranges, len(d.rest)/2))}
+		pass, again, n := d.number(math.MaxInt32), d.number(math.MaxInt64), d.number(maxRanges-l.ranges)
+		p := &passLedger{again: int64(again), committed: make(ranges.Set, 0, min(n, len(d.rest)/2))}
 		end := 0
-		for range ranges {
+		for range n {
 			from := end + d.number(math.MaxInt64-end)
 			if end = from + d.number(math.MaxInt64-from); d.bad {
 				break
 			}
-			p.committed = append(p.committed, Range{From: int64(from), To: int64(end)})
+			p.committed = append(p.committed, ranges.Range{From: int64(from), To: int64(end)})
 		}
 		if d.bad {
 			break
 		}
-		p.records = count(p.committed)
+		p.records = p.committed.Count()
 		l.passes[int32(pass)] = p
-		l.ranges += ranges
+		l.ranges += n
 	}
 	// What could be read in several ways was not written by Encode: passes out of order, ranges that touch or are empty, numbers that are longer than
 	// they need be.
@@ -217,24 +187,4 @@ func (d *ledgerDecoder) number(most int) int {
 	}
 	d.rest = d.rest[size:]
 	return int(n)
-}
-
-func passMessage(c PassCount) *rpc.PassLedger {
-	return &rpc.PassLedger{Pass: c.Pass, Records: c.Records, Again: c.Again}
-}
-
-func rangeMessages(list []Range) []*rpc.RecordRange {
-	out := make([]*rpc.RecordRange, len(list))
-	for i, r := range list {
-		out[i] = &rpc.RecordRange{From: r.From, To: r.To}
-	}
-	return out
-}
-
-func rangesOf(list []*rpc.RecordRange) []Range {
-	out := make([]Range, len(list))
-	for i, r := range list {
-		out[i] = Range{From: r.GetFrom(), To: r.GetTo()}
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/pserver"
@@ -23,10 +24,10 @@ func TestLedgerProperty(t *testing.T) {
 		l := &pserver.Ledger{}
 		for range rapid.IntRange(0, 30).Draw(t, "entries") {
 			pass := rapid.IntRange(0, passes-1).Draw(t, "pass")
-			var list []pserver.Range
+			var list []ranges.Range
 			for range rapid.IntRange(0, 4).Draw(t, "ranges") {
 				from := rapid.Int64Range(0, records-1).Draw(t, "from")
-				list = append(list, pserver.Range{From: from, To: rapid.Int64Range(from+1, records).Draw(t, "to")})
+				list = append(list, ranges.Range{From: from, To: rapid.Int64Range(from+1, records).Draw(t, "to")})
 			}
 			given := slices.Clone(list)
 			if err := l.Commit(int32(pass), list); err != nil {
@@ -58,20 +59,20 @@ func checkLedger(t *rapid.T, l *pserver.Ledger, table ...[40]int64) {
 	var want []pserver.PassCount
 	for pass, counters := range table {
 		c := pserver.PassCount{Pass: int32(pass)}
-		var ranges []pserver.Range
+		var list []ranges.Range
 		for i, n := range counters {
 			if n == 0 {
 				continue
 			}
 			c.Records, c.Again = c.Records+1, c.Again+n-1
-			if k := len(ranges); k > 0 && ranges[k-1].To == int64(i) {
-				ranges[k-1].To++
+			if k := len(list); k > 0 && list[k-1].To == int64(i) {
+				list[k-1].To++
 			} else {
-				ranges = append(ranges, pserver.Range{From: int64(i), To: int64(i) + 1})
+				list = append(list, ranges.Range{From: int64(i), To: int64(i) + 1})
 			}
 		}
-		if got := l.Committed(int32(pass)); !slices.Equal(got, ranges) {
-			t.Fatalf("pass %d has %v, want %v", pass, got, ranges)
+		if got := l.Committed(int32(pass)); !slices.Equal(got, list) {
+			t.Fatalf("pass %d has %v, want %v", pass, got, list)
 		}
 		if c.Records > 0 {
 			want = append(want, c)
@@ -85,18 +86,18 @@ func checkLedger(t *rapid.T, l *pserver.Ledger, table ...[40]int64) {
 // What is no list of records is refused and changes nothing; numbers at the end of their range do not overflow.
 func TestLedgerLimits(t *testing.T) {
 	l := &pserver.Ledger{}
-	for _, list := range [][]pserver.Range{{{From: -1, To: 1}}, {{From: 3, To: 3}}, {{From: 0, To: 1}, {From: 5, To: 4}}} {
+	for _, list := range [][]ranges.Range{{{From: -1, To: 1}}, {{From: 3, To: 3}}, {{From: 0, To: 1}, {From: 5, To: 4}}} {
 		if err := l.Commit(0, list); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%v: %v", list, err)
 		}
 	}
-	if err := l.Commit(-1, []pserver.Range{{From: 0, To: 1}}); !errors.Is(err, fault.InvalidArgument) {
+	if err := l.Commit(-1, []ranges.Range{{From: 0, To: 1}}); !errors.Is(err, fault.InvalidArgument) {
 		t.Error(err)
 	}
 	if len(l.Counts()) != 0 {
 		t.Errorf("refused entries count: %v", l.Counts())
 	}
-	whole := []pserver.Range{{From: 0, To: math.MaxInt64}, {From: 1, To: math.MaxInt64}}
+	whole := []ranges.Range{{From: 0, To: math.MaxInt64}, {From: 1, To: math.MaxInt64}}
 	for range 3 {
 		if err := l.Commit(7, whole); err != nil {
 			t.Fatal(err)
@@ -111,7 +112,7 @@ func TestLedgerLimits(t *testing.T) {
 func TestLedgerDecodeRefuses(t *testing.T) {
 	l := &pserver.Ledger{}
 	for pass := range int32(3) {
-		if err := l.Commit(pass, []pserver.Range{{From: 0, To: 3}, {From: 200, To: 1000}, {From: 5, To: 6}, {From: 5, To: 6}}); err != nil {
+		if err := l.Commit(pass, []ranges.Range{{From: 0, To: 3}, {From: 200, To: 1000}, {From: 5, To: 6}, {From: 5, To: 6}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,173 +1,275 @@
 package pserver
 
 import (
-	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/remote/id"
 )
 
-// A machine decides what happens to the messages of a job at one server: Rounds in sync mode, Updates in async mode. It is pure: no clock, socket
-// or tensor. The server calls Step for every message, one at a time, and obeys the Decision.
+// A machine decides what happens to the messages of a job at one server: Rounds in sync mode, Updates in async mode. It is pure: it knows no clock,
+// socket or tensor. The server tells it every message, one at a time, and carries out the Effects.
 type machine interface {
-	Step(Event) Decision
+	// Step takes one event. An error refuses the event: it must not count, and nothing has changed but the fence that its sender knew. now is how
+	// long the server runs; neither machine has deadlines yet, so that none reads it.
+	Step(now time.Duration, e Event) (Effects, error)
 	// State answers Freeze.
 	State() State
 	// Missing returns the ranks that the server waits for, ascending.
-	Missing() []int
+	Missing() []id.Rank
 	// Generation is the last one that has begun here, 0 for none.
-	Generation() uint64
-	// Fence is the highest revision of the coordinator's lock that was heard of.
-	Fence() uint64
-	hear(fence uint64)
-	// idle reports whether a coordinator has to begin a generation before anything goes on.
+	Generation() id.Generation
+	// Fence is the highest fence of a coordinator that any message has named.
+	Fence() id.Fence
+	// idle reports whether nothing goes on before a coordinator begins a generation.
 	idle() bool
 }
 
-// An EventKind says what a message does.
-type EventKind int
+// An Event is one thing that happened to a server: one of the types below.
+type Event interface{ event() }
 
-// Kinds of event.
-const (
-	Offer     EventKind = iota // the header of a contribution arrived: may its bytes be received?
-	Deliver                    // the bytes of a contribution are complete
-	Barrier                    // a member declares its contribution to the round complete
-	Complete                   // a member contributes to no later round
-	Read                       // a member asks for a variable as it is after Round rounds (sync), or with all of its own contributions (async)
-	ReadFinal                  // a member asks for a variable as it is when every other member has completed
-	ReadAny                    // somebody asks for a variable as it is now
-	Freeze                     // a coordinator ends a generation
-	Resume                     // a coordinator begins a generation
-	Applied                    // the server's own report: a round, or the contribution of Rank to Variable, has been applied
+// A Sender says who has sent a trainer's message, and how far it was.
+type Sender struct {
+	Rank       id.Rank
+	Generation id.Generation // sync: that it is a member of; async: that its process joined in
+	Round      id.Round      // sync: the round; async: the step of this trainer; Read in sync mode: the version
+	Fence      id.Fence      // the highest that it knows
+}
+
+func (Sender) event() {}
+
+// What trainers do.
+type (
+	// Offered says that the header of a contribution has arrived. The machine decides whether its bytes may be received.
+	Offered struct {
+		Sender
+		Variable string
+	}
+	// Received says that the bytes of a contribution are complete.
+	Received struct {
+		Sender
+		Variable string
+	}
+	// Declared is a barrier: a trainer declares that it has sent all of its contribution to this server.
+	Declared struct {
+		Sender
+		Variables   int         // sent to this server
+		Declaration Declaration // its Rank is not read: the sender has one
+	}
+	// Completed says that a trainer contributes to no later round.
+	Completed struct{ Sender }
+	// Read asks for a variable: in sync mode its version Round, in async mode one with all contributions of the asking trainer.
+	Read struct{ Sender }
+	// ReadFinal asks for a variable as it is when all other members have completed.
+	ReadFinal struct{ Sender }
+	// ReadAny asks for a variable as it is now.
+	ReadAny struct{ Sender }
 )
 
-// An Event is one message, or the server's own report.
-type Event struct {
-	Kind       EventKind
-	Rank       int
-	Generation uint64 // of a trainer: that it is a member of (sync), or joined in (async); of Freeze: that ends; of Resume: that begins
-	Fence      uint64 // of a coordinator: its own; of others: the highest that they have heard of
-	Round      uint64 // of Resume: the first of the generation
-	Variable   string
-	Variables  int        // of a Barrier: how many variables the member sent to this server
-	Share      Declared   // of a Barrier; its Rank is the event's
-	Members    []Member   // of Resume, in rank order
-	Commit     []Declared // of Resume: what round Round-1 is made of, in rank order; nothing where it has been applied everywhere
+// What others do.
+type (
+	// Frozen says that a coordinator ends a generation.
+	Frozen struct {
+		Generation id.Generation
+		Fence      id.Fence // of the coordinator
+	}
+	// Resumed says that a coordinator begins a generation. One without members is the end of the job.
+	Resumed struct {
+		Generation id.Generation
+		Fence      id.Fence // of the coordinator
+		Round      id.Round // sync: the first of the generation
+		Members    []Member // in rank order
+		// Commit says, in sync mode, what round Round-1 is made of, in rank order. It is empty when all servers have applied that round.
+		Commit []Declaration
+	}
+	// FenceSeen says that another server has named a fence.
+	FenceSeen struct{ Fence id.Fence }
+	// Applied is the server's own report: it has applied the round, or, in async mode, one contribution of Rank.
+	Applied struct{ Rank id.Rank }
+)
+
+func (Frozen) event()    {}
+func (Resumed) event()   {}
+func (FenceSeen) event() {}
+func (Applied) event()   {}
+
+// senderOf returns who has sent a message, and false when the event is no message of a trainer. A method of Event could tell it as well, but would
+// move every event to the heap.
+func senderOf(e Event) (s Sender, ok bool) {
+	switch e := e.(type) {
+	case Offered:
+		return e.Sender, true
+	case Received:
+		return e.Sender, true
+	case Declared:
+		return e.Sender, true
+	case Completed:
+		return e.Sender, true
+	case Read:
+		return e.Sender, true
+	case ReadFinal:
+		return e.Sender, true
+	case ReadAny:
+		return e.Sender, true
+	}
+	return Sender{}, false
 }
 
-// A Member of a generation is a rank with the generation in which its process joined.
+// A Member of a generation is a rank, with the generation in which its process joined.
 type Member struct {
-	Rank  int
-	Since uint64
+	Rank  id.Rank
+	Since id.Generation
 }
 
-// Declared is what a trainer says of its contribution: how many rows it was computed from, and which records they were.
-type Declared struct {
-	Rank    int
+// A Declaration is what a trainer says of its contribution to a round: how many rows it was computed from, and which records they were.
+type Declaration struct {
+	Rank    id.Rank
 	Rows    int64
 	Pass    int32
-	Records []Range
+	Records []ranges.Range
 }
 
-// A Verdict says what to do with the message itself.
-type Verdict int
-
-// Verdicts.
-const (
-	Take   Verdict = iota // it counts
-	Ignore                // it was applied before: acknowledge, change nothing
-	Hold                  // its round, version or generation is still to come: ask again when something has changed
-	Refuse                // it must not count; Err says why
-)
-
-// String names the verdict as its constant.
-func (v Verdict) String() string { return [...]string{"Take", "Ignore", "Hold", "Refuse"}[v] }
-
-// A Decision is the answer to one event.
-type Decision struct {
-	Verdict  Verdict
-	Err      error
-	Apply    bool          // sync: all contributions are here: apply the round now, then report Applied
-	Shares   []Contributor // of Apply: who contributed, in rank order
-	Drop     bool          // sync: free what has arrived, it counts in no round
-	Tick     bool          // async: the trainer begins a new step with this contribution: run the learning-rate block first
-	Commit   *Declared     // async: enter it in the ledger
-	Finished bool          // every member has completed: nothing will follow
+// Effects is what the server has to do because of an event, in the order of the fields. The zero value asks for nothing: the event counts, and that
+// is all.
+type Effects struct {
+	Hold         bool          // the event comes too early: tell it again when something has changed
+	Ignore       bool          // the event was applied before: acknowledge the message and change nothing
+	LearningRate bool          // async: run the learning-rate block first, because the trainer begins a step with this contribution
+	Commit       []Declaration // enter these in the ledger
+	Drop         bool          // sync: free all contributions that have arrived; they count in no round
+	Apply        bool          // sync: apply the round that Contributors have sent, then tell Applied
+	Contributors []Declaration // those with rows, in rank order
+	Finished     bool          // every member has completed; nothing follows
 }
 
-// A Contributor is a member whose contribution to a round counts.
-type Contributor struct {
-	Rank int
-	Rows int64
-}
-
-// State is what a server tells a coordinator that freezes it.
+// State is what a server tells the coordinator that freezes it.
 type State struct {
-	Generation uint64     // the last one that has begun here, 0 for none
-	Round      uint64     // sync: rounds applied; one that is being applied counts, because all of its contributions are everywhere
-	Declared   []Declared // sync: the barriers of the open round, when they are of the generation that has ended last
-	Applied    []Declared // sync: what the last round was made of
-	Completed  []int      // ranks
+	Generation id.Generation // the last one that has begun here, 0 for none
+	Round      id.Round      // sync: the version of the parameters; a round that is being applied counts, because all servers have its contributions
+	Declared   []Declaration // sync: what members of the ended generation have declared for the open round
+	Applied    []Declaration // sync: what the last round was made of; nil before the first
+	Completed  []id.Rank
 }
 
-func refuse(kind fault.Kind, got, want string, args ...any) Decision {
-	return Decision{Verdict: Refuse, Err: fault.E(kind, fault.Gotf(got, args...), fault.Want(want))}
+// generations is what Rounds and Updates share: what a server knows of its job, of coordinators, and of the generations that they begin and end.
+type generations struct {
+	ranks     int             // ranks are less
+	variables map[string]bool // that a contribution may hold
+	fence     id.Fence
+	begun     id.Generation // the last one that has begun here, 0 for none
+	ended     id.Generation // generations up to this one have ended; it is greater than begun when one was ended before it began here
 }
 
-// unknownVariable refuses a contribution to what this server does not hold.
-func unknownVariable(name string) Decision {
-	return Decision{Verdict: Refuse, Err: fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"),
-		fault.Want("one of its gradients or states"))}
+func newGenerations(ranks int, variables []string) generations {
+	g := generations{ranks: ranks, variables: make(map[string]bool, len(variables))}
+	for _, name := range variables {
+		g.variables[name] = true
+	}
+	return g
 }
-
-// term is what a server knows of coordinators and of the generations that they begin and end.
-type term struct {
-	limit      int    // ranks are less
-	fence      uint64 // the highest revision of the coordinator's lock that was heard of
-	generation uint64 // the last one that has begun here, 0 for none
-	ended      uint64 // generations up to this one have ended; in sync mode the server is frozen when that is the last one
-}
-
-// hear notes the fence of a message of anybody but a coordinator.
-func (t *term) hear(fence uint64) { t.fence = max(t.fence, fence) }
 
 // Generation is the last one that has begun here, 0 for none.
-func (t *term) Generation() uint64 { return t.generation }
+func (g *generations) Generation() id.Generation { return g.begun }
 
-// Fence is the highest revision of the coordinator's lock that was heard of.
-func (t *term) Fence() uint64 { return t.fence }
+// Fence is the highest fence of a coordinator that any message has named.
+func (g *generations) Fence() id.Fence { return g.fence }
 
-// obey checks that a message comes from the newest coordinator that was heard of, and notes its fence.
-func (t *term) obey(e Event) error {
-	if e.Fence < t.fence {
-		return fault.E(fault.Fenced, fault.Gotf("a message of the coordinator with fence %d", e.Fence),
-			fault.Wantf("fence %d or higher: another coordinator has taken over", t.fence))
+// noteFence notes a fence that somebody other than the coordinator itself has named.
+func (g *generations) noteFence(f id.Fence) { g.fence = max(g.fence, f) }
+
+// admit notes the fence of a trainer's message and refuses ranks that the job cannot have.
+func (g *generations) admit(from Sender) error {
+	g.noteFence(from.Fence)
+	return g.checkRank(from.Rank)
+}
+
+func (g *generations) checkRank(rank id.Rank) error {
+	if int(rank) >= g.ranks {
+		return fault.E(fault.Foreign, fault.Gotf("trainer %d", rank), fault.Wantf("trainers 0 to %d", g.ranks-1))
 	}
-	t.fence = e.Fence
 	return nil
 }
 
-// known refuses ranks that the job cannot have.
-func (t *term) known(rank int) error {
-	if rank < 0 || rank >= t.limit {
-		return fault.E(fault.Foreign, fault.Gotf("trainer %d", rank), fault.Wantf("trainers 0 to %d", t.limit-1))
+// checkVariable refuses a contribution to a variable that this server does not hold.
+func (g *generations) checkVariable(name string) error {
+	if !g.variables[name] {
+		return fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"), fault.Want("one of its gradients or states"))
 	}
 	return nil
 }
 
-// checkResume checks that members and commit are ranks of the job in ascending order, and that nobody joined in a generation to come.
-func (t *term) checkResume(e Event) error {
-	ranks := func(n int, rank func(int) int) bool {
-		ordered := true
-		for i := range n {
-			ordered = ordered && t.known(rank(i)) == nil && (i == 0 || rank(i-1) < rank(i))
-		}
-		return ordered
+// checkDeclared checks a barrier against the number of variables that were received: all of them, or none for a contribution without rows.
+func (g *generations) checkDeclared(e Declared, received int) error {
+	rows, all := e.Declaration.Rows, len(g.variables)
+	if rows < 0 || e.Variables != received || rows > 0 && received != all || rows == 0 && received != 0 {
+		return fault.E(fault.InvalidArgument,
+			fault.Gotf("a barrier of trainer %d over %d rows and %d variables with %d received", e.Rank, rows, e.Variables, received),
+			fault.Wantf("all %d variables, or none for 0 rows", all))
 	}
-	if !ranks(len(e.Members), func(i int) int { return e.Members[i].Rank }) || !ranks(len(e.Commit), func(i int) int { return e.Commit[i].Rank }) ||
-		slices.ContainsFunc(e.Members, func(m Member) bool { return m.Since > e.Generation }) ||
-		slices.ContainsFunc(e.Commit, func(d Declared) bool { return d.Rows < 0 }) {
+	return nil
+}
+
+// checkFence refuses a coordinator that another one has replaced, and notes the fence of one that is up to date.
+func (g *generations) checkFence(f id.Fence) error {
+	if f < g.fence {
+		return fault.E(fault.Fenced, fault.Gotf("a message of the coordinator with fence %d", f),
+			fault.Wantf("fence %d or higher: another coordinator has taken over", g.fence))
+	}
+	g.fence = f
+	return nil
+}
+
+// freeze ends a generation.
+func (g *generations) freeze(e Frozen) error {
+	if err := g.checkFence(e.Fence); err != nil {
+		return err
+	}
+	if e.Generation < g.begun {
+		return fault.E(fault.Stale, fault.Gotf("the end of generation %d", e.Generation), fault.Wantf("generation %d", g.begun))
+	}
+	g.ended = max(g.ended, e.Generation)
+	return nil
+}
+
+// checkResume decides whether a generation may begin. again reports that it has begun already.
+func (g *generations) checkResume(e Resumed) (again bool, err error) {
+	if err := g.checkFence(e.Fence); err != nil {
+		return false, err
+	}
+	if err := g.checkMembers(e); err != nil {
+		return false, err
+	}
+	if last := max(g.begun, g.ended); e.Generation == g.begun && e.Generation > 0 {
+		return true, nil
+	} else if e.Generation <= last {
+		return false, fault.E(fault.Stale, fault.Gotf("the start of generation %d", e.Generation), fault.Wantf("one after generation %d", last))
+	}
+	return false, nil
+}
+
+// checkMembers checks that Members and Commit have ranks of the job in ascending order, and that no member joined in a generation to come.
+func (g *generations) checkMembers(e Resumed) error {
+	ok, next := true, 0
+	in := func(rank id.Rank) {
+		ok = ok && int(rank) >= next && int(rank) < g.ranks
+		next = int(rank) + 1
+	}
+	for _, m := range e.Members {
+		in(m.Rank)
+		ok = ok && m.Since <= e.Generation
+	}
+	next = 0
+	for _, d := range e.Commit {
+		in(d.Rank)
+		ok = ok && d.Rows >= 0
+	}
+	if !ok {
 		return fault.E(fault.InvalidArgument, fault.Gotf("members %v with a commit of %d contributions", e.Members, len(e.Commit)),
-			fault.Wantf("ranks 0 to %d, each once and in order", t.limit-1))
+			fault.Wantf("ranks 0 to %d, each once and in order", g.ranks-1))
 	}
 	return nil
 }
+
+// holdUnless lets a read wait until its value is there.
+func holdUnless(ready bool) Effects { return Effects{Hold: !ready} }

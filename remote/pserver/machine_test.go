@@ -5,34 +5,54 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/script"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
 // eventOf reads an event from a command. Trainers are in generation 1 unless a command says otherwise.
 func eventOf(t *testing.T, c script.Command) pserver.Event {
-	kinds := map[string]pserver.EventKind{"offer": pserver.Offer, "send": pserver.Deliver, "barrier": pserver.Barrier, "complete": pserver.Complete,
-		"applied": pserver.Applied,
-		"read":    pserver.Read, "final": pserver.ReadFinal, "any": pserver.ReadAny, "freeze": pserver.Freeze, "resume": pserver.Resume}
-	kind, ok := kinds[c.Name]
-	if !ok {
-		t.Fatalf("unknown command %s", c.Name)
+	from := pserver.Sender{Rank: id.Rank(number(t, c.Arg("rank", "0"))), Round: id.Round(number(t, c.Arg("round", "0"))),
+		Generation: id.Generation(number(t, c.Arg("generation", "1"))), Fence: id.Fence(number(t, c.Arg("fence", "0")))}
+	switch name := c.Arg("name", ""); c.Name {
+	case "offer":
+		return pserver.Offered{Sender: from, Variable: name}
+	case "send":
+		return pserver.Received{Sender: from, Variable: name}
+	case "barrier":
+		return pserver.Declared{Sender: from, Variables: int(number(t, c.Arg("variables", "0"))),
+			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}}
+	case "complete":
+		return pserver.Completed{Sender: from}
+	case "read":
+		return pserver.Read{Sender: from}
+	case "final":
+		return pserver.ReadFinal{Sender: from}
+	case "any":
+		return pserver.ReadAny{Sender: from}
+	case "applied":
+		return pserver.Applied{Rank: from.Rank}
+	case "fence":
+		return pserver.FenceSeen{Fence: from.Fence}
+	case "freeze":
+		return pserver.Frozen{Generation: from.Generation, Fence: from.Fence}
+	case "resume":
+		e := pserver.Resumed{Generation: from.Generation, Fence: from.Fence, Round: from.Round}
+		for _, m := range fields(c.Arg("members", "")) { // rank:since
+			rank, since, _ := strings.Cut(m, ":")
+			e.Members = append(e.Members, pserver.Member{Rank: id.Rank(number(t, rank)), Since: id.Generation(number(t, "0"+since))})
+		}
+		for _, m := range fields(c.Arg("commit", "")) { // rank:rows
+			rank, rows, _ := strings.Cut(m, ":")
+			e.Commit = append(e.Commit, pserver.Declaration{Rank: id.Rank(number(t, rank)), Rows: number(t, rows)})
+		}
+		return e
 	}
-	e := pserver.Event{Kind: kind, Rank: int(number(t, c.Arg("rank", "0"))), Round: uint64(number(t, c.Arg("round", "0"))),
-		Generation: uint64(number(t, c.Arg("generation", "1"))),
-		Fence:      uint64(number(t, c.Arg("fence", "0"))), Variable: c.Arg("name", ""), Variables: int(number(t, c.Arg("variables", "0")))}
-	e.Share.Rows = number(t, c.Arg("rows", "0"))
-	for _, m := range fields(c.Arg("members", "")) { // rank:since
-		rank, since, _ := strings.Cut(m, ":")
-		e.Members = append(e.Members, pserver.Member{Rank: int(number(t, rank)), Since: uint64(number(t, "0"+since))})
-	}
-	for _, m := range fields(c.Arg("commit", "")) { // rank:rows
-		rank, rows, _ := strings.Cut(m, ":")
-		e.Commit = append(e.Commit, pserver.Declared{Rank: int(number(t, rank)), Rows: number(t, rows)})
-	}
-	return e
+	t.Fatalf("unknown command %s", c.Name)
+	return nil
 }
 
 func number(t *testing.T, text string) int64 {
@@ -47,41 +67,44 @@ func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-// show writes a decision on one line.
-func show(d pserver.Decision) string {
-	out := d.Verdict.String()
-	if d.Err != nil {
-		out += fmt.Sprintf(", %v: %v", fault.KindOf(d.Err), d.Err)
+// show writes what a machine has decided on one line.
+func show(f pserver.Effects, err error) string {
+	switch {
+	case err != nil:
+		return fmt.Sprintf("Refuse, %v: %v", fault.KindOf(err), err)
+	case f.Hold:
+		return "Hold"
+	case f.Ignore:
+		return "Ignore"
 	}
-	if d.Drop {
+	out := "Take"
+	if f.LearningRate {
+		out += "; learning rate"
+	}
+	for _, d := range f.Commit {
+		out += fmt.Sprintf("; commit %d rows of trainer %d", d.Rows, d.Rank)
+	}
+	if f.Drop {
 		out += "; drop"
 	}
-	if d.Apply {
+	if f.Apply {
 		out += "; apply"
-		for _, s := range d.Shares {
-			out += fmt.Sprintf(" trainer %d (%d rows)", s.Rank, s.Rows)
+		for _, d := range f.Contributors {
+			out += fmt.Sprintf(" trainer %d (%d rows)", d.Rank, d.Rows)
 		}
 	}
-	if d.Tick {
-		out += "; tick"
-	}
-	if d.Commit != nil {
-		out += fmt.Sprintf("; commit %d rows of trainer %d", d.Commit.Rows, d.Commit.Rank)
-	}
-	if d.Finished {
+	if f.Finished {
 		out += "; finished"
 	}
 	return out
 }
 
 // created reads the arguments of the command new: trainers that the job can have, and those that generation 1 has, all unless it says otherwise.
-func created(t *testing.T, c script.Command) (limit int, names []string, first pserver.Event) {
-	limit = int(number(t, c.Arg("limit", c.Arg("members", "1"))))
-	first = pserver.Event{Kind: pserver.Resume, Generation: 1}
-	for rank := range int(number(t, c.Arg("members", "1"))) {
-		first.Members = append(first.Members, pserver.Member{Rank: rank, Since: 1})
-	}
-	return limit, fields(c.Arg("names", "a")), first
+func created(t *testing.T, c script.Command) (ranks int, names []string, begin pserver.Resumed) {
+	ranks = int(number(t, c.Arg("limit", c.Arg("members", "1"))))
+	begin = first(int(number(t, c.Arg("members", "1"))))
+	begin.Round = id.Round(number(t, c.Arg("start", "0")))
+	return ranks, fields(c.Arg("names", "a")), begin
 }
 
 func TestRoundsScripts(t *testing.T) {
@@ -90,9 +113,9 @@ func TestRoundsScripts(t *testing.T) {
 		return func(c script.Command) string {
 			switch c.Name {
 			case "new":
-				limit, names, first := created(t, c)
-				if r = pserver.NewRounds(limit, names); len(first.Members) > 0 {
-					r.Step(first)
+				ranks, names, begin := created(t, c)
+				if r = pserver.NewRounds(ranks, names, begin.Round); len(begin.Members) > 0 {
+					must(t, r, begin)
 				}
 				return ""
 			case "state":
@@ -102,13 +125,27 @@ func TestRoundsScripts(t *testing.T) {
 				return fmt.Sprintf("generation %d, round %d, declared %v, applied %v, completed %v", s.Generation, s.Round, rowsOf(s.Declared),
 					rowsOf(s.Applied), s.Completed)
 			}
-			return show(r.Step(eventOf(t, c)))
+			return show(r.Step(0, eventOf(t, c)))
 		}
 	})
 }
 
+// must tells a machine an event that counts.
+func must(t interface{ Fatal(...any) }, m stepper, e pserver.Event) pserver.Effects {
+	f, err := m.Step(0, e)
+	if err != nil || f.Hold || f.Ignore {
+		t.Fatal(e, show(f, err))
+	}
+	return f
+}
+
+// stepper is a machine.
+type stepper interface {
+	Step(now time.Duration, e pserver.Event) (pserver.Effects, error)
+}
+
 // rowsOf shows contributions as rank:rows.
-func rowsOf(list []pserver.Declared) []string {
+func rowsOf(list []pserver.Declaration) []string {
 	out := []string{}
 	for _, d := range list {
 		out = append(out, fmt.Sprintf("%d:%d", d.Rank, d.Rows))
@@ -122,9 +159,9 @@ func TestUpdatesScripts(t *testing.T) {
 		return func(c script.Command) string {
 			switch c.Name {
 			case "new":
-				limit, names, first := created(t, c)
-				if u = pserver.NewUpdates(limit, names); len(first.Members) > 0 {
-					u.Step(first)
+				ranks, names, begin := created(t, c)
+				if u = pserver.NewUpdates(ranks, names); len(begin.Members) > 0 {
+					must(t, u, begin)
 				}
 				return ""
 			case "missing":
@@ -133,7 +170,58 @@ func TestUpdatesScripts(t *testing.T) {
 				s := u.State()
 				return fmt.Sprintf("generation %d, completed %v", s.Generation, s.Completed)
 			}
-			return show(u.Step(eventOf(t, c)))
+			return show(u.Step(0, eventOf(t, c)))
 		}
 	})
+}
+
+// A contribution moves no event to the heap, and a round only the lists of those who are in it.
+func TestStepAllocates(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	r, u := pserver.NewRounds(2, names, 0), pserver.NewUpdates(2, names)
+	must(t, r, first(2))
+	must(t, u, first(2))
+	var from pserver.Sender
+	step := func(m stepper, e pserver.Event) {
+		if f, err := m.Step(0, e); err != nil || f.Hold || f.Ignore {
+			t.Fatal(show(f, err))
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		for rank := range id.Rank(2) {
+			from = pserver.Sender{Rank: rank, Generation: 1, Round: r.Round()}
+			for _, name := range names {
+				if _, err := r.Step(0, pserver.Offered{Sender: from, Variable: name}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Step(0, pserver.Received{Sender: from, Variable: name}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Step(0, pserver.Declared{Sender: from, Variables: 3, Declaration: pserver.Declaration{Rows: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step(r, pserver.Applied{})
+	}); n > 1 {
+		t.Errorf("a round allocates %v times, want once: the list of its declarations", n)
+	}
+	round := id.Round(0)
+	if n := testing.AllocsPerRun(100, func() {
+		from = pserver.Sender{Generation: 1, Round: round}
+		for _, name := range names {
+			if _, err := u.Step(0, pserver.Offered{Sender: from, Variable: name}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.Step(0, pserver.Received{Sender: from, Variable: name}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.Step(0, pserver.Applied{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		round++
+	}); n > 0 {
+		t.Errorf("a step allocates %v times", n)
+	}
 }

@@ -5,293 +5,283 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 )
 
-// Rounds is the machine of a sync job. Contributions count in the generation in which they were sent; a generation ends with Freeze, and what becomes
-// of its open round is for the coordinator to say in the Resume of the next one.
+// Rounds is the machine of a sync job. A contribution counts in the generation in which it was sent. Frozen ends a generation; the next Resumed says
+// what becomes of its open round: it is applied, or it is dropped and trained again.
 type Rounds struct {
-	term
-	members  []*member       // of the generation, in rank order
-	names    map[string]bool // variables that a contribution may hold
-	first    uint64          // round of the generation
-	round    uint64          // rounds applied
-	applying bool
-	made     []Declared // what the round that is being applied is made of, or else the last one that was
+	generations
+	members     []*member // of the generation, in rank order
+	first       id.Round  // of the generation
+	round       id.Round  // the open round, which is the version of the parameters: rounds before it are applied
+	applying    bool      // the open round is being applied
+	lastApplied []Declaration
 }
 
+// member is what a server knows of one member of the generation in the open round.
 type member struct {
-	rank      int
-	delivered map[string]bool
-	declared  *Declared // nil before its barrier
-	complete  bool
+	rank        id.Rank
+	received    map[string]bool // variables of its contribution
+	declared    bool
+	declaration Declaration // when declared
+	complete    bool
 }
 
-// NewRounds starts at round 0 without a generation, in a job whose ranks are less than limit. names are those that a contribution may hold.
-func NewRounds(limit int, names []string) *Rounds {
-	r := &Rounds{term: term{limit: limit}, names: map[string]bool{}}
-	for _, n := range names {
-		r.names[n] = true
-	}
-	return r
+// missing reports whether the open round waits for the member.
+func (m *member) missing() bool { return !m.declared && !m.complete }
+
+// NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
+func NewRounds(ranks int, variables []string, start id.Round) *Rounds {
+	return &Rounds{generations: newGenerations(ranks, variables), first: start, round: start}
 }
 
-// Round is the number of rounds applied so far.
-func (r *Rounds) Round() uint64 { return r.round }
+// Round is the open round, which is the version of the parameters.
+func (r *Rounds) Round() id.Round { return r.round }
 
 // Step takes one event.
-func (r *Rounds) Step(e Event) Decision {
-	switch e.Kind {
+func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
+	switch e := e.(type) {
 	case Applied:
-		return r.applied()
-	case Freeze:
-		return r.freeze(e)
-	case Resume:
+		return r.applied(), nil
+	case Frozen:
+		return Effects{}, r.freeze(e)
+	case Resumed:
 		return r.resume(e)
+	case FenceSeen:
+		r.noteFence(e.Fence)
+		return Effects{}, nil
 	}
-	r.hear(e.Fence)
-	if err := r.known(e.Rank); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
+	from, _ := senderOf(e)
+	if err := r.admit(from); err != nil {
+		return Effects{}, err
 	}
-	if e.Kind == ReadAny {
-		return Decision{Verdict: Take}
+	if _, ok := e.(ReadAny); ok {
+		return Effects{}, nil
 	}
-	m, d := r.sender(e)
-	switch {
-	case m == nil:
-		return d
-	case e.Kind == Read:
+	_, final := e.(ReadFinal)
+	m, err := r.member(from, final)
+	if m == nil {
+		return Effects{Hold: err == nil}, err // Hold: it has overtaken the Resumed of its generation
+	}
+	switch e := e.(type) {
+	case Read:
 		return r.read(e)
-	case e.Kind == ReadFinal:
-		return r.readFinal(e)
-	case e.Kind == Complete:
-		return r.complete(m)
-	case m.complete:
-		return refuse(fault.Stale, "a message of trainer %d, which has completed", "nothing more", e.Rank)
+	case ReadFinal:
+		return holdUnless(r.othersComplete(e.Rank)), nil
+	case Completed:
+		return r.complete(m), nil
 	}
-	if d, current := r.current(m, e); !current {
-		return d
-	}
-	if e.Kind == Barrier {
-		return r.barrier(m, e)
-	}
-	return r.contribution(m, e)
-}
-
-// current sorts out messages of other rounds. A member that receives nothing from this server, because it holds no parameter, may begin the next
-// round before others have declared this one.
-func (r *Rounds) current(m *member, e Event) (Decision, bool) {
-	switch {
-	case e.Round < r.first:
-	case e.Round == r.round && !r.applying:
-		return Decision{}, true
-	case e.Round == r.round, e.Round < r.round && e.Round+1 == r.round:
-		return Decision{Verdict: Ignore}, false
-	case e.Round == r.round+1 && (r.applying || m.declared != nil):
-		return Decision{Verdict: Hold}, false
-	case e.Round > r.round:
-		return refuse(fault.Foreign, "round %d of trainer %d", fmt.Sprintf("round %d", r.round), e.Round, e.Rank), false
-	}
-	return refuse(fault.Stale, "round %d of trainer %d", fmt.Sprintf("round %d", max(r.first, r.round)), e.Round, e.Rank), false
-}
-
-func (r *Rounds) contribution(m *member, e Event) Decision {
-	switch {
-	case !r.names[e.Variable]:
-		return unknownVariable(e.Variable)
-	case m.delivered[e.Variable], m.declared != nil:
-		return Decision{Verdict: Ignore}
-	}
-	if e.Kind == Deliver {
-		m.delivered[e.Variable] = true
-	}
-	return Decision{Verdict: Take}
-}
-
-func (r *Rounds) barrier(m *member, e Event) Decision {
-	if m.declared != nil {
-		return Decision{Verdict: Ignore}
-	}
-	if err := checkBarrier(e, len(m.delivered), len(r.names)); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
-	}
-	share := e.Share
-	share.Rank = e.Rank
-	m.declared = &share
-	return r.advance(Decision{Verdict: Take})
-}
-
-// checkBarrier checks that a barrier speaks of what has been delivered: all of the variables, or none for a contribution without rows.
-func checkBarrier(e Event, delivered, names int) error {
-	if rows := e.Share.Rows; rows < 0 || e.Variables != delivered || rows > 0 && delivered != names || rows == 0 && delivered != 0 {
-		return fault.E(fault.InvalidArgument,
-			fault.Gotf("a barrier of trainer %d over %d rows and %d variables with %d received", e.Rank, rows, e.Variables, delivered),
-			fault.Wantf("all %d variables, or none for 0 rows", names))
-	}
-	return nil
-}
-
-func (r *Rounds) complete(m *member) Decision {
 	if m.complete {
-		return Decision{Verdict: Ignore}
+		return Effects{}, fault.E(fault.Stale, fault.Gotf("a message of trainer %d, which has completed", m.rank), fault.Want("nothing more"))
 	}
-	m.complete = true
-	if m.declared == nil {
-		clear(m.delivered)
+	if open, f, err := r.checkRound(m, from); !open {
+		return f, err
 	}
-	return r.advance(Decision{Verdict: Take})
+	switch e := e.(type) {
+	case Offered:
+		return r.contribution(m, e.Variable, false)
+	case Received:
+		return r.contribution(m, e.Variable, true)
+	case Declared:
+		return r.declare(m, e)
+	}
+	panic("pserver: an unknown type of event") // all types are in this package
 }
 
-// advance adds to d what follows from everyone's state: a round to apply, or the end.
-func (r *Rounds) advance(d Decision) Decision {
-	if r.applying || r.idle() {
-		return d
-	}
-	waiting := slices.ContainsFunc(r.members, func(m *member) bool { return m.declared == nil && !m.complete })
-	declared := slices.ContainsFunc(r.members, func(m *member) bool { return m.declared != nil })
+// member returns the member that has sent a message, or nil without an error when its generation has not begun yet.
+func (r *Rounds) member(from Sender, final bool) (*member, error) {
 	switch {
-	case waiting:
-	case declared:
-		return r.apply(d, r.barriers())
-	default:
-		d.Finished = true
+	case from.Generation > max(r.begun, r.ended):
+		return nil, nil
+	case from.Generation == r.begun && r.begun > 0 && final && r.othersComplete(from.Rank):
+		// The value is final, also when a new coordinator has ended the generation.
+	case from.Generation <= r.ended:
+		return nil, fault.E(fault.Superseded, fault.Gotf("a message of trainer %d in generation %d, which has ended", from.Rank, from.Generation),
+			fault.Want("a member of the next generation"))
 	}
-	return d
-}
-
-// apply begins the application of a round that is made of shares.
-func (r *Rounds) apply(d Decision, shares []Declared) Decision {
-	r.applying, r.made, d.Apply = true, shares, true
-	for _, s := range shares {
-		if s.Rows > 0 {
-			d.Shares = append(d.Shares, Contributor{Rank: s.Rank, Rows: s.Rows})
-		}
+	if i := r.position(from.Rank); i >= 0 {
+		return r.members[i], nil
 	}
-	return d
-}
-
-func (r *Rounds) applied() Decision {
-	r.applying = false
-	r.round++
-	for _, m := range r.members {
-		m.declared = nil
-		clear(m.delivered)
-	}
-	return r.advance(Decision{Verdict: Take})
-}
-
-// sender returns the member that a message comes from, or the decision on a message that comes from no member of the generation.
-func (r *Rounds) sender(e Event) (*member, Decision) {
-	switch {
-	case e.Generation > max(r.generation, r.ended):
-		return nil, Decision{Verdict: Hold} // it has overtaken the Resume
-	case e.Generation == r.generation && r.generation > 0 && e.Kind == ReadFinal && r.othersComplete(e.Rank):
-		// Nothing that is still to come changes the value, also when a new coordinator has ended the generation.
-	case e.Generation <= r.ended:
-		return nil, refuse(fault.Superseded, "a message of trainer %d in generation %d, which has ended", "a member of the next generation", e.Rank,
-			e.Generation)
-	}
-	i := slices.IndexFunc(r.members, func(m *member) bool { return m.rank == e.Rank })
-	if i < 0 {
-		return nil, refuse(fault.Foreign, "trainer %d, which is no member of generation %d", fmt.Sprintf("trainers %v", r.ranks()), e.Rank, e.Generation)
-	}
-	return r.members[i], Decision{}
-}
-
-// idle reports whether no generation is under way.
-func (r *Rounds) idle() bool { return r.ended >= r.generation }
-
-func (r *Rounds) ranks() []int {
-	ranks := make([]int, len(r.members))
+	ranks := make([]id.Rank, len(r.members))
 	for i, m := range r.members {
 		ranks[i] = m.rank
 	}
-	return ranks
+	return nil, fault.E(fault.Foreign, fault.Gotf("trainer %d, which is no member of generation %d", from.Rank, from.Generation),
+		fault.Wantf("trainers %v", ranks))
 }
 
-// read asks for the version after e.Round rounds. A trainer asks for no other but the one that it begins with, and then the next.
-func (r *Rounds) read(e Event) Decision {
+// position is the index of a rank among the members, or -1.
+func (r *Rounds) position(rank id.Rank) int {
+	return slices.IndexFunc(r.members, func(m *member) bool { return m.rank == rank })
+}
+
+// checkRound lets messages of the open round pass and sorts out the others. A member that reads nothing from this server, because the server holds no
+// parameter, may begin the next round before others have declared this one.
+func (r *Rounds) checkRound(m *member, from Sender) (open bool, f Effects, err error) {
+	switch n := from.Round; {
+	case n < r.first:
+	case n == r.round && !r.applying:
+		return true, Effects{}, nil
+	case n == r.round, n < r.round && n+1 == r.round:
+		return false, Effects{Ignore: true}, nil
+	case n == r.round+1 && (r.applying || m.declared):
+		return false, Effects{Hold: true}, nil
+	case n > r.round:
+		return false, Effects{}, fault.E(fault.Foreign, fault.Gotf("round %d of trainer %d", n, m.rank), fault.Wantf("round %d", r.round))
+	}
+	return false, Effects{}, fault.E(fault.Stale, fault.Gotf("round %d of trainer %d", from.Round, m.rank),
+		fault.Wantf("round %d", max(r.first, r.round)))
+}
+
+func (r *Rounds) contribution(m *member, variable string, received bool) (Effects, error) {
+	if err := r.checkVariable(variable); err != nil {
+		return Effects{}, err
+	}
+	if m.declared || m.received[variable] {
+		return Effects{Ignore: true}, nil
+	}
+	if received {
+		m.received[variable] = true
+	}
+	return Effects{}, nil
+}
+
+func (r *Rounds) declare(m *member, e Declared) (Effects, error) {
+	if m.declared {
+		return Effects{Ignore: true}, nil
+	}
+	if err := r.checkDeclared(e, len(m.received)); err != nil {
+		return Effects{}, err
+	}
+	m.declared, m.declaration = true, e.Declaration
+	m.declaration.Rank = m.rank
+	return r.advance(Effects{}), nil
+}
+
+func (r *Rounds) complete(m *member) Effects {
+	if m.complete {
+		return Effects{Ignore: true}
+	}
+	m.complete = true
+	if !m.declared {
+		clear(m.received)
+	}
+	return r.advance(Effects{})
+}
+
+// advance adds to f what follows from the state of all members: a round to apply, or the end.
+func (r *Rounds) advance(f Effects) Effects {
+	if r.applying || r.idle() || slices.ContainsFunc(r.members, (*member).missing) {
+		return f
+	}
+	if declared := r.declarations(); len(declared) > 0 {
+		return r.apply(f, declared)
+	}
+	f.Finished = true
+	return f
+}
+
+// apply begins to apply the open round, which is made of declared.
+func (r *Rounds) apply(f Effects, declared []Declaration) Effects {
+	r.applying, r.lastApplied = true, declared
+	f.Apply, f.Contributors = true, withRows(declared)
+	return f
+}
+
+// withRows returns the declarations that have rows.
+func withRows(list []Declaration) []Declaration {
+	if !slices.ContainsFunc(list, func(d Declaration) bool { return d.Rows == 0 }) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(d Declaration) bool { return d.Rows == 0 })
+}
+
+// applied opens the next round.
+func (r *Rounds) applied() Effects {
+	r.applying = false
+	r.round++
+	for _, m := range r.members {
+		m.declared = false
+		clear(m.received)
+	}
+	return r.advance(Effects{Commit: r.lastApplied})
+}
+
+// read asks for a version. A trainer asks for the version that it begins with, and then for the one after each of its rounds.
+func (r *Rounds) read(e Read) (Effects, error) {
 	switch {
 	case e.Round == r.round:
-		return Decision{Verdict: Take}
+		return Effects{}, nil
 	case e.Round > r.round && e.Round-r.round == 1:
-		return Decision{Verdict: Hold}
-	case e.Round < r.round:
-		return refuse(fault.Stale, "a request for version %d", fmt.Sprintf("version %d", r.round), e.Round)
+		return Effects{Hold: true}, nil
 	}
-	return refuse(fault.Foreign, "a request for version %d", fmt.Sprintf("version %d", r.round), e.Round)
+	kind := fault.Foreign
+	if e.Round < r.round {
+		kind = fault.Stale
+	}
+	return Effects{}, fault.E(kind, fault.Gotf("a request for version %d", e.Round), fault.Wantf("version %d", r.round))
 }
 
-func (r *Rounds) readFinal(e Event) Decision {
-	if r.othersComplete(e.Rank) {
-		return Decision{Verdict: Take}
-	}
-	return Decision{Verdict: Hold}
+// othersComplete reports whether every member but rank has completed, and no round is being applied.
+func (r *Rounds) othersComplete(rank id.Rank) bool {
+	return !r.applying && !slices.ContainsFunc(r.members, func(m *member) bool { return m.rank != rank && !m.complete })
 }
 
-// freeze ends the generation. Its contributions stay until Resume says whether they count. A round that is being applied goes on: everyone has
-// declared it to this server, so all servers will apply it, and those that have not heard everyone do so when they are told to commit it. Freeze does
-// not wait for that, because the exchange of partial sums may in turn wait for such a server.
-func (r *Rounds) freeze(e Event) Decision {
-	if err := r.obey(e); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
-	}
-	if e.Generation < r.generation {
-		return refuse(fault.Stale, "the end of generation %d", fmt.Sprintf("generation %d", r.generation), e.Generation)
-	}
-	r.ended = max(r.ended, e.Generation)
-	return Decision{Verdict: Take}
-}
+// idle reports whether no generation is under way.
+func (r *Rounds) idle() bool { return r.ended >= r.begun }
 
-// resume begins a generation, after it has applied the open round or dropped it, as the coordinator has decided.
-func (r *Rounds) resume(e Event) Decision {
-	err := r.obey(e)
-	if err == nil {
-		err = r.checkResume(e)
-	}
+// resume begins a generation. First it applies the open round or drops it, as the coordinator has decided. A round that is being applied goes on:
+// everyone has declared it to this server, so all servers have its contributions and apply it, and Freeze has told the coordinator so.
+func (r *Rounds) resume(e Resumed) (Effects, error) {
+	again, err := r.checkResume(e)
 	switch {
 	case err != nil:
-		return Decision{Verdict: Refuse, Err: err}
-	case e.Generation == r.generation && e.Generation > 0:
-		return Decision{Verdict: Ignore}
-	case e.Generation <= r.ended:
-		return refuse(fault.Stale, "the begin of generation %d", fmt.Sprintf("one after generation %d", r.ended), e.Generation)
+		return Effects{}, err
+	case again:
+		return Effects{Ignore: true}, nil
 	case !r.idle():
-		return refuse(fault.Internal, "the begin of generation %d", fmt.Sprintf("the end of generation %d before it", r.generation), e.Generation)
+		return Effects{}, fault.E(fault.Internal, fault.Gotf("the start of generation %d", e.Generation),
+			fault.Wantf("the end of generation %d before it", r.begun))
 	}
-	have := r.after()
+	have := r.committed()
 	if len(e.Members) == 0 {
-		e.Round = have // nobody trains, whatever follows
+		e.Round = have // nobody trains, so the coordinator need not know the round
 	}
+	commit := e.Round == have+1 && len(e.Commit) > 0
 	switch {
-	case e.Round == have:
-	case e.Round == have+1 && !r.applying && len(e.Commit) > 0:
-		if err := r.lacks(e.Commit); err != nil {
-			return Decision{Verdict: Refuse, Err: err}
+	case commit && r.applying && len(r.variables) == 0:
+		// Members that read nothing from this server were a round ahead of it. No other server waits for this one, so the round ends.
+		return Effects{Hold: true}, nil
+	case commit && !r.applying:
+		if err := r.checkCommit(e.Commit); err != nil {
+			return Effects{}, err
 		}
-	default:
-		return refuse(fault.Internal, "generation %d to begin with round %d", fmt.Sprintf("round %d, or the next one with what to commit", have),
-			e.Generation, e.Round)
+	case e.Round != have: // contributions to a round after the one that is being applied are not here
+		return Effects{}, fault.E(fault.Internal, fault.Gotf("generation %d to start with round %d", e.Generation, e.Round),
+			fault.Wantf("round %d, or the next one with what to commit", have))
 	}
-	r.generation, r.ended, r.first, r.members = e.Generation, e.Generation-1, e.Round, nil
+	r.begun, r.ended, r.first, r.members = e.Generation, e.Generation-1, e.Round, nil
 	for _, m := range e.Members {
-		r.members = append(r.members, &member{rank: m.Rank, delivered: map[string]bool{}})
+		r.members = append(r.members, &member{rank: m.Rank, received: map[string]bool{}})
 	}
-	if e.Round == have+1 {
-		return r.apply(Decision{Verdict: Take}, slices.Clone(e.Commit))
+	if commit {
+		return r.apply(Effects{}, slices.Clone(e.Commit)), nil
 	}
-	return r.advance(Decision{Verdict: Take, Drop: !r.applying})
+	return r.advance(Effects{Drop: !r.applying}), nil
 }
 
-// lacks names the contributions that are to be committed and are not here.
-func (r *Rounds) lacks(commit []Declared) error {
+// checkCommit refuses to commit contributions that are not here, and names them.
+func (r *Rounds) checkCommit(commit []Declaration) error {
 	missing := ""
-	for _, c := range commit {
-		i := slices.IndexFunc(r.members, func(m *member) bool { return m.rank == c.Rank })
-		for _, name := range sorted(r.names) {
-			if c.Rows > 0 && (i < 0 || !r.members[i].delivered[name]) {
-				missing += fmt.Sprintf(" %s of trainer %d,", fault.Quote(name), c.Rank)
+	for _, d := range commit {
+		i := r.position(d.Rank)
+		for _, name := range sorted(r.variables) {
+			if d.Rows > 0 && (i < 0 || !r.members[i].received[name]) {
+				missing += fmt.Sprintf(" %s of trainer %d,", fault.Quote(name), d.Rank)
 			}
 		}
 	}
@@ -302,31 +292,31 @@ func (r *Rounds) lacks(commit []Declared) error {
 		fault.Want("a decision that rests on what the servers have"))
 }
 
-// after is the number of rounds applied when the one that is being applied has been.
-func (r *Rounds) after() uint64 {
+// committed is the version of the parameters, where a round that is being applied counts as applied.
+func (r *Rounds) committed() id.Round {
 	if r.applying {
 		return r.round + 1
 	}
 	return r.round
 }
 
-// barriers returns what the members have declared for the open round.
-func (r *Rounds) barriers() []Declared {
-	var list []Declared
+// declarations returns what the members have declared for the open round, in rank order.
+func (r *Rounds) declarations() []Declaration {
+	list := make([]Declaration, 0, len(r.members))
 	for _, m := range r.members {
-		if m.declared != nil {
-			list = append(list, *m.declared)
+		if m.declared {
+			list = append(list, m.declaration)
 		}
 	}
 	return list
 }
 
-// State answers Freeze. Barriers of a generation before the one that has ended stay untold: it was ended before, and the decision on its open round
-// is either to be seen at another server, which has applied it, or has never come into force.
+// State answers Freeze. It leaves out declarations of a generation that was ended earlier than the last one. The decision on the round of that
+// generation has come into force, and then another server has applied the round, or it never will.
 func (r *Rounds) State() State {
-	s := State{Generation: r.generation, Round: r.after(), Applied: r.made}
-	if !r.applying && r.generation >= r.ended {
-		s.Declared = r.barriers()
+	s := State{Generation: r.begun, Round: r.committed(), Applied: r.lastApplied}
+	if !r.applying && r.begun >= r.ended {
+		s.Declared = r.declarations()
 	}
 	for _, m := range r.members {
 		if m.complete {
@@ -336,34 +326,26 @@ func (r *Rounds) State() State {
 	return s
 }
 
-// Made returns what the last round that was applied was made of.
-func (r *Rounds) Made() []Declared { return r.made }
-
-// Missing returns the ranks that the open round waits for; none while no generation is under way.
-func (r *Rounds) Missing() []int {
-	var ranks []int
+// Missing returns the ranks that the open round waits for. There are none while no generation is under way.
+func (r *Rounds) Missing() []id.Rank {
+	var ranks []id.Rank
 	for _, m := range r.members {
-		if m.declared == nil && !m.complete && !r.applying && !r.idle() {
+		if m.missing() && !r.applying && !r.idle() {
 			ranks = append(ranks, m.rank)
 		}
 	}
 	return ranks
 }
 
-// Begun reports whether a member has sent or declared something for the round that is open.
-func (r *Rounds) Begun() bool {
-	return !r.applying && !r.idle() && slices.ContainsFunc(r.members, func(m *member) bool { return m.declared != nil || len(m.delivered) > 0 })
+// started reports whether a member has sent or declared something for the open round.
+func (r *Rounds) started() bool {
+	return !r.applying && !r.idle() && slices.ContainsFunc(r.members, func(m *member) bool { return m.declared || len(m.received) > 0 })
 }
 
-// othersComplete reports whether every member but rank has completed.
-func (r *Rounds) othersComplete(rank int) bool {
-	return !r.applying && !slices.ContainsFunc(r.members, func(m *member) bool { return m.rank != rank && !m.complete })
-}
-
-// String shows the state on one line, for logs and scripts.
+// String shows the state on one line, for logs and tests.
 func (r *Rounds) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "generation %d", r.generation)
+	fmt.Fprintf(&b, "generation %d", r.begun)
 	if r.idle() {
 		fmt.Fprintf(&b, " frozen up to %d", r.ended)
 	}
@@ -374,12 +356,12 @@ func (r *Rounds) String() string {
 	for _, m := range r.members {
 		fmt.Fprintf(&b, "; trainer %d", m.rank)
 		switch {
-		case m.declared != nil:
-			fmt.Fprintf(&b, " declared %d rows", m.declared.Rows)
+		case m.declared:
+			fmt.Fprintf(&b, " declared %d rows", m.declaration.Rows)
 		case m.complete:
 			b.WriteString(" complete")
 		default:
-			fmt.Fprintf(&b, " sent %v", sorted(m.delivered))
+			fmt.Fprintf(&b, " sent %v", sorted(m.received))
 		}
 	}
 	return b.String()

@@ -1,20 +1,23 @@
 package pserver_test
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
 // simTrainer is one trainer of a simulated job: it sends every variable once a round, in any order, declares, waits for the round, and
 // completes after its last.
 type simTrainer struct {
-	round  uint64
-	rounds uint64 // that it takes part in
+	round  id.Round
+	rounds id.Round // before this one it takes part
 	sent   []string
 	rows   int64 // of its share of the round, 0 for none
 	state  simState
@@ -36,7 +39,7 @@ type roundsSim struct {
 	trainers []simTrainer
 	past     []pserver.Event // every message that was taken, to be replayed
 	busy     bool            // a round is being applied
-	applied  uint64
+	applied  id.Round        // the version that must be there
 	finished bool
 }
 
@@ -44,19 +47,23 @@ type roundsSim struct {
 // job ends when all have completed.
 func TestRoundsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &roundsSim{T: t, names: []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "names")],
+		start := id.Round(rapid.SampledFrom([]uint64{0, 1, 41}).Draw(t, "start"))
+		s := &roundsSim{T: t, applied: start, names: []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "names")],
 			trainers: make([]simTrainer, rapid.IntRange(1, 4).Draw(t, "trainers"))}
-		s.machine = pserver.NewRounds(len(s.trainers), s.names)
-		if d := s.machine.Step(first(len(s.trainers))); d.Verdict != pserver.Take {
-			t.Fatal(d.Err)
+		s.machine = pserver.NewRounds(len(s.trainers), s.names, start)
+		if state := s.machine.State(); state.Round != start || len(state.Applied) != 0 {
+			t.Fatalf("at first the state is %+v", state)
 		}
+		begin := first(len(s.trainers))
+		begin.Round = start
+		must(t, s.machine, begin)
 		for i := range s.trainers {
-			s.trainers[i] = simTrainer{rounds: rapid.Uint64Range(0, 3).Draw(t, "rounds"), rows: s.share()}
+			s.trainers[i] = simTrainer{round: start, rounds: start + id.Round(rapid.Uint64Range(0, 3).Draw(t, "rounds")), rows: s.share()}
 		}
 		for !s.finished {
 			s.act(rapid.IntRange(0, 3*len(s.trainers)).Draw(t, "actor"))
 		}
-		want := uint64(0)
+		want := start
 		for _, trainer := range s.trainers {
 			want = max(want, trainer.rounds)
 			if trainer.state != completed {
@@ -64,16 +71,16 @@ func TestRoundsProperty(t *testing.T) {
 			}
 		}
 		if s.applied != want || s.busy {
-			t.Fatalf("%d rounds applied, want %d", s.applied, want)
+			t.Fatalf("version %d at the end, want %d", s.applied, want)
 		}
 	})
 }
 
 // first is the begin of generation 1, with trainers 0 to n-1.
-func first(n int) pserver.Event {
-	e := pserver.Event{Kind: pserver.Resume, Generation: 1}
+func first(n int) pserver.Resumed {
+	e := pserver.Resumed{Generation: 1}
 	for rank := range n {
-		e.Members = append(e.Members, pserver.Member{Rank: rank, Since: 1})
+		e.Members = append(e.Members, pserver.Member{Rank: id.Rank(rank), Since: 1})
 	}
 	return e
 }
@@ -95,7 +102,7 @@ func (s *roundsSim) act(actor int) {
 }
 
 func (s *roundsSim) advance(rank int) {
-	t := &s.trainers[rank]
+	t, from := &s.trainers[rank], s.from(rank)
 	switch {
 	case t.state == completed:
 	case t.state == declared:
@@ -105,52 +112,50 @@ func (s *roundsSim) advance(rank int) {
 		t.round, t.state, t.sent, t.rows = t.round+1, sending, nil, s.share()
 	case t.round == t.rounds:
 		t.state = completed
-		s.take(pserver.Event{Kind: pserver.Complete, Generation: 1, Rank: rank})
+		s.take(pserver.Completed{Sender: from})
 	case t.rows == 0 || len(t.sent) == len(s.names):
 		t.state = declared
-		s.take(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: t.rows},
-			Variables: len(t.sent)})
+		s.take(pserver.Declared{Sender: from, Declaration: pserver.Declaration{Rows: t.rows}, Variables: len(t.sent)})
 	default:
 		left := slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return slices.Contains(t.sent, name) })
-		e := pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: rapid.SampledFrom(left).Draw(s.T, "variable")}
-		if d := s.machine.Step(e); d.Verdict != pserver.Take {
-			s.Fatalf("offer %+v: %+v", e, d)
-		}
-		e.Kind = pserver.Deliver
+		e := pserver.Received{Sender: from, Variable: rapid.SampledFrom(left).Draw(s.T, "variable")}
+		must(s, s.machine, pserver.Offered(e))
 		t.sent = append(t.sent, e.Variable)
 		s.take(e)
 	}
 }
 
-// take steps the machine with a message that must count, and checks what follows from it.
-func (s *roundsSim) take(e pserver.Event) {
-	d := s.machine.Step(e)
-	if d.Verdict != pserver.Take {
-		s.Fatalf("%+v: %+v", e, d)
-	}
-	s.past = append(s.past, e)
-	s.obey(d)
+// from is the sender of what a trainer says now.
+func (s *roundsSim) from(rank int) pserver.Sender {
+	return pserver.Sender{Rank: id.Rank(rank), Generation: 1, Round: s.trainers[rank].round}
 }
 
-func (s *roundsSim) obey(d pserver.Decision) {
-	if s.finished && (d.Apply || d.Finished) {
+// take steps the machine with a message that must count, and checks what follows from it.
+func (s *roundsSim) take(e pserver.Event) {
+	f := must(s, s.machine, e)
+	s.past = append(s.past, e)
+	s.carryOut(f)
+}
+
+func (s *roundsSim) carryOut(f pserver.Effects) {
+	if s.finished && (f.Apply || f.Finished) {
 		s.Fatal("something follows the end")
 	}
-	s.finished = d.Finished
-	if !d.Apply {
+	s.finished = f.Finished
+	if !f.Apply {
 		return
 	}
-	var want []pserver.Contributor
+	var want []string
 	for rank, t := range s.trainers {
 		if t.state == sending {
 			s.Fatalf("round %d is applied without trainer %d", s.applied, rank)
 		}
 		if t.state == declared && t.round == s.applied && t.rows > 0 {
-			want = append(want, pserver.Contributor{Rank: rank, Rows: t.rows})
+			want = append(want, fmt.Sprintf("%d:%d", rank, t.rows))
 		}
 	}
-	if s.busy || !slices.Equal(d.Shares, want) {
-		s.Fatalf("round %d of %v, want %v; another one is being applied: %v", s.applied, d.Shares, want, s.busy)
+	if got := rowsOf(f.Contributors); s.busy || !slices.Equal(got, want) {
+		s.Fatalf("round %d of %v, want %v; another one is being applied: %v", s.applied, got, want, s.busy)
 	}
 	s.busy = true
 }
@@ -160,48 +165,52 @@ func (s *roundsSim) finishRound() {
 		return
 	}
 	s.busy, s.applied = false, s.applied+1
-	d := s.machine.Step(pserver.Event{Kind: pserver.Applied})
+	f := must(s, s.machine, pserver.Applied{})
 	if s.machine.Round() != s.applied {
 		s.Fatalf("round %d, want %d", s.machine.Round(), s.applied)
 	}
-	s.obey(d)
+	if want := s.machine.State().Applied; !reflect.DeepEqual(f.Commit, want) {
+		s.Fatalf("%v enter the ledger, want %v", f.Commit, want)
+	}
+	s.carryOut(f)
 }
 
 // replay sends a message that was taken before once more.
 func (s *roundsSim) replay() {
 	e := rapid.SampledFrom(s.past).Draw(s.T, "past")
-	s.unchanged(e, func(d pserver.Decision) bool {
-		return d.Verdict == pserver.Ignore || d.Verdict == pserver.Refuse && fault.KindOf(d.Err) == fault.Stale
+	s.unchanged(e, func(f pserver.Effects, err error) bool {
+		return f.Ignore || err != nil && fault.KindOf(err) == fault.Stale
 	})
 }
 
 // foreign sends messages that no trainer of the job sends now.
 func (s *roundsSim) foreign(rank int) {
-	t := s.trainers[rank]
+	t, from := s.trainers[rank], s.from(rank)
 	if t.state == completed {
 		return
 	}
-	s.unchanged(pserver.Event{Kind: pserver.Deliver, Generation: 1, Rank: rank, Round: s.applied + 2, Variable: "a"}, refused)
-	s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: len(s.trainers), Round: t.round, Share: pserver.Declared{Rows: 1},
-		Variables: len(s.names)}, refused)
+	ahead, next, unknown := from, from, from
+	ahead.Round, next.Round, unknown.Rank = s.applied+2, s.applied+1, id.Rank(len(s.trainers))
+	one := pserver.Declaration{Rows: 1}
+	s.unchanged(pserver.Received{Sender: ahead, Variable: "a"}, refused)
+	s.unchanged(pserver.Declared{Sender: unknown, Declaration: one, Variables: len(s.names)}, refused)
 	if t.state == sending && !s.busy {
-		s.unchanged(pserver.Event{Generation: 1, Rank: rank, Round: t.round, Variable: "z"}, refused)
-		s.unchanged(pserver.Event{Kind: pserver.Barrier, Generation: 1, Rank: rank, Round: t.round, Share: pserver.Declared{Rows: 1},
-			Variables: len(t.sent) + 1}, refused)
+		s.unchanged(pserver.Offered{Sender: from, Variable: "z"}, refused)
+		s.unchanged(pserver.Declared{Sender: from, Declaration: one, Variables: len(t.sent) + 1}, refused)
 	}
 	if s.busy || t.state == declared && t.round == s.applied {
-		s.unchanged(pserver.Event{Kind: pserver.Offer, Generation: 1, Rank: rank, Round: s.applied + 1, Variable: "a"},
-			func(d pserver.Decision) bool { return d.Verdict == pserver.Hold })
+		s.unchanged(pserver.Offered{Sender: next, Variable: "a"}, func(f pserver.Effects, _ error) bool { return f.Hold })
 	}
 }
 
-func refused(d pserver.Decision) bool { return d.Verdict == pserver.Refuse && d.Err != nil }
+func refused(_ pserver.Effects, err error) bool { return err != nil }
 
 // unchanged sends a message and checks that it has no effect.
-func (s *roundsSim) unchanged(e pserver.Event, ok func(pserver.Decision) bool) {
+func (s *roundsSim) unchanged(e pserver.Event, ok func(pserver.Effects, error) bool) {
 	before := s.machine.String()
-	if d := s.machine.Step(e); !ok(d) || d.Apply || d.Finished {
-		s.Fatalf("%+v: %+v", e, d)
+	f, err := s.machine.Step(0, e)
+	if !ok(f, err) || !reflect.DeepEqual(f, pserver.Effects{Hold: f.Hold, Ignore: f.Ignore}) {
+		s.Fatalf("%+v: %s", e, show(f, err))
 	}
 	if after := s.machine.String(); after != before {
 		s.Fatalf("%+v changed\n%s\nto\n%s", e, before, after)

@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -21,7 +22,10 @@ type Config struct {
 	Index       int           // of this server
 	Servers     int           // in the job
 	MaxTrainers int           // ranks are less
-	// for a coordinator to begin a generation, the first one or another one after it has ended the last
+	// Start is the version of the parameters that the program begins with: 0 for initial values, R for values that R rounds of training have made. In
+	// sync mode the first round is Start. In async mode Start is the number of updates that the server reports at first.
+	Start id.Round
+	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the last.
 	StartDeadline time.Duration
 	RoundDeadline time.Duration                                      // from the first message of a round to the last
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
@@ -29,44 +33,17 @@ type Config struct {
 	Log           *slog.Logger
 }
 
-// Server is the parameter server: a gRPC service, and the ops.Server that listen_and_serv runs. Calls that arrive before the program serves
-// wait for it, and messages of trainers that arrive before the generation that they are of begins wait for that.
+// Server is the parameter server: a gRPC service, and the ops.Server that listen_and_serv runs. Calls that arrive before the program serves wait for
+// it, and messages of trainers that arrive before their generation begins wait for that.
 type Server struct {
 	rpc.UnimplementedParameterServerServer
-	cfg Config
+	core *core
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced whenever the state below changes
-	failed   chan struct{} // closed when err is set
-	err      error
-	layout   *comm.Service // nil until the program serves
-	blocks   ops.BlockRunner
-	machine  machine // rounds or updates, nil until the program serves
-	rounds   *Rounds // sync, else nil
-	updates  *Updates
-	ledger   *Ledger // nil but on server 0
-	applied  uint64  // updates applied in async mode
-	finished bool
-	done     chan struct{} // closed when finished
-	free     bool          // released is closed
-	released chan struct{} // closed when a coordinator knows that it is finished, or there is none
-	seen     []time.Time   // last message by rank
-	refused  map[string]uint64
-	waits    map[int]wait // of calls
-	nextWait int
-	own      deadline // what the server itself waits for
-	freezes  int      // how often a coordinator has ended a generation
-	bytes    int64    // of what lives here from round to round
-
-	inbox     inbox
-	toApply   chan []Contributor
-	published map[string]publication
-	partials  map[int]int // exchanges under way, by the server whose partial sums are awaited
-	// values orders those who change variables, which hold it shared because they change different ones, and those who copy, which hold it alone.
-	values   sync.RWMutex
-	updaters map[string]*updater               // async: by contribution
-	arrival  sync.Mutex                        // async: held from the decision on a contribution until the tick that it asked for has ended
-	tick     func(rank int, step uint64) error // async: runs the learning-rate block
+	// These are written once, before the program serves.
+	values   *values
+	exchange *exchange
+	updaters *updaters // nil in sync mode
+	bytes    int64     // of what lives here from round to round
 }
 
 var _ ops.Server = (*Server)(nil)
@@ -76,16 +53,25 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{
-		cfg: cfg, changed: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}), released: make(chan struct{}),
-		seen: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, waits: map[int]wait{}, toApply: make(chan []Contributor, 1),
-		published: map[string]publication{}, partials: map[int]int{},
-	}
+	return &Server{core: newCore(cfg)}
 }
 
 // Released is closed when nobody will ask this server anything any more, which may be some time after Serve has returned well: a coordinator has said
 // that the job has no members, or none has for the start deadline.
-func (s *Server) Released() <-chan struct{} { return s.released }
+func (s *Server) Released() <-chan struct{} { return s.core.released }
+
+// Fail ends the server with err, unless it has ended already: everyone who waits for it, and everyone who calls it from now on, is told err.
+func (s *Server) Fail(err error) {
+	s.core.Lock()
+	defer s.core.Unlock()
+	s.core.end(err)
+}
+
+// Exchange publishes own for the round that is being applied, and fills all with what every server publishes under the same name. A block of that
+// round calls it.
+func (s *Server) Exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
+	return s.exchange.run(ctx, name, own, all)
+}
 
 // Serve runs listen_and_serv: it opens the service on the program's variables and returns when every member of the generation has completed. However
 // it ends, nobody waits for this server afterwards.
@@ -93,9 +79,9 @@ func (s *Server) Serve(ctx context.Context, op *program.Op, blocks ops.BlockRunn
 	if err := s.run(ctx, op, blocks); err != nil {
 		s.Fail(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+	s.core.Lock()
+	defer s.core.Unlock()
+	return s.core.Err()
 }
 
 func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner) error {
@@ -103,8 +89,7 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 	if err != nil {
 		return err
 	}
-	layout := &service
-	box, err := newInbox(layout, blocks)
+	box, err := newInbox(&service, blocks)
 	if err != nil {
 		return err
 	}
@@ -112,69 +97,64 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	group.Go(func() { // a round that waits for other servers ends with the deadline
+	group.Go(func() { // ends a round that waits for other servers when the server fails
 		select {
-		case <-s.failed:
+		case <-s.core.ended:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
+	s.open(ctx, &group, &service, box, blocks)
+	return s.applyRounds(ctx, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: s.core.cfg.Workers})
+}
 
-	s.mu.Lock()
-	s.layout, s.blocks, s.inbox = layout, blocks, box
-	for _, slice := range layout.Slices {
+// open lets calls in.
+func (s *Server) open(ctx context.Context, group *sync.WaitGroup, service *comm.Service, box inbox, blocks ops.BlockRunner) {
+	c := s.core
+	c.Lock()
+	defer c.Unlock()
+	c.inbox = box
+	s.values = &values{BlockRunner: blocks}
+	s.exchange = &exchange{core: c, values: s.values}
+	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {
 			s.bytes += t.Bytes()
 		}
 	}
-	if s.cfg.Index == 0 {
-		s.ledger = &Ledger{}
+	if c.cfg.Index == 0 {
+		c.ledger = &Ledger{}
 	}
-	if layout.Sync {
-		s.rounds = NewRounds(s.cfg.MaxTrainers, namesOf(layout))
-		s.machine = s.rounds
+	if names := namesOf(service); service.Sync {
+		c.rounds = NewRounds(c.cfg.MaxTrainers, names, c.cfg.Start)
+		c.machine = c.rounds
 	} else {
-		s.updates = NewUpdates(s.cfg.MaxTrainers, namesOf(layout))
-		s.machine = s.updates
-		s.startUpdaters(ctx, &group)
+		c.updates = NewUpdates(c.cfg.MaxTrainers, names)
+		c.machine = c.updates
+		s.updaters = startUpdaters(ctx, group, c, s.values, service)
 	}
-	s.broadcast()
-	s.mu.Unlock()
-	return s.serve(ctx)
+	c.changed()
 }
 
-func (s *Server) serve(ctx context.Context) error {
+// applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply.
+func (s *Server) applyRounds(ctx context.Context, by *stepper) error {
+	c := s.core
 	for {
 		select {
-		case shares := <-s.toApply:
-			if err := s.applyRound(ctx, shares); err != nil {
-				return err
+		case from := <-c.toApply:
+			if len(from) > 0 {
+				if err := by.apply(ctx, c.rounds.Round(), from); err != nil {
+					return err
+				}
 			}
-		case <-s.done:
+			c.Lock()
+			c.inbox.recycle()
+			f, _ := c.step(Applied{}) // is never refused
+			c.carryOut(f)
+			c.Unlock()
+		case <-c.ended:
 			return nil
-		case <-s.failed:
-			return s.err
 		case <-ctx.Done():
-			return fault.E(fault.Canceled, fault.At(s.where()), fault.Cause(context.Cause(ctx)))
+			return fault.E(fault.Canceled, fault.At(c.Where), fault.Cause(context.Cause(ctx)))
 		}
 	}
-}
-
-// obey carries out what a decision demands, but for what needs the call's own data. s.mu is held.
-func (s *Server) obey(d Decision) {
-	if d.Drop {
-		s.inbox.recycle()
-	}
-	switch {
-	case d.Apply:
-		s.toApply <- d.Shares // never blocks: at most one round is being applied
-	case d.Finished:
-		s.finish()
-	}
-	s.broadcast()
-}
-
-// Exchange publishes own for the current round and returns what every server published under the same name.
-func (s *Server) Exchange(ctx context.Context, name string, own *tensor.Tensor, all []*tensor.Tensor) error {
-	return s.exchange(ctx, name, own, all)
 }

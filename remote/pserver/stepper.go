@@ -8,71 +8,74 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
 
-// applyRound merges what the contributors sent, runs the blocks, and opens the next round.
-func (s *Server) applyRound(ctx context.Context, from []Contributor) error {
-	if len(from) > 0 {
-		s.values.RLock()
-		err := s.update(ctx, from)
-		s.values.RUnlock()
-		if err != nil {
-			return err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inbox.recycle()
-	for _, d := range s.rounds.Made() {
-		if err := s.enter(d); err != nil {
-			return err
-		}
-	}
-	s.obey(s.rounds.Step(Event{Kind: Applied}))
-	return nil
+// values are the variables of the program. Those who change variables hold the lock shared, because they change different ones; those who copy them,
+// or change what all updates read, hold it alone.
+type values struct {
+	sync.RWMutex
+	ops.BlockRunner
 }
 
-// update runs one round on the program: merge, prepare, exchange, learning rate, optimize.
-func (s *Server) update(ctx context.Context, from []Contributor) error {
-	l := s.layout
-	step := ops.Step{Round: s.rounds.Round()}
-	for _, c := range from {
-		step.Rows += c.Rows
+// snapshot copies a variable while nobody changes it.
+func (v *values) snapshot(header *rpc.VariableChunk, t *tensor.Tensor) (*wire.Snapshot, error) {
+	v.Lock()
+	defer v.Unlock()
+	return wire.Snap(header, t)
+}
+
+// A stepper makes one version of the parameters out of the one before and the contributions of a round.
+type stepper struct {
+	service *comm.Service
+	values  *values
+	inbox   *inbox // reads targets and what has arrived
+	workers int    // blocks that run at the same time
+}
+
+// apply applies one round: it merges what the contributors have sent, and runs the blocks of the program. There is at least one contributor.
+func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration) error {
+	s.values.RLock()
+	defer s.values.RUnlock()
+	step := ops.Step{Round: uint64(round)}
+	for _, d := range from {
+		step.Rows += d.Rows
 	}
 	if err := s.merge(ctx, from); err != nil {
 		return err
 	}
-	if err := s.runBlocks(ctx, l.Prepare, step); err != nil {
+	if err := s.runBlocks(ctx, s.service.Prepare, step); err != nil {
 		return err
 	}
-	for _, b := range []program.BlockIndex{l.Global, l.LRDecay} {
+	for _, b := range []program.BlockIndex{s.service.Global, s.service.LRDecay} {
 		if b == comm.NoBlock {
 			continue
 		}
-		if err := s.blocks.RunBlock(ctx, b, step); err != nil {
+		if err := s.values.RunBlock(ctx, b, step); err != nil {
 			return err
 		}
 	}
-	return s.runBlocks(ctx, l.Optimize, step)
+	return s.runBlocks(ctx, s.service.Optimize, step)
 }
 
-// merge makes one value of every contribution. The names are independent of each other.
-func (s *Server) merge(ctx context.Context, from []Contributor) error {
-	l := s.layout
-	tasks := make([]func() error, 0, len(l.Grads)+len(l.States))
-	for _, c := range l.Grads {
+// merge makes one value of the contributions to each name. The names are independent of each other.
+func (s *stepper) merge(ctx context.Context, from []Declaration) error {
+	tasks := make([]func() error, 0, len(s.service.Grads)+len(s.service.States))
+	for _, c := range s.service.Grads {
 		tasks = append(tasks, func() error {
 			return merge.Gradients(s.inbox.targets[c.Name], s.inbox.shares(c.Name, from), c.Merge)
 		})
 	}
-	for _, c := range l.States {
+	for _, c := range s.service.States {
 		tasks = append(tasks, func() error { return s.mergeState(c, s.inbox.shares(c.Name, from)) })
 	}
-	return inParallel(ctx, s.cfg.Workers, tasks)
+	return inParallel(ctx, s.workers, tasks)
 }
 
-func (s *Server) mergeState(c comm.Contribution, shares []merge.Share) error {
+func (s *stepper) mergeState(c comm.Contribution, shares []merge.Share) error {
 	target := s.inbox.targets[c.Name]
 	var old *tensor.Tensor
 	if c.Merge == ops.MergeSum {
@@ -82,12 +85,12 @@ func (s *Server) mergeState(c comm.Contribution, shares []merge.Share) error {
 }
 
 // runBlocks runs blocks that write different variables, some at a time.
-func (s *Server) runBlocks(ctx context.Context, blocks []program.BlockIndex, step ops.Step) error {
+func (s *stepper) runBlocks(ctx context.Context, blocks []program.BlockIndex, step ops.Step) error {
 	tasks := make([]func() error, len(blocks))
 	for i, b := range blocks {
-		tasks[i] = func() error { return s.blocks.RunBlock(ctx, b, step) }
+		tasks[i] = func() error { return s.values.RunBlock(ctx, b, step) }
 	}
-	return inParallel(ctx, s.cfg.Workers, tasks)
+	return inParallel(ctx, s.workers, tasks)
 }
 
 // inParallel runs independent tasks on at most workers goroutines and returns the error of the first task, in order, that failed.

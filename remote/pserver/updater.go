@@ -8,11 +8,23 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/tensor"
 )
 
-// queueLength bounds the contributions to one update that wait to be applied; a trainer that is ahead waits in its Send.
+// queueLength bounds the contributions to one update that wait to be applied. A trainer that is further ahead waits in its SendVariable.
 const queueLength = 8
+
+// updaters apply the contributions of an async job. Each updater has a goroutine, so that updates of different parameters run at the same time.
+type updaters struct {
+	core   *core
+	values *values
+	all    []*updater
+	byName map[string]*updater // by contribution
+	// arriving is held from the decision on a contribution until the learning-rate block that it asks for has ended.
+	arriving     sync.Mutex
+	learningRate func(from Sender) error
+}
 
 // An updater applies the contributions that one optimize block reads, or one state, in the order of their arrival. What a block reads of one
 // trainer's step is applied together, when all of it has arrived.
@@ -20,163 +32,178 @@ type updater struct {
 	block program.BlockIndex
 	names []string // of the contributions
 	queue chan delivery
-	parts map[int]delivery // by rank: steps of which not all has arrived. Server.mu guards it
+	parts map[id.Rank]delivery // steps of which not all has arrived. The lock of core guards it
 }
 
-// delivery is what one trainer's step contributes to one update.
+// A delivery is what one trainer's step contributes to one update.
 type delivery struct {
-	rank   int
-	since  uint64 // the generation in which the trainer joined
-	step   uint64
+	from   Sender
 	values map[string]*tensor.Tensor
 }
 
-// startUpdaters starts one goroutine per update, so that updates of different parameters run at the same time. s.mu is held.
-func (s *Server) startUpdaters(ctx context.Context, group *sync.WaitGroup) {
-	s.updaters = map[string]*updater{}
-	byBlock := map[program.BlockIndex]*updater{}
-	for _, c := range slices.Concat(s.layout.Grads, s.layout.States) {
-		u := byBlock[c.Block]
-		if u == nil || c.Block == comm.NoBlock {
-			u = &updater{block: c.Block, queue: make(chan delivery, queueLength), parts: map[int]delivery{}}
-			byBlock[c.Block] = u
-			group.Go(func() { s.drain(ctx, u) })
-		}
-		u.names = append(u.names, c.Name)
-		s.updaters[c.Name] = u
-	}
-	s.tick = func(rank int, step uint64) error {
-		if s.layout.LRDecay == comm.NoBlock {
-			return nil
-		}
-		s.values.Lock()
-		defer s.values.Unlock()
-		return s.blocks.RunBlock(ctx, s.layout.LRDecay, ops.Step{Round: step, Lane: uint64(rank)})
-	}
+// of reports whether a contribution belongs to the delivery.
+func (d delivery) of(from Sender) bool {
+	return d.from.Round == from.Round && d.from.Generation == from.Generation
 }
 
-func (s *Server) drain(ctx context.Context, u *updater) {
+// startUpdaters starts the goroutines, which end with ctx. Blocks run with ctx, whoever has sent what they read.
+func startUpdaters(ctx context.Context, group *sync.WaitGroup, c *core, v *values, service *comm.Service) *updaters {
+	us := &updaters{core: c, values: v, byName: map[string]*updater{}}
+	byBlock := map[program.BlockIndex]*updater{}
+	for _, c := range slices.Concat(service.Grads, service.States) {
+		u := byBlock[c.Block]
+		if u == nil || c.Block == comm.NoBlock {
+			u = &updater{block: c.Block, queue: make(chan delivery, queueLength), parts: map[id.Rank]delivery{}}
+			byBlock[c.Block] = u
+			us.all = append(us.all, u)
+		}
+		u.names = append(u.names, c.Name)
+		us.byName[c.Name] = u
+	}
+	us.learningRate = func(from Sender) error {
+		if service.LRDecay == comm.NoBlock {
+			return nil
+		}
+		v.Lock()
+		defer v.Unlock()
+		return v.RunBlock(ctx, service.LRDecay, stepOf(from))
+	}
+	for _, u := range us.all {
+		group.Go(func() { us.run(ctx, u) })
+	}
+	return us
+}
+
+// stepOf tells a block which step of which trainer it runs for.
+func stepOf(from Sender) ops.Step {
+	return ops.Step{Round: uint64(from.Round), Lane: uint64(from.Rank)}
+}
+
+// run applies what is in the queue of an updater until ctx ends.
+func (us *updaters) run(ctx context.Context, u *updater) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case d := <-u.queue:
-			if err := s.applyOne(ctx, u, d); err != nil {
-				s.Fail(err)
+			err := us.apply(ctx, u, d)
+			us.core.Lock()
+			if err != nil {
+				us.core.end(err)
+			} else {
+				us.core.applied++
+				us.release(d)
+			}
+			us.core.Unlock()
+			if err != nil {
 				return
 			}
 		}
 	}
 }
 
-// applyOne applies one contribution as an update of its own.
-func (s *Server) applyOne(ctx context.Context, u *updater, d delivery) error {
-	if err := s.updateWith(ctx, u, d); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.applied++
-	s.release(d)
-	return nil
-}
-
-func (s *Server) updateWith(ctx context.Context, u *updater, d delivery) error {
-	s.values.RLock()
-	defer s.values.RUnlock()
+// apply applies what one step contributes, as an update of its own.
+func (us *updaters) apply(ctx context.Context, u *updater, d delivery) error {
+	us.values.RLock()
+	defer us.values.RUnlock()
 	for name, value := range d.values {
-		if err := s.inbox.targets[name].CopyFrom(value); err != nil {
+		if err := us.core.inbox.targets[name].CopyFrom(value); err != nil {
 			return err
 		}
 	}
 	if u.block == comm.NoBlock {
 		return nil
 	}
-	return s.blocks.RunBlock(ctx, u.block, ops.Step{Round: d.step, Lane: uint64(d.rank)})
+	return us.values.RunBlock(ctx, u.block, stepOf(d.from))
 }
 
-// deliverUpdate enters a contribution of an async job. The learning-rate block runs once per step of a trainer, before anything of that step is
-// applied.
-func (s *Server) deliverUpdate(e Event, value *tensor.Tensor) (Verdict, error) {
-	u, d, verdict, err := s.arrive(e, value)
+// deliver enters a contribution that has arrived. It waits while the queue is full.
+func (us *updaters) deliver(e Received, value *tensor.Tensor) (taken bool, err error) {
+	u, d, taken, err := us.arrive(e, value)
 	if u == nil {
-		return verdict, err
+		return taken, err
 	}
 	select {
 	case u.queue <- d:
-		return Take, nil
-	case <-s.failed:
-		return Refuse, s.err
-	case <-s.done:
-		return Take, nil
+		return true, nil
+	case <-us.core.ended:
+		us.core.Lock()
+		defer us.core.Unlock()
+		return true, us.core.Err()
 	}
 }
 
-// arrive decides on a contribution, ticks, and adds it to the trainer's step. It returns the update that the step is now whole for, or nil with the
-// verdict.
-func (s *Server) arrive(e Event, value *tensor.Tensor) (*updater, delivery, Verdict, error) {
-	s.arrival.Lock()
-	defer s.arrival.Unlock()
-	s.mu.Lock()
-	d := s.machine.Step(e)
-	s.mu.Unlock()
-	if d.Tick {
-		if err := s.tick(e.Rank, e.Round); err != nil {
-			s.Fail(err)
-			return nil, delivery{}, Refuse, err
+// arrive decides on a contribution, runs the learning-rate block where the contribution begins a step, and adds it to that step. It returns the
+// updater for which the step is now whole, if there is one.
+func (us *updaters) arrive(e Received, value *tensor.Tensor) (u *updater, d delivery, taken bool, err error) {
+	us.arriving.Lock()
+	defer us.arriving.Unlock()
+	c := us.core
+	c.Lock()
+	defer c.Unlock()
+	f, err := c.step(e)
+	if err != nil || f.Ignore || f.Hold {
+		return nil, delivery{}, false, err
+	}
+	if f.LearningRate {
+		c.Unlock() // the server answers while the block runs
+		err := us.learningRate(e.Sender)
+		c.Lock()
+		if err != nil {
+			c.end(err)
+			return nil, delivery{}, true, err
 		}
 	}
-	if d.Verdict != Take {
-		return nil, delivery{}, d.Verdict, d.Err
-	}
-	u := s.updaters[e.Variable]
-	step, whole := s.gather(u, e, value)
+	u = us.byName[e.Variable]
+	d, whole := us.gather(u, e, value)
 	if !whole {
 		u = nil
 	}
-	return u, step, Take, nil
+	return u, d, true, nil
 }
 
-// gather adds a contribution to what its update has of the trainer's step, and reports whether that is all.
-func (s *Server) gather(u *updater, e Event, value *tensor.Tensor) (delivery, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// gather adds a contribution to what its update has of the trainer's step, and reports whether that is all. The lock is held.
+func (us *updaters) gather(u *updater, e Received, value *tensor.Tensor) (delivery, bool) {
 	d, ok := u.parts[e.Rank]
-	if ok && (d.step != e.Round || d.since != e.Generation) {
-		s.release(d)
+	if ok && !d.of(e.Sender) {
+		us.release(d)
 		ok = false
 	}
 	if !ok {
-		d = delivery{rank: e.Rank, since: e.Generation, step: e.Round, values: map[string]*tensor.Tensor{}}
+		d = delivery{from: e.Sender, values: map[string]*tensor.Tensor{}}
 	}
 	d.values[e.Variable] = value
 	delete(u.parts, e.Rank)
 	switch {
 	case len(d.values) == len(u.names):
 		return d, true
-	case s.updates.expects(d.rank, d.since):
+	case us.core.updates.expects(e.Rank, e.Generation):
 		u.parts[e.Rank] = d
 	default: // it has completed, or lost its place, since its contribution was taken
-		s.release(d)
+		us.release(d)
 	}
 	return d, false
 }
 
-// release counts the contributions of a step as applied and frees them. s.mu is held.
-func (s *Server) release(d delivery) {
+// release counts the contributions of a step as applied and frees them. The lock is held.
+func (us *updaters) release(d delivery) {
 	for name, value := range d.values {
-		s.inbox.give(name, value)
-		s.obey(s.updates.Step(Event{Kind: Applied, Rank: d.rank}))
+		us.core.inbox.give(name, value)
+		f, _ := us.core.step(Applied{Rank: d.from.Rank}) // is never refused
+		us.core.carryOut(f)
 	}
 }
 
-// abandonParts gives up the parts of steps whose trainers will send nothing more. s.mu is held.
-func (s *Server) abandonParts() {
-	for _, u := range s.updaters {
+// abandon gives up the parts of steps whose trainers will send nothing more. In sync mode there are no updaters and nothing to do. The lock is held.
+func (us *updaters) abandon() {
+	if us == nil {
+		return
+	}
+	for _, u := range us.all {
 		for rank, d := range u.parts {
-			if !s.updates.expects(rank, d.since) {
+			if !us.core.updates.expects(rank, d.from.Generation) {
 				delete(u.parts, rank)
-				s.release(d)
+				us.release(d)
 			}
 		}
 	}

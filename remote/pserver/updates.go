@@ -4,196 +4,185 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 )
 
-// Updates is the machine of an async job, where each contribution is an update of its own. Members do not depend on each other: a new
-// generation changes nothing for those that stay.
+// Updates is the machine of an async job, where each contribution is an update of its own. Members do not depend on each other: a new generation
+// changes nothing for those that stay.
 type Updates struct {
-	term
-	members map[int]*stepper // by rank, with those that are gone until all they sent is applied
-	names   map[string]bool
+	generations
+	members map[id.Rank]*progress // with those that are gone, until all that they sent is applied
 }
 
-// stepper is how far one trainer is, as seen by this server.
-type stepper struct {
-	since     uint64 // the generation in which it joined
-	gone      bool   // it is no member any more
-	started   bool   // a contribution has been delivered
-	step      uint64 // of the latest contribution
-	delivered map[string]bool
-	pending   int    // delivered and not yet applied
-	before    int    // pending of an earlier process of this rank
-	committed uint64 // steps up to this one, less one, were declared
+// progress is how far one trainer is, as this server sees it.
+type progress struct {
+	since     id.Generation // in which its process joined
+	gone      bool          // it is no member any more
+	started   bool          // a contribution was received
+	step      id.Round      // of the latest contribution
+	received  map[string]bool
+	pending   int      // contributions that were received and are not yet applied
+	earlier   int      // pending contributions of earlier processes of the rank
+	committed id.Round // the first step that no barrier has declared
 	complete  bool
 }
 
-// NewUpdates starts without a generation, in a job whose ranks are less than limit. names are those that a contribution may hold.
-func NewUpdates(limit int, names []string) *Updates {
-	u := &Updates{term: term{limit: limit}, names: map[string]bool{}, members: map[int]*stepper{}}
-	for _, n := range names {
-		u.names[n] = true
-	}
-	return u
+// unapplied is how many contributions of the rank wait to be applied.
+func (m *progress) unapplied() int { return m.pending + m.earlier }
+
+// done reports whether nothing follows from the rank: it will send nothing more, and all that it sent is applied.
+func (m *progress) done() bool { return (m.gone || m.complete) && m.unapplied() == 0 }
+
+// NewUpdates starts without a generation, in a job whose ranks are less than ranks. variables are those that a contribution may hold.
+func NewUpdates(ranks int, variables []string) *Updates {
+	return &Updates{generations: newGenerations(ranks, variables), members: map[id.Rank]*progress{}}
 }
 
 // Step takes one event.
-func (u *Updates) Step(e Event) Decision {
-	switch e.Kind {
+func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
+	switch e := e.(type) {
 	case Applied:
-		return u.applied(e)
-	case Freeze:
-		return u.freeze(e)
-	case Resume:
+		return u.applied(e), nil
+	case Frozen:
+		return Effects{}, u.freeze(e) // members go on: they do not wait for each other
+	case Resumed:
 		return u.resume(e)
+	case FenceSeen:
+		u.noteFence(e.Fence)
+		return Effects{}, nil
 	}
-	u.hear(e.Fence)
-	if err := u.known(e.Rank); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
+	from, _ := senderOf(e)
+	if err := u.admit(from); err != nil {
+		return Effects{}, err
 	}
-	if e.Kind == ReadAny {
-		return Decision{Verdict: Take}
+	if _, ok := e.(ReadAny); ok {
+		return Effects{}, nil
 	}
-	m, d := u.sender(e)
+	m, err := u.member(from)
 	if m == nil {
-		return d
+		return Effects{Hold: err == nil}, err
 	}
-	switch e.Kind {
+	switch e := e.(type) {
 	case Read:
-		return holdUnless(m.pending == 0)
+		return holdUnless(m.pending == 0), nil
 	case ReadFinal:
-		return holdUnless(u.othersComplete(e.Rank) && m.pending == 0)
-	case Complete:
-		return u.complete(m)
+		return holdUnless(m.pending == 0 && u.othersDone(e.Rank)), nil
+	case Completed:
+		return u.complete(m), nil
 	}
 	if m.complete {
-		return refuse(fault.Stale, "step %d of trainer %d, which has completed", "nothing more", e.Round, e.Rank)
+		return Effects{}, fault.E(fault.Stale, fault.Gotf("step %d of trainer %d, which has completed", from.Round, from.Rank), fault.Want("nothing more"))
 	}
-	if e.Kind == Barrier {
-		return u.barrier(m, e)
+	switch e := e.(type) {
+	case Offered:
+		return u.contribution(m, from, e.Variable, false)
+	case Received:
+		return u.contribution(m, from, e.Variable, true)
+	case Declared:
+		return u.declare(m, e)
 	}
-	return u.contribution(m, e)
+	panic("pserver: an unknown type of event") // all types are in this package
 }
 
-func holdUnless(ok bool) Decision {
-	if ok {
-		return Decision{Verdict: Take}
-	}
-	return Decision{Verdict: Hold}
-}
-
-func (u *Updates) contribution(m *stepper, e Event) Decision {
+// member returns the member that has sent a message. It returns nil without an error when the message has to wait: for the Resumed that it has
+// overtaken, or for the contributions of an earlier process of its rank.
+func (u *Updates) member(from Sender) (*progress, error) {
+	m := u.members[from.Rank]
+	var want string
+	kind := fault.Stale
 	switch {
-	case !u.names[e.Variable]:
-		return unknownVariable(e.Variable)
-	case m.started && e.Round < m.step:
-		return refuse(fault.Stale, "step %d of trainer %d", fmt.Sprintf("step %d or later", m.step), e.Round, e.Rank)
-	case m.started && e.Round == m.step && m.delivered[e.Variable]:
-		return Decision{Verdict: Ignore}
-	case e.Kind == Offer:
-		return Decision{Verdict: Take}
+	case from.Generation > u.begun:
+		return nil, nil
+	case m == nil || m.gone:
+		kind, want = fault.Superseded, fmt.Sprintf("a member of generation %d", u.begun)
+	case from.Generation < m.since:
+		want = fmt.Sprintf("one of the process that joined in generation %d", m.since)
+	case from.Generation > m.since:
+		kind, want = fault.Foreign, fmt.Sprintf("generation %d", m.since)
+	case m.earlier > 0:
+		return nil, nil
+	default:
+		return m, nil
 	}
-	tick := m.begin(e.Round)
-	m.delivered[e.Variable] = true
+	return nil, fault.E(kind, fault.Gotf("a message of trainer %d, which joined in generation %d", from.Rank, from.Generation), fault.Want(want))
+}
+
+func (u *Updates) contribution(m *progress, from Sender, variable string, received bool) (Effects, error) {
+	if err := u.checkVariable(variable); err != nil {
+		return Effects{}, err
+	}
+	switch {
+	case m.started && from.Round < m.step:
+		return Effects{}, fault.E(fault.Stale, fault.Gotf("step %d of trainer %d", from.Round, from.Rank), fault.Wantf("step %d or later", m.step))
+	case m.started && from.Round == m.step && m.received[variable]:
+		return Effects{Ignore: true}, nil
+	case !received:
+		return Effects{}, nil
+	}
+	begins := m.begin(from.Round)
+	m.received[variable] = true
 	m.pending++
-	return Decision{Verdict: Take, Tick: tick}
+	return Effects{LearningRate: begins}, nil
 }
 
 // begin notes that the trainer is at a step, and reports whether it was not before.
-func (m *stepper) begin(step uint64) bool {
+func (m *progress) begin(step id.Round) bool {
 	if m.started && step == m.step {
 		return false
 	}
-	clear(m.delivered)
+	clear(m.received)
 	m.started, m.step = true, step
 	return true
 }
 
-// barrier enters a step in the ledger. It is the last message of the step.
-func (u *Updates) barrier(m *stepper, e Event) Decision {
+// declare enters a step in the ledger. Its barrier is the last message of a step.
+func (u *Updates) declare(m *progress, e Declared) (Effects, error) {
 	switch {
 	case e.Round+1 == m.committed:
-		return Decision{Verdict: Ignore}
+		return Effects{Ignore: true}, nil
 	case e.Round < m.committed || m.started && e.Round < m.step:
-		return refuse(fault.Stale, "the end of step %d of trainer %d", fmt.Sprintf("step %d or later", max(m.committed, m.step)), e.Round, e.Rank)
+		return Effects{}, fault.E(fault.Stale, fault.Gotf("the end of step %d of trainer %d", e.Round, e.Rank),
+			fault.Wantf("step %d or later", max(m.committed, m.step)))
 	}
-	delivered := 0
+	received := 0
 	if m.started && e.Round == m.step {
-		delivered = len(m.delivered)
+		received = len(m.received)
 	}
-	if err := checkBarrier(e, delivered, len(u.names)); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
+	if err := u.checkDeclared(e, received); err != nil {
+		return Effects{}, err
 	}
 	m.committed = e.Round + 1
-	share := e.Share
-	share.Rank = e.Rank
-	return Decision{Verdict: Take, Commit: &share}
+	e.Declaration.Rank = e.Rank
+	return Effects{Commit: []Declaration{e.Declaration}}, nil
 }
 
-func (u *Updates) complete(m *stepper) Decision {
+func (u *Updates) complete(m *progress) Effects {
 	if m.complete {
-		return Decision{Verdict: Ignore}
+		return Effects{Ignore: true}
 	}
 	m.complete = true
-	return Decision{Verdict: Take, Finished: u.finished()}
+	return Effects{Finished: u.finished()}
 }
 
-// sender returns the member that a message comes from, or the decision on a message that does not come from one.
-func (u *Updates) sender(e Event) (*stepper, Decision) {
-	m := u.members[e.Rank]
-	switch {
-	case e.Generation > u.generation:
-		return nil, Decision{Verdict: Hold} // it has overtaken the Resume
-	case m == nil || m.gone:
-		return nil, refuse(fault.Superseded, "a message of trainer %d, which joined in generation %d",
-			fmt.Sprintf("a member of generation %d", u.generation), e.Rank, e.Generation)
-	case e.Generation < m.since:
-		return nil, refuse(fault.Stale, "a message of trainer %d, which joined in generation %d",
-			fmt.Sprintf("one of the process that joined in generation %d", m.since), e.Rank, e.Generation)
-	case e.Generation > m.since:
-		return nil, refuse(fault.Foreign, "a message of trainer %d, which joined in generation %d", fmt.Sprintf("generation %d", m.since), e.Rank,
-			e.Generation)
-	case m.before > 0:
-		return nil, Decision{Verdict: Hold} // what the rank sent before it was started again comes first
+// applied counts one contribution of a rank, the oldest first.
+func (u *Updates) applied(e Applied) Effects {
+	if m := u.members[e.Rank]; m.earlier > 0 {
+		m.earlier--
+	} else {
+		m.pending--
 	}
-	return m, Decision{}
+	u.forget()
+	return Effects{Finished: u.finished()}
 }
 
-// idle reports whether no generation has begun yet.
-func (u *Updates) idle() bool { return u.generation == 0 }
-
-// expects reports whether the process of a rank that joined in a generation may still send something.
-func (u *Updates) expects(rank int, since uint64) bool {
-	m := u.members[rank]
-	return m != nil && !m.gone && !m.complete && m.since == since
-}
-
-// freeze ends nothing: members do not wait for each other.
-func (u *Updates) freeze(e Event) Decision {
-	if err := u.obey(e); err != nil {
-		return Decision{Verdict: Refuse, Err: err}
-	}
-	if e.Generation < u.generation {
-		return refuse(fault.Stale, "the end of generation %d", fmt.Sprintf("generation %d", u.generation), e.Generation)
-	}
-	u.ended = max(u.ended, e.Generation)
-	return Decision{Verdict: Take}
-}
-
-// resume takes over the list of members. A rank with another process begins at step 0, after what it sent before has been applied.
-func (u *Updates) resume(e Event) Decision {
-	err := u.obey(e)
-	if err == nil {
-		err = u.checkResume(e)
-	}
-	switch {
-	case err != nil:
-		return Decision{Verdict: Refuse, Err: err}
-	case e.Generation == u.generation && e.Generation > 0:
-		return Decision{Verdict: Ignore}
-	case e.Generation <= max(u.generation, u.ended):
-		return refuse(fault.Stale, "the begin of generation %d", fmt.Sprintf("one after generation %d", max(u.generation, u.ended)), e.Generation)
+// resume takes over the list of members. A rank with another process begins at its first step, after all that it sent before has been applied.
+func (u *Updates) resume(e Resumed) (Effects, error) {
+	again, err := u.checkResume(e)
+	if err != nil || again {
+		return Effects{Ignore: again}, err
 	}
 	for _, m := range u.members {
 		m.gone = true
@@ -201,72 +190,68 @@ func (u *Updates) resume(e Event) Decision {
 	for _, member := range e.Members {
 		m := u.members[member.Rank]
 		if m == nil || m.since != member.Since {
-			before := 0
+			earlier := 0
 			if m != nil {
-				before = m.pending + m.before
+				earlier = m.unapplied()
 			}
-			m = &stepper{since: member.Since, before: before, delivered: map[string]bool{}}
+			m = &progress{since: member.Since, earlier: earlier, received: map[string]bool{}}
 			u.members[member.Rank] = m
 		}
 		m.gone = false
 	}
-	u.generation = e.Generation
+	u.begun = e.Generation
 	u.forget()
-	return Decision{Verdict: Take, Finished: u.finished()}
+	return Effects{Finished: u.finished()}, nil
 }
 
-// applied counts one contribution of a rank, the oldest first.
-func (u *Updates) applied(e Event) Decision {
-	if m := u.members[e.Rank]; m.before > 0 {
-		m.before--
-	} else {
-		m.pending--
-	}
-	u.forget()
-	return Decision{Verdict: Take, Finished: u.finished()}
-}
-
-// forget drops those who are gone and have left nothing to apply.
+// forget drops those that are gone and have left nothing to apply.
 func (u *Updates) forget() {
-	maps.DeleteFunc(u.members, func(_ int, m *stepper) bool { return m.gone && m.pending+m.before == 0 })
+	maps.DeleteFunc(u.members, func(_ id.Rank, m *progress) bool { return m.gone && m.unapplied() == 0 })
 }
 
 func (u *Updates) finished() bool {
 	for _, m := range u.members {
-		if !m.gone && !m.complete || m.pending+m.before > 0 {
+		if !m.done() {
 			return false
 		}
 	}
-	return u.generation > 0
+	return u.begun > 0
 }
 
-// othersComplete reports whether every member but rank has completed and all of their contributions are applied.
-func (u *Updates) othersComplete(rank int) bool {
+// othersDone reports whether nothing follows from any member but rank.
+func (u *Updates) othersDone(rank id.Rank) bool {
 	for r, m := range u.members {
-		if r != rank && (!m.gone && !m.complete || m.pending+m.before > 0) {
+		if r != rank && !m.done() {
 			return false
 		}
 	}
 	return true
 }
 
+// idle reports whether no generation has begun yet.
+func (u *Updates) idle() bool { return u.begun == 0 }
+
+// expects reports whether the process of a rank that joined in a generation may still send something.
+func (u *Updates) expects(rank id.Rank, since id.Generation) bool {
+	m := u.members[rank]
+	return m != nil && !m.gone && !m.complete && m.since == since
+}
+
 // State answers Freeze.
 func (u *Updates) State() State {
-	s := State{Generation: u.generation}
-	for rank, m := range u.members {
-		if m.complete && !m.gone {
-			s.Completed = append(s.Completed, rank)
-		}
-	}
-	slices.Sort(s.Completed)
-	return s
+	return State{Generation: u.begun, Completed: u.where(func(m *progress) bool { return m.complete && !m.gone })}
 }
 
 // Missing returns the members that have not completed.
-func (u *Updates) Missing() []int {
-	var ranks []int
+func (u *Updates) Missing() []id.Rank {
+	return u.where(func(m *progress) bool { return !m.complete && !m.gone })
+}
+
+// where returns the ranks that ok holds of, ascending.
+func (u *Updates) where(ok func(*progress) bool) []id.Rank {
+	var ranks []id.Rank
 	for rank, m := range u.members {
-		if !m.complete && !m.gone {
+		if ok(m) {
 			ranks = append(ranks, rank)
 		}
 	}

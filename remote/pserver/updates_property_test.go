@@ -1,32 +1,36 @@
 package pserver_test
 
 import (
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
-// In an async job every contribution counts once, every step of a trainer ticks once, before anything else of that step counts, and the end
+// In an async job every contribution counts once. The learning-rate block runs once for every step of a trainer, with its first contribution. The end
 // comes when all have completed and nothing is left to apply.
 func TestUpdatesProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b"}
 		n := rapid.IntRange(1, 3).Draw(t, "trainers")
 		u := pserver.NewUpdates(n, names)
-		u.Step(first(n))
-		type stepper struct {
-			step, steps uint64
+		must(t, u, first(n))
+		type trainer struct {
+			step, steps id.Round
 			sent        int
-			ticked      bool
+			begun       bool
 			complete    bool
 		}
-		trainers := make([]stepper, n)
+		trainers := make([]trainer, n)
 		for i := range trainers {
-			trainers[i].steps = rapid.Uint64Range(0, 4).Draw(t, "steps")
+			trainers[i].step = id.Round(rapid.SampledFrom([]uint64{0, 41}).Draw(t, "start"))
+			trainers[i].steps = trainers[i].step + id.Round(rapid.Uint64Range(0, 4).Draw(t, "steps"))
 		}
-		var past, queued []pserver.Event
+		var past []pserver.Event
+		var queued []id.Rank
 		pending := make([]int, n)
 		for finished := false; !finished; {
 			rank := rapid.IntRange(0, n-1).Draw(t, "rank")
@@ -37,46 +41,46 @@ func TestUpdatesProperty(t *testing.T) {
 					continue
 				}
 				e := rapid.SampledFrom(past).Draw(t, "past")
-				if a := u.Step(e); a.Verdict == pserver.Take || a.Tick || a.Finished {
-					t.Fatalf("%+v again: %+v", e, a)
+				if f, err := u.Step(0, e); err == nil && !reflect.DeepEqual(f, pserver.Effects{Ignore: true}) {
+					t.Fatalf("%+v again: %s", e, show(f, err))
 				}
 			case 1: // something is applied
 				if len(queued) == 0 {
 					continue
 				}
-				e := queued[0]
+				e := pserver.Applied{Rank: queued[0]}
 				queued = queued[1:]
 				pending[e.Rank]--
-				finished = u.Step(pserver.Event{Kind: pserver.Applied, Rank: e.Rank, Variable: e.Variable}).Finished
+				finished = must(t, u, e).Finished
 			default:
 				if m.complete {
 					continue
 				}
+				from := pserver.Sender{Rank: id.Rank(rank), Generation: 1, Round: m.step}
 				if m.step == m.steps {
 					m.complete = true
-					e := pserver.Event{Kind: pserver.Complete, Generation: 1, Rank: rank}
-					finished = u.Step(e).Finished
+					e := pserver.Completed{Sender: from}
+					finished = must(t, u, e).Finished
 					past = append(past, e)
 					break
 				}
-				e := pserver.Event{Kind: pserver.Deliver, Generation: 1, Rank: rank, Round: m.step, Variable: names[m.sent]}
-				a := u.Step(e)
-				if a.Verdict != pserver.Take || a.Tick == m.ticked || a.Finished {
-					t.Fatalf("%+v: %+v", e, a)
+				e := pserver.Received{Sender: from, Variable: names[m.sent]}
+				if f := must(t, u, e); f.LearningRate == m.begun || f.Finished {
+					t.Fatalf("%+v: %+v", e, f)
 				}
-				m.ticked = true
-				past, queued = append(past, e), append(queued, e)
+				m.begun = true
+				past, queued = append(past, e), append(queued, e.Rank)
 				pending[rank]++
 				if m.sent++; m.sent == len(names) {
-					m.step, m.sent, m.ticked = m.step+1, 0, false
+					m.step, m.sent, m.begun = m.step+1, 0, false
 				}
 			}
 			all := len(queued) == 0
 			for rank := range trainers {
 				all = all && trainers[rank].complete
-				read := u.Step(pserver.Event{Kind: pserver.Read, Generation: 1, Rank: rank})
-				if (read.Verdict == pserver.Hold) != (pending[rank] > 0) {
-					t.Fatalf("trainer %d with %d pending reads: %+v", rank, pending[rank], read)
+				f, err := u.Step(0, pserver.Read{Sender: pserver.Sender{Rank: id.Rank(rank), Generation: 1}})
+				if err != nil || f.Hold != (pending[rank] > 0) {
+					t.Fatalf("trainer %d with %d pending reads: %s", rank, pending[rank], show(f, err))
 				}
 			}
 			if finished != all {

@@ -1,252 +1,169 @@
 package pserver
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 )
 
-// wait is something that a call, or the server itself, waits for.
-type wait struct {
-	what  string
-	ranks []int    // trainers that are waited for
-	by    []string // others that are
-	since time.Time
-	limit time.Duration // after which the wait fails; 0: it has no deadline of its own
-}
-
-// names returns who is waited for.
-func (w wait) names() []string {
-	var list []string
-	for _, rank := range w.ranks {
-		list = append(list, fmt.Sprintf("trainer %d", rank))
+// holding says what a message waits for that the machine holds.
+func (c *core) holding(e Event) waits.Wait {
+	from, _ := senderOf(e)
+	_, final := e.(ReadFinal)
+	switch {
+	case from.Generation > c.machine.Generation():
+		return waits.Wait{Who: c.name(), What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
+	case final:
+		return c.forTrainers("the other trainers to complete", slices.DeleteFunc(c.machine.Missing(), func(r id.Rank) bool { return r == from.Rank }))
+	case c.rounds != nil:
+		return c.forRound(c.rounds.Round())
 	}
-	return append(list, w.by...)
+	return waits.Wait{Who: c.name(), What: fmt.Sprintf("queued contributions of trainer %d", from.Rank), By: []string{c.name()}}
 }
 
-// say describes what is waited for, and by whom. s.mu is held.
-func (s *Server) say(w wait) string {
-	var by []string
-	for _, rank := range w.ranks {
-		by = append(by, fmt.Sprintf("trainer %d (%s)", rank, s.heard(rank)))
+// forRound is the wait for the end of a round: for the trainers that are missing, or for this server, which is applying it.
+func (c *core) forRound(round id.Round) waits.Wait {
+	w := c.forTrainers("round "+round.String(), c.rounds.Missing())
+	if len(w.By) == 0 {
+		w.By = []string{c.name()}
 	}
-	return w.what + ": " + strings.Join(append(by, w.by...), ", ")
+	return w
 }
 
-// await blocks until ok, which is called with s.mu held, reports true. It ends early with the server's failure, with the end of the job, with the
-// limit of the wait, or with ctx. reason, which is called with s.mu held, says what is waited for; it stands in Status as long as the wait lasts.
-func (s *Server) await(ctx context.Context, reason func() wait, ok func() bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	since := time.Now()
-	id := s.nextWait
-	s.nextWait++
-	defer delete(s.waits, id)
-	for !ok() {
-		w := reason()
-		w.since = since
-		late := w.limit > 0 && time.Since(since) >= w.limit
-		switch {
-		case s.err != nil:
-			return s.err
-		case s.finished:
-			return fault.E(fault.Stale, fault.At(s.where()), fault.Got("the end of the job while waiting for "+s.say(w)))
-		case ctx.Err() != nil:
-			return fault.E(contextKind(ctx), fault.At(s.where()), fault.Got("no end of waiting for "+s.say(w)), fault.Cause(context.Cause(ctx)))
-		case late:
-			return fault.E(fault.DeadlineExceeded, fault.At(s.where()), fault.Gotf("no end of waiting for %s within %v", s.say(w), w.limit))
-		}
-		s.waits[id] = w
-		s.pause(ctx, w)
+// forTrainers is a wait for trainers, with when each was last heard.
+func (c *core) forTrainers(what string, ranks []id.Rank) waits.Wait {
+	w := waits.Wait{Who: c.name(), What: what}
+	for _, rank := range ranks {
+		w.By = append(w.By, fmt.Sprintf("trainer %d", rank))
+		w.Heard = append(w.Heard, waits.Heard(c.heard[rank]))
 	}
-	return s.err
+	return w
 }
 
-// pause lets others change the state, until they have, ctx ends, or the limit of a wait has passed. s.mu is held before and after.
-func (s *Server) pause(ctx context.Context, w wait) {
-	var late <-chan time.Time
-	if w.limit > 0 {
-		timer := time.NewTimer(time.Until(w.since.Add(w.limit)))
-		defer timer.Stop()
-		late = timer.C
+// waiting lists each thing that is waited for once: first what the server itself waits for, then what calls do, the oldest first.
+func (c *core) waiting() []*job.Wait {
+	list := c.List()
+	if c.deadline.timer != nil {
+		own := c.own().Message()
+		list = slices.DeleteFunc(list, func(w *job.Wait) bool { return w.What == own.What })
+		list = slices.Insert(list, 0, own)
 	}
-	changed := s.changed
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	case <-late:
-	}
+	return list
 }
 
-func contextKind(ctx context.Context) fault.Kind {
-	if ctx.Err() == context.DeadlineExceeded {
-		return fault.DeadlineExceeded
-	}
-	return fault.Canceled
-}
-
-// broadcast wakes everyone who waits, and sets the deadline of what the server now waits for itself. s.mu is held.
-func (s *Server) broadcast() {
-	s.watch()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// Fail ends the server with err, unless it has ended already: everyone who waits for it, and everyone who calls it from now on, is told err.
-func (s *Server) Fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail(err)
-}
-
-// fail is Fail. s.mu is held.
-func (s *Server) fail(err error) {
-	if s.err == nil && !s.finished {
-		s.err = err
-		close(s.failed)
-		s.broadcast()
-	}
-}
-
-// finish ends the server in good order. s.mu is held.
-func (s *Server) finish() {
-	if s.err == nil && !s.finished {
-		s.finished = true
-		close(s.done)
-		s.broadcast()
-	}
-}
-
-// name is this server's in waits.
-func (s *Server) name() string { return fmt.Sprintf("pserver %d", s.cfg.Index) }
-
-// where names this server in messages.
-func (s *Server) where() string { return fmt.Sprintf("%s of job %s", s.name(), s.cfg.Identity.Job) }
-
-// deadline is what the server itself waits for, whether or not a call is blocked in it, and what ends that wait.
+// A deadline ends the server when what the server itself waits for does not come, whether or not a call is blocked in it.
 type deadline struct {
-	reason deadlineReason
-	wait   wait
-	timer  *time.Timer // nil when it waits for nothing
+	reason reason
+	since  time.Time
+	timer  *time.Timer // nil when the server waits for nothing
 }
 
-// deadlineReason tells one wait from the next: a deadline counts anew when it has changed.
-type deadlineReason struct {
-	kind       deadlineKind
-	generation uint64
+// A reason tells one wait of the server from the next: the deadline counts anew when the reason has changed.
+type reason struct {
+	kind       reasonKind
+	generation id.Generation
 	freezes    int
-	round      uint64
+	round      id.Round
 }
 
-type deadlineKind int
+type reasonKind int
 
 const (
-	waitsForNothing     deadlineKind = iota
-	waitsForGeneration               // a coordinator has to begin one
-	waitsForPartialSums              // of other servers, in a round that is being applied
-	waitsForTrainers                 // to declare the round that others have begun
-	waitsForRelease                  // everything is done; a coordinator has to know
+	forNothing     reasonKind = iota
+	forGeneration             // a coordinator has to begin one
+	forPartialSums            // of other servers, in the round that is being applied
+	forTrainers               // to declare the round that others have begun
+	forRelease                // the server has finished; a coordinator has to know
 )
 
-// reason finds out what the server waits for. A round that nobody has begun may be as far away as it likes, and while no generation is under way
-// nothing but the next one has a deadline. s.mu is held.
-func (s *Server) reason() deadlineReason {
-	r := deadlineReason{}
+// reason finds out what the server waits for. A round that nobody has begun has no deadline. While no generation is under way, only the start of the
+// next one has.
+func (c *core) reason() reason {
+	r := reason{}
 	switch {
-	case s.machine == nil, s.free && s.finished, s.err != nil:
+	case c.machine == nil, c.isReleased && c.finished(), c.Err() != nil:
 		return r
-	case s.finished:
-		r.kind = waitsForRelease
+	case c.finished():
+		r.kind = forRelease
 		return r
-	case s.machine.idle():
-		r.kind, r.freezes = waitsForGeneration, s.freezes
-	case len(s.partials) > 0:
-		r.kind = waitsForPartialSums
-	case s.rounds != nil && s.rounds.Begun():
-		r.kind = waitsForTrainers
+	case c.machine.idle():
+		r.kind, r.freezes = forGeneration, c.freezes
+	case len(c.sums.awaited) > 0:
+		r.kind = forPartialSums
+	case c.rounds != nil && c.rounds.started():
+		r.kind = forTrainers
 	default:
 		return r
 	}
-	r.generation = s.machine.Generation()
-	if s.rounds != nil {
-		r.round = s.rounds.Round()
+	r.generation = c.machine.Generation()
+	if c.rounds != nil {
+		r.round = c.rounds.Round()
 	}
 	return r
 }
 
-// watch sets the deadline of what the server waits for now, if that is not what it waited for before. s.mu is held.
-func (s *Server) watch() {
-	reason := s.reason()
-	if reason == s.own.reason {
-		s.own.wait.ranks, s.own.wait.by = s.absent(reason.kind)
-		return
-	}
-	if s.own.timer != nil {
-		s.own.timer.Stop()
-	}
-	s.own = deadline{reason: reason}
-	w := &s.own.wait
-	w.since, w.limit = time.Now(), s.cfg.RoundDeadline
-	w.ranks, w.by = s.absent(reason.kind)
-	switch reason.kind {
-	case waitsForNothing:
-		return
-	case waitsForGeneration:
-		w.what, w.limit = "the first generation", s.cfg.StartDeadline
-		if reason.generation > 0 {
-			w.what = "the generation after " + itoa(reason.generation)
+// own is the wait of the server itself.
+func (c *core) own() waits.Wait {
+	var w waits.Wait
+	limit := c.cfg.RoundDeadline
+	switch r := c.deadline.reason; r.kind {
+	case forGeneration:
+		w.What, w.By, limit = "the first generation", []string{"coordinator"}, c.cfg.StartDeadline
+		if r.generation > 0 {
+			w.What = fmt.Sprintf("the generation after %d", r.generation)
 		}
-	case waitsForPartialSums:
-		w.what = "partial sums of round " + itoa(reason.round)
-	case waitsForTrainers:
-		w.what = "round " + itoa(reason.round)
-	case waitsForRelease:
-		w.what, w.limit = "the end of the job", s.cfg.StartDeadline
+	case forPartialSums:
+		w.What, w.By = "partial sums of round "+r.round.String(), c.sums.servers()
+	case forTrainers:
+		w = c.forTrainers("round "+r.round.String(), c.rounds.Missing())
+	case forRelease:
+		w.What, w.By, limit = "the end of the job", []string{"coordinator"}, c.cfg.StartDeadline
 	}
-	var timer *time.Timer // is written before s.mu is free
-	timer = time.AfterFunc(w.limit, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	w.Who, w.Since, w.Limit = c.name(), c.deadline.since, limit
+	return w
+}
+
+// watch sets the deadline of what the server waits for now, unless that is what it waited for before.
+func (c *core) watch() {
+	r := c.reason()
+	if r == c.deadline.reason {
+		return
+	}
+	if c.deadline.timer != nil {
+		c.deadline.timer.Stop()
+	}
+	c.deadline = deadline{reason: r, since: time.Now()}
+	if r.kind == forNothing {
+		return
+	}
+	var timer *time.Timer // is written before the lock is free
+	timer = time.AfterFunc(c.own().Limit, func() {
+		c.Lock()
+		defer c.Unlock()
 		switch {
-		case s.own.timer != timer: // it was replaced while it fired, perhaps for the same reason
-		case reason.kind == waitsForRelease:
-			s.letGo()
+		case c.deadline.timer != timer: // it was replaced while it fired, perhaps for the same reason
+		case r.kind == forRelease:
+			c.release()
 		default:
-			s.fail(s.late(reason.kind, s.own.wait))
+			c.end(c.tooLate())
 		}
 	})
-	s.own.timer = timer
+	c.deadline.timer = timer
 }
 
-// absent names those that the server waits for. s.mu is held.
-func (s *Server) absent(kind deadlineKind) (ranks []int, by []string) {
-	switch kind {
-	case waitsForGeneration, waitsForRelease:
-		by = []string{"coordinator"}
-	case waitsForTrainers:
-		ranks = s.rounds.Missing()
-	case waitsForPartialSums:
-		for _, server := range slices.Sorted(maps.Keys(s.partials)) {
-			by = append(by, fmt.Sprintf("pserver %d", server))
-		}
-	}
-	return ranks, by
-}
-
-// late is the failure of a server that has waited too long. s.mu is held.
-func (s *Server) late(kind deadlineKind, w wait) error {
-	f := fault.E(fault.LostMember, fault.At(s.where()), fault.Gotf("no end of waiting for %s within %v", s.say(w), w.limit))
-	switch kind {
-	case waitsForGeneration:
+// tooLate is the failure of a server whose deadline has passed.
+func (c *core) tooLate() error {
+	w := c.own()
+	f := fault.E(fault.LostMember, fault.At(c.Where), fault.Gotf("timed out after %v waiting for %v", w.Limit, w))
+	switch c.deadline.reason.kind {
+	case forGeneration:
 		f.Want, f.Hint = "a coordinator that begins it", "look at the coordinator's log, or raise start_deadline"
-	case waitsForPartialSums:
+	case forPartialSums:
 		f.Want, f.Hint = "those of every server", "look at that server's log, or raise round_deadline"
 	default:
 		f.Want, f.Hint = "every trainer's contribution", "look at that trainer's log, or raise round_deadline"

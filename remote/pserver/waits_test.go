@@ -9,27 +9,27 @@ import (
 // A deadline that passes at the moment in which what it waited for has come ends nothing, also when the server waits for the same again.
 func TestDeadlineThatWasReplacedWhileItFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Servers: 2, MaxTrainers: 1, StartDeadline: time.Hour, RoundDeadline: time.Minute})
-		s.rounds = NewRounds(1, []string{"w"})
-		s.machine = s.rounds
+		c := newCore(Config{Servers: 2, MaxTrainers: 1, StartDeadline: time.Hour, RoundDeadline: time.Minute})
+		c.rounds = NewRounds(1, []string{"w"}, 0)
+		c.machine = c.rounds
 		waitsFor := func(peers map[int]int) {
-			s.partials = peers
-			s.watch()
+			c.sums.awaited = peers
+			c.watch()
 		}
-		s.mu.Lock()
-		if d := s.machine.Step(Event{Kind: Resume, Generation: 1, Members: []Member{{Rank: 0, Since: 1}}}); d.Verdict != Take {
-			t.Fatal(d)
+		c.Lock()
+		if _, err := c.step(Resumed{Generation: 1, Members: []Member{{Rank: 0, Since: 1}}}); err != nil {
+			t.Fatal(err)
 		}
 		waitsFor(map[int]int{1: 1})
 		time.Sleep(time.Minute) // the timer has fired and asks for the lock
 		waitsFor(nil)
 		waitsFor(map[int]int{1: 1})
-		s.mu.Unlock()
+		c.Unlock()
 		time.Sleep(time.Second)
-		s.mu.Lock()
-		err := s.err
+		c.Lock()
+		err := c.Err()
 		waitsFor(nil)
-		s.mu.Unlock()
+		c.Unlock()
 		if err != nil {
 			t.Error(err)
 		}

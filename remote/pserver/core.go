@@ -1,0 +1,160 @@
+package pserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+)
+
+// core is the state of a server and the one lock that guards it: the machine, what its effects act on, and the waits for changes. The calls, the
+// stepper, the updaters and the exchange share one core. Those of its methods that say so take the lock; the others are called with the lock held.
+type core struct {
+	waits.Monitor // ends when the server has failed or finished
+
+	cfg      Config
+	epoch    time.Time     // that the machine counts its time from
+	ended    chan struct{} // closed when the Monitor has ended
+	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
+	toApply  chan []Declaration
+
+	machine    machine  // rounds or updates; nil until the program serves
+	rounds     *Rounds  // in sync mode, else nil
+	updates    *Updates // in async mode, else nil
+	inbox      inbox
+	ledger     *Ledger // nil but on server 0
+	sums       partialSums
+	heard      []time.Time // the last message, by rank
+	refused    map[string]uint64
+	deadline   deadline
+	freezes    int      // how often a coordinator has ended a generation
+	applied    id.Round // async: updates applied
+	isReleased bool     // released is closed
+}
+
+func newCore(cfg Config) *core {
+	c := &core{cfg: cfg, epoch: time.Now(), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
+		sums: newPartialSums(), heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
+	c.Where = fmt.Sprintf("%s of job %s", c.name(), cfg.Identity.Job)
+	return c
+}
+
+// name is this server's in waits.
+func (c *core) name() string { return serverName(c.cfg.Index) }
+
+func serverName(index int) string { return fmt.Sprintf("pserver %d", index) }
+
+// step tells the machine an event. It calls the machine by its own type, so that an event need not be moved to the heap.
+func (c *core) step(e Event) (Effects, error) {
+	now := time.Since(c.epoch)
+	if c.rounds != nil {
+		return c.rounds.Step(now, e)
+	}
+	return c.updates.Step(now, e)
+}
+
+// carryOut does what an event asks for, but for Hold, Ignore and LearningRate, which concern the call that has brought the event.
+func (c *core) carryOut(f Effects) {
+	for _, d := range f.Commit {
+		if c.ledger == nil {
+			break
+		}
+		if err := c.ledger.Commit(d.Pass, d.Records); err != nil {
+			c.end(err)
+		}
+	}
+	if f.Drop {
+		c.inbox.recycle()
+	}
+	if f.Apply {
+		c.toApply <- f.Contributors // never blocks: at most one round is being applied
+	}
+	if f.Finished {
+		c.end(nil)
+	}
+	c.changed()
+}
+
+// decide tells the machine a message. While the machine holds the message, decide waits and tells it again after every change. ignored reports that
+// the message was applied before. The error is why the message is refused, or why the wait has ended. It takes the lock.
+func (c *core) decide(ctx context.Context, e Event) (ignored bool, err error) {
+	var f Effects
+	var refused error
+	err = c.Await(ctx, func() waits.Wait { return c.holding(e) }, func() (bool, error) {
+		f, refused = c.step(e)
+		if f.Hold {
+			return false, nil
+		}
+		switch e.(type) {
+		case Declared, Completed: // others change nothing that anybody waits for
+			if refused == nil && !f.Ignore {
+				c.carryOut(f)
+			}
+		}
+		return true, nil
+	})
+	if err == nil && refused != nil {
+		err = c.refuse(refused)
+	}
+	return f.Ignore, err
+}
+
+// refuse counts a message that must not count, and returns why. It takes the lock.
+func (c *core) refuse(why error) error {
+	c.Lock()
+	defer c.Unlock()
+	c.refused[fault.KindOf(why).String()]++
+	c.cfg.Log.Warn("message refused", "reason", why.Error())
+	return why
+}
+
+// duplicate counts a message that was applied before. It takes the lock.
+func (c *core) duplicate(what string, variable string, from Sender) {
+	_ = c.refuse(fault.E(fault.Duplicate, fault.Var(variable), fault.Gotf("trainer %d's %s to round %d again", from.Rank, what, from.Round)))
+}
+
+// serves waits until the program serves. It takes the lock.
+func (c *core) serves(ctx context.Context) error {
+	return c.Await(ctx, func() waits.Wait {
+		return waits.Wait{Who: c.name(), What: "its program to start", By: []string{c.name()}}
+	},
+		func() (bool, error) { return c.machine != nil, nil })
+}
+
+// version is what the server serves: rounds, or in async mode updates, since the beginning of the training.
+func (c *core) version() id.Round {
+	if c.rounds != nil {
+		return c.rounds.Round()
+	}
+	return c.applied
+}
+
+// changed wakes everyone who waits, and sets the deadline of what the server itself waits for now.
+func (c *core) changed() {
+	c.watch()
+	c.Broadcast()
+}
+
+// finished reports whether every member has completed.
+func (c *core) finished() bool { return c.Ended() && c.Err() == nil }
+
+// end ends the server, unless it has ended already: in good order with nil, else with the error that everyone who waits, and everyone who calls from
+// now on, is told.
+func (c *core) end(err error) {
+	if c.End(err) {
+		close(c.ended)
+		c.watch()
+	}
+}
+
+// release closes released.
+func (c *core) release() {
+	if !c.isReleased {
+		c.isReleased = true
+		close(c.released)
+		c.changed()
+	}
+}
