@@ -38,6 +38,30 @@ func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], siz
 	}
 }
 
+// ShuffledFirst returns which records come first in the order of Shuffle: those at the first count positions, of a stream of n records that are numbered
+// from 0 on. The ranges are in no particular order.
+func ShuffledFirst(count, n int64, size int, seed, pass uint64) []Range {
+	count = min(count, n)
+	if size < 2 || count <= 0 {
+		return []Range{{From: 0, To: max(count, 0)}}
+	}
+	random := rand.New(rand.NewPCG(seed, pass))
+	whole := count - count%int64(size)
+	for range whole / int64(size) {
+		random.Shuffle(size, func(int, int) {})
+	}
+	buffer := make([]int64, min(int64(size), n-whole))
+	for i := range buffer {
+		buffer[i] = whole + int64(i)
+	}
+	random.Shuffle(len(buffer), func(i, j int) { buffer[i], buffer[j] = buffer[j], buffer[i] })
+	first := []Range{{From: 0, To: whole}}
+	for _, record := range buffer[:count-whole] {
+		first = appendRecord(first, record)
+	}
+	return first
+}
+
 // A shuffle is the buffer of one iteration.
 type shuffle struct {
 	size   int

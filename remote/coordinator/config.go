@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -23,7 +25,8 @@ type Config struct {
 	Sync           bool
 	Fed            bool // fed by a user instead of reading its own data; a member that is lost ends the job
 	Passes         int
-	Fetch          []string // of every step, but for those of fed jobs
+	Start          queue.Position // where the data and the rounds begin
+	Fetch          []string       // of every step, but for those of fed jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task
 	TaskTimeout    [2]time.Duration // least and most
@@ -51,6 +54,22 @@ func (c Config) generationPolicy() generation.Policy {
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {
-	return queue.Policy{Sync: c.Sync, Passes: max(c.Passes, 1), RecordsPerTask: c.RecordsPerTask, Trainers: c.Trainers, MaxFailures: c.MaxFailures,
-		MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
+	return queue.Policy{Sync: c.Sync, Start: c.Start, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask, Trainers: c.Trainers,
+		MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
+}
+
+// readingOf says how a program makes batches of records. It is zero for a program that reads no data.
+func readingOf(p *program.Program) queue.Reading {
+	if p == nil {
+		return queue.Reading{}
+	}
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return queue.Reading{}
+	}
+	r, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return queue.Reading{}
+	}
+	return queue.Reading{Rows: int64(r.Batch), DropLast: r.DropLast, ShuffleBuffer: r.ShuffleBuffer, ShuffleSeed: uint64(r.ShuffleSeed)}
 }

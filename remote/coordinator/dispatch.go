@@ -7,14 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 // GetTask reports finished tasks and returns the next one, waiting, if it is asked to, while what is left of the pass is pending elsewhere.
@@ -40,7 +42,8 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 		case err != nil:
 			return nil, err
 		case !grant.Wait || !m.Wait || m.ReportOnly:
-			return &rpc.GetTaskResponse{Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait}, nil
+			return &rpc.GetTaskResponse{Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait,
+				EndRound: (*uint64)(grant.EndRound)}, nil
 		}
 		err = s.await(ctx, w, func() (bool, error) {
 			select {
@@ -66,17 +69,17 @@ func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc
 		if err != nil {
 			return err
 		}
-		rank, incarnation := int(m.Id.Rank), m.Id.Generation
+		rank, since := id.Rank(m.Id.Rank), id.Generation(m.Id.Generation)
 		for _, task := range finished {
-			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: rank, Incarnation: incarnation, Task: task}); err != nil {
+			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: rank, Since: since, Task: task}); err != nil {
 				s.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
 			}
 		}
 		if m.ReportOnly {
 			return nil
 		}
-		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: rank, Incarnation: incarnation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
-			Records: m.Records, Round: m.Id.Round})
+		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: rank, Since: since, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
+			Records: m.Records, Round: id.Round(m.Id.Round)})
 		grant = effects.Grant
 		return err
 	})
@@ -91,7 +94,7 @@ func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	fail := queue.TaskFailed{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason}
+	fail := queue.TaskFailed{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: m.Task, Reason: m.Reason}
 	if !s.cfg.Sync {
 		var err error
 		if fail.Committed, err = s.committed(ctx, m.Task.GetPass(), 0); err != nil {
@@ -117,11 +120,11 @@ func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc
 // ReportDataset hands the message that comes in pieces to TakeDataset.
 func (s *Server) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
 	m := &rpc.ReportDatasetRequest{}
-	var id *rpc.Identity
-	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxDataset, s.admitFirst(stream.Context(), &id)); err != nil {
+	var sender *rpc.Identity
+	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxDataset, s.admitFirst(stream.Context(), &sender)); err != nil {
 		return err
 	}
-	m.Id = id
+	m.Id = sender
 	if err := s.TakeDataset(stream.Context(), m); err != nil {
 		return err
 	}
@@ -203,12 +206,12 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 		if !q.Regrouping() {
 			continue
 		}
-		segment := q.Segment(g.Round)
+		segment := q.Segment(id.Round(g.Round))
 		committed, err := s.committed(ctx, segment.GetPass(), g.Round)
 		if err != nil {
 			return err
 		}
-		if err := s.happen(name, queue.Regrouped{Round: g.Round, Pass: segment.GetPass(), Committed: committed}); err != nil {
+		if err := s.happen(name, queue.Regrouped{Round: id.Round(g.Round), Pass: segment.GetPass(), Committed: committed}); err != nil {
 			return err
 		}
 	}
@@ -219,9 +222,9 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 func (s *Server) recoverTasks(ctx context.Context, g generation.Generation) error {
 	for name, q := range s.copyQueues() {
 		for _, rank := range q.Holders() {
-			lost := queue.TrainerLost{Rank: rank, Incarnation: g.Number}
+			lost := queue.TrainerLost{Rank: rank, Since: id.Generation(g.Number)}
 			if member, ok := g.Member(uint32(rank)); ok {
-				lost.Incarnation = member.Since - 1 // the processes before the one that is a member
+				lost.Since = id.Generation(member.Since - 1) // the processes before the one that is a member
 			}
 			if err := s.recoverFrom(ctx, name, lost); err != nil {
 				return err

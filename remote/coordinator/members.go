@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -60,7 +61,10 @@ func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse
 		if !s.cfg.Sync {
 			continue
 		}
-		if r.Segment = q.Segment(g.Round); r.Segment == nil {
+		if end, ok := q.EndRound(); ok {
+			r.EndRound = (*uint64)(&end)
+		}
+		if r.Segment = q.Segment(id.Round(g.Round)); r.Segment == nil {
 			return nil, fault.E(fault.Internal, fault.At("dataset "+fault.Quote(name)),
 				fault.Gotf("round %d, of which it is not known where it lies", g.Round))
 		}

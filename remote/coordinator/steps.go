@@ -6,10 +6,12 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"google.golang.org/grpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // collector joins what the trainers report of a round into one step. Server.mu guards it; the values are merged by the teller.
@@ -221,7 +223,7 @@ func (s *Server) told(step *job.Step, err error) {
 func (s *Server) closeSteps(round uint64) {
 	pass := s.steps.pass
 	for _, q := range s.queues {
-		if segment := q.Segment(max(round, 1) - 1); segment != nil {
+		if segment := q.Segment(id.Round(max(round, 1) - 1)); segment != nil {
 			pass = segment.Pass
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // members returns how many trainers the round that was committed had.
@@ -44,7 +45,7 @@ func (c *conductor) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResp
 		if c.policy.Sync {
 			r.Segment = &rpc.Segment{}
 			if c.queue != nil {
-				r.Segment = c.queue.Segment(c.current.Round)
+				r.Segment = c.queue.Segment(id.Round(c.current.Round))
 			}
 		}
 		return true, nil

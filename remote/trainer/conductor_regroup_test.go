@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -78,12 +79,12 @@ func (c *conductor) regroup(ctx context.Context, ranks ...uint32) error {
 func (c *conductor) cut(ctx context.Context, round uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pass := c.queue.Segment(round).GetPass()
+	pass := c.queue.Segment(id.Round(round)).GetPass()
 	ledger, err := wire.Ledger(ctx, "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
 	if err != nil {
 		return err
 	}
-	e := queue.Regrouped{Round: round, Pass: pass}
+	e := queue.Regrouped{Round: id.Round(round), Pass: pass}
 	for _, p := range ledger.Passes {
 		if p.Pass == pass {
 			e.Committed = ranges.Of(wire.RangesOf(p.Committed)...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -40,7 +41,7 @@ func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Ge
 			if !first {
 				break
 			}
-			if _, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFinished{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: task}); err != nil {
+			if _, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFinished{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: task}); err != nil {
 				return false, err
 			}
 			close(c.changed)
@@ -53,8 +54,8 @@ func (c *conductor) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Ge
 		if m.ReportOnly {
 			return true, nil
 		}
-		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskWanted{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Request: m.Id.Round,
-			Pass: m.Pass, Position: m.Position, Records: m.Records, Round: m.Id.Round})
+		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskWanted{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Request: m.Id.Round,
+			Pass: m.Pass, Position: m.Position, Records: m.Records, Round: id.Round(m.Id.Round)})
 		if err != nil {
 			return false, err
 		}
@@ -72,7 +73,7 @@ func (c *conductor) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest) (r *
 			return
 		}
 		c.failed = append(c.failed, m)
-		_, err = c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFailed{Rank: int(m.Id.Rank), Incarnation: m.Id.Generation, Task: m.Task, Reason: m.Reason})
+		_, err = c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFailed{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: m.Task, Reason: m.Reason})
 		if err == nil && c.policy.Sync {
 			c.ended, ended = c.current.Number, c.current.Number
 		}

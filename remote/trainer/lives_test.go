@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -136,7 +137,7 @@ func (c *conductor) giveUp(ctx context.Context, rank int) (err error) {
 				committed = append(committed, wire.RangesOf(m.Records)...)
 			}
 		}
-		_, err = c.queue.Step(0, queue.TrainerLost{Rank: rank, Incarnation: since.Since, Drained: true, Pass: c.queue.Pass(),
+		_, err = c.queue.Step(0, queue.TrainerLost{Rank: id.Rank(rank), Since: id.Generation(since.Since), Drained: true, Pass: c.queue.Pass(),
 			Committed: ranges.Of(committed...)})
 		c.current.Members = slices.DeleteFunc(slices.Clone(c.current.Members), func(m machine.Member) bool { return m.Rank == uint32(rank) })
 	})

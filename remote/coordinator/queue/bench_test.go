@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 var benchPolicy = queue.Policy{Passes: 1 << 20, RecordsPerTask: 100, Trainers: 8, MaxFailures: 3, MinTimeout: time.Second, MaxTimeout: time.Hour,
@@ -59,9 +60,9 @@ func (d *dispatcher) turn(t testing.TB, rank int) {
 		return effects
 	}
 	if d.held[rank] != nil {
-		step(queue.TaskFinished{Rank: rank, Task: d.held[rank]})
+		step(queue.TaskFinished{Rank: id.Rank(rank), Task: d.held[rank]})
 	}
-	d.held[rank] = step(queue.TaskWanted{Rank: rank, Request: d.request, Pass: copied.Pass()}).Grant.Task
+	d.held[rank] = step(queue.TaskWanted{Rank: id.Rank(rank), Request: d.request, Pass: copied.Pass()}).Grant.Task
 	d.queue = copied
 	d.queue.Next()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // The keys of entries, below that of the dataset.
@@ -21,7 +22,7 @@ const (
 	headKey       = "head"
 	filePrefix    = "file/"
 	taskPrefix    = "task/"
-	rankPrefix    = "rank/"
+	trainerPrefix = "rank/"
 	segmentPrefix = "segment/"
 )
 
@@ -31,7 +32,7 @@ func (s *step) put(key string, m proto.Message) {
 	if m != nil {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
-			panic("queue: " + err.Error()) // only for a string that is not UTF-8, and none is let in
+			panic("queue: " + err.Error()) // only for a string that is not UTF-8, and the queue takes none
 		}
 		c.Value = b
 	}
@@ -42,7 +43,8 @@ func numbered(prefix string, n int64) string { return prefix + strconv.FormatInt
 
 func (s *step) putHead() {
 	s.put(headKey, &state.Head{Sync: s.policy.Sync, Pass: s.pass, Given: s.given, Done: s.done, Files: int64(s.files), Following: s.following,
-		Closed: s.closed, Ended: s.ended, AverageNs: int64(s.average), Returns: s.returns, Retried: s.retried, Regroup: s.regroup, Segments: s.opened})
+		Closed: s.closed, Ended: s.ended, AverageNs: int64(s.average), Returns: s.returns, Retried: s.retried, Regroup: s.regroup, Segments: s.opened,
+		Stopped: s.stopped, EndRound: uint64(s.endRound)})
 }
 
 func (s *step) putFile(i int, f *rpc.DataFile, size int64) {
@@ -50,35 +52,35 @@ func (s *step) putFile(i int, f *rpc.DataFile, size int64) {
 }
 
 // putTask sets the entry of a task, or deletes it.
-func (s *step) putTask(id int64, entry *state.Task) {
+func (s *step) putTask(number int64, entry *state.Task) {
 	if entry == nil {
-		s.put(numbered(taskPrefix, id), nil)
+		s.put(numbered(taskPrefix, number), nil)
 		return
 	}
-	s.put(numbered(taskPrefix, id), entry)
+	s.put(numbered(taskPrefix, number), entry)
 }
 
-func (w *work) entry(place state.Task_Place) *state.Task {
-	return &state.Task{Place: place, Pass: w.pass, Epoch: w.epoch, Failures: w.failures, Reason: w.reason, Runs: w.left.Runs(), Returned: w.returned}
+func (t *task) entry(place state.Task_Place) *state.Task {
+	return &state.Task{Place: place, Pass: t.pass, Epoch: t.epoch, Failures: t.failures, Reason: t.reason, Runs: t.left.Runs(), Returned: t.returned}
 }
 
 func (p *pending) entry() *state.Task {
-	t := p.work.entry(state.Task_PENDING)
-	t.Rank, t.Incarnation, t.DispatchedMs, t.DeadlineMs, t.Grace = uint32(p.rank), p.incarnation, p.dispatched, p.deadline, p.grace
-	return t
+	m := p.task.entry(state.Task_PENDING)
+	m.Rank, m.Incarnation, m.DispatchedMs, m.DeadlineMs, m.Grace = uint32(p.rank), uint64(p.since), p.dispatched, p.deadline, p.grace
+	return m
 }
 
-// putRank remembers a trainer.
-func (s *step) putRank(n int, r *rank) {
-	s.ranks = s.ranks.put(key{int64(n)}, r)
-	m := &state.Rank{Incarnation: r.incarnation, Gone: r.gone, Request: r.request}
-	if r.granted.epoch > 0 {
-		m.Granted = r.granted.entry()
+// putTrainer remembers a trainer.
+func (s *step) putTrainer(rank id.Rank, t *trainer) {
+	s.trainers = s.trainers.put(key{int64(rank)}, t)
+	m := &state.Rank{Incarnation: uint64(t.since), Gone: t.gone, Request: t.request}
+	if t.granted.epoch > 0 {
+		m.Granted = t.granted.entry()
 	}
-	for _, d := range r.finished {
+	for _, d := range t.finished {
 		m.Finished = append(m.Finished, d.entry())
 	}
-	s.put(numbered(rankPrefix, int64(n)), m)
+	s.put(numbered(trainerPrefix, int64(rank)), m)
 }
 
 func (d dispatch) entry() *state.Dispatch {
@@ -86,12 +88,12 @@ func (d dispatch) entry() *state.Dispatch {
 }
 
 func (s *step) putSegment(g segment) {
-	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: g.firstRound, Skip: g.skip.Runs()})
+	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: g.skip.Runs(), FirstBatch: g.firstBatch})
 }
 
-// forgetLater deletes an entry that counts until the head is written.
-func (s *step) forgetLater(prefix string, n int64) {
-	s.late = append(s.late, Change{Key: numbered(prefix, n)})
+// deleteLater deletes an entry that counts until the head is written.
+func (s *step) deleteLater(prefix string, n int64) {
+	s.deletions = append(s.deletions, Change{Key: numbered(prefix, n)})
 }
 
 // Describe says what a durable entry of a dataset holds, for people.
@@ -117,7 +119,7 @@ func decode(key string, value []byte) (proto.Message, error) {
 		m = &state.File{}
 	case taskPrefix:
 		m = &state.Task{}
-	case rankPrefix:
+	case trainerPrefix:
 		m = &state.Rank{}
 	case segmentPrefix:
 		m = &state.Segment{}
@@ -130,7 +132,7 @@ func decode(key string, value []byte) (proto.Message, error) {
 	return m, nil
 }
 
-// split parts a key into what it is and its number; the prefix is empty when it is no key of an entry.
+// split parts a key into its prefix and its number; the prefix is empty when the key is not one of an entry.
 func split(key string) (prefix string, number int64) {
 	if key == headKey {
 		return headKey, 0
@@ -150,13 +152,16 @@ func corrupt(key, what string) error {
 // Restore makes a queue of its entries, whose keys are those of its changes. It returns nil without an error where there is no dataset: New was never
 // made durable.
 //
-// A task whose deadline has passed, so that nobody can say whether its trainer was late or could not report, is given MinTimeout from now on, once. A
-// deadline further away than a task may take, by a clock that was set back, is moved to MaxTimeout from now on. The effects are what has
-// to be made durable of that.
+// When the deadline of a task has passed, nobody can say whether its trainer was late or had no coordinator to report to. The task then has MinTimeout
+// from now on, once. A deadline further away than a task may take comes from a clock that was set back; it becomes MaxTimeout from now on. The effects
+// are what has to be made durable of that.
 func Restore(p Policy, name string, entries map[string][]byte, now time.Duration) (*Queue, Effects, error) {
 	r := &restore{step: step{Queue: Queue{policy: p, name: name}, now: p.Epoch.UnixMilli() + now.Milliseconds()}, numbered: map[string][]entry{}}
 	if _, ok := entries[headKey]; !ok {
 		return nil, Effects{}, nil
+	}
+	if err := p.check(); err != nil {
+		return nil, Effects{}, r.in(err)
 	}
 	for k, v := range entries {
 		m, err := decode(k, v)
@@ -169,13 +174,13 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 	for _, e := range r.numbered {
 		slices.SortFunc(e, func(a, b entry) int { return int(min(1, max(-1, a.number-b.number))) })
 	}
-	for _, read := range []func() error{r.readHead, r.readFiles, r.readTasks, r.readRanks, r.readSegments} {
+	for _, read := range []func() error{r.readHead, r.readFiles, r.readTasks, r.readTrainers, r.readSegments} {
 		if err := read(); err != nil {
 			return nil, Effects{}, r.in(err)
 		}
 	}
-	r.settle() // where the head of the last event is missing
-	if r.head != r.durable {
+	p.mode().settle(&r.step) // the head of the last event may be missing
+	if r.counters != r.durable {
 		r.putHead()
 	}
 	return &r.Queue, r.effects, nil
@@ -183,7 +188,7 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 
 type restore struct {
 	step
-	durable  head
+	durable  counters
 	numbered map[string][]entry // by prefix, in order
 }
 
@@ -191,11 +196,6 @@ type entry struct {
 	key    string
 	number int64
 	value  proto.Message
-}
-
-// in names the dataset.
-func (r *restore) in(err error) error {
-	return fault.Wrap(fault.KindOf(err), "dataset "+fault.Quote(r.name), err)
 }
 
 func (r *restore) readHead() error {
@@ -207,14 +207,18 @@ func (r *restore) readHead() error {
 	if h.Pass < 0 || h.Given < 0 || h.Done < 0 || h.Files < 0 || h.AverageNs < 0 || h.Returns < 0 || h.Retried < 0 || h.Segments < 0 {
 		return corrupt(headKey, "a number below 0")
 	}
-	r.head = head{pass: h.Pass, given: h.Given, done: h.Done, following: h.Following, closed: h.Closed, ended: h.Ended,
-		average: time.Duration(h.AverageNs), returns: h.Returns, retried: h.Retried, regroup: h.Regroup, opened: h.Segments}
+	if h.Pass < r.policy.Start.Pass || h.Pass > r.policy.lastPass() {
+		return corrupt(headKey, fmt.Sprintf("pass %d of a job of the passes %d to %d", h.Pass, r.policy.Start.Pass, r.policy.lastPass()))
+	}
+	r.counters = counters{pass: h.Pass, given: h.Given, done: h.Done, following: h.Following, closed: h.Closed, ended: h.Ended,
+		average: time.Duration(h.AverageNs), returns: h.Returns, retried: h.Retried, regroup: h.Regroup, opened: h.Segments,
+		stopped: h.Stopped, endRound: id.Round(h.EndRound)}
 	r.files = int(min(h.Files, maxFiles+1))
-	r.durable = r.head
+	r.durable = r.counters
 	return nil
 }
 
-// readFiles lists the files that count, and cuts the tasks.
+// readFiles lists the files that count, and divides them into tasks.
 func (r *restore) readFiles() error {
 	entries := r.numbered[filePrefix]
 	for i := 0; i < r.files; {
@@ -226,7 +230,7 @@ func (r *restore) readFiles() error {
 			}
 			f := entries[i].value.(*state.File)
 			if f.TaskRecords > 0 && i > first {
-				break // a task begins here
+				break // a group begins here
 			}
 			if f.TaskRecords < 0 {
 				return corrupt(entries[i].key, fmt.Sprintf("tasks of %d records", f.TaskRecords))
@@ -234,16 +238,16 @@ func (r *restore) readFiles() error {
 			size = max(size, f.TaskRecords)
 			files = append(files, f.File)
 		}
-		before := r.cut.records
-		if _, err := r.cut.add(Policy{RecordsPerTask: size}, files); err != nil {
+		before := r.layout.records
+		if _, err := r.layout.add(Policy{RecordsPerTask: size}, files); err != nil {
 			return fault.Wrap(fault.Corrupt, "entry "+fault.Quote(entries[first].key), err)
 		}
-		if size == 0 && r.cut.records > before {
+		if size == 0 && r.layout.records > before {
 			return corrupt(entries[first].key, "records in no task")
 		}
 	}
-	if r.given > r.cut.tasks || r.done > r.given {
-		return corrupt(headKey, fmt.Sprintf("%d tasks given and %d done of %d", r.given, r.done, r.cut.tasks))
+	if r.given > r.layout.tasks || r.done > r.given {
+		return corrupt(headKey, fmt.Sprintf("%d tasks given and %d done of %d", r.given, r.done, r.layout.tasks))
 	}
 	return nil
 }
@@ -251,64 +255,65 @@ func (r *restore) readFiles() error {
 // readTasks puts every task that has an entry into its place.
 func (r *restore) readTasks() error {
 	for _, e := range r.numbered[taskPrefix] {
-		t := e.value.(*state.Task)
-		if e.number >= r.cut.tasks {
-			return corrupt(e.key, fmt.Sprintf("a task beyond %d", r.cut.tasks))
+		m := e.value.(*state.Task)
+		if e.number >= r.layout.tasks {
+			return corrupt(e.key, fmt.Sprintf("a task beyond %d", r.layout.tasks))
 		}
-		if t.Failures > math.MaxInt32 || t.Epoch > math.MaxInt32 || t.Pass < 0 || t.Pass > r.pass || len(t.Reason) > maxReason ||
-			t.Returned < 0 || len(t.Runs) > 2*maxRuns {
+		if m.Failures > math.MaxInt32 || m.Epoch > math.MaxInt32 || m.Pass < 0 || m.Pass > r.pass || len(m.Reason) > maxReason ||
+			m.Returned < 0 || len(m.Runs) > 2*maxRuns {
 			return corrupt(e.key, "a number out of range")
 		}
-		whole := r.cut.task(e.number)
-		left, ok := ranges.OfRuns(t.Runs, whole.To)
+		whole := r.layout.recordsOf(e.number)
+		left, ok := ranges.OfRuns(m.Runs, whole.To)
 		if !ok || len(left) > 0 && left[0].From < whole.From {
 			return corrupt(e.key, "records that are not of the task")
 		}
-		w := work{id: e.number, pass: t.Pass, epoch: t.Epoch, failures: t.Failures, reason: t.Reason, returned: t.Returned}
+		t := task{id: e.number, pass: m.Pass, epoch: m.Epoch, failures: m.Failures, reason: m.Reason, returned: m.Returned}
 		if len(left) > 0 {
-			w.left = left
+			t.left = left
 		}
-		if err := r.place(e.key, w, t); err != nil {
+		if err := r.place(e.key, t, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *restore) place(name string, w work, t *state.Task) error {
-	async := t.Place == state.Task_PENDING || t.Place == state.Task_RETURNED
+func (r *restore) place(name string, t task, m *state.Task) error {
+	async := m.Place == state.Task_PENDING || m.Place == state.Task_RETURNED
 	switch {
-	case async && (r.policy.Sync || w.epoch == 0):
+	case async && (r.policy.Sync || t.epoch == 0):
 		return corrupt(name, "a task that was never given")
-	case async && w.id >= r.given: // its trainer has never heard of it, as the head did not follow
-		r.putTask(w.id, nil)
+	case async && t.id >= r.given: // the head did not follow, so no trainer has heard of it
+		r.putTask(t.id, nil)
 		return nil
 	}
-	switch t.Place {
+	switch m.Place {
 	case state.Task_PENDING:
-		if t.Rank >= maxRank || t.DispatchedMs < 0 {
-			return corrupt(name, fmt.Sprintf("trainer %d since %d", t.Rank, t.DispatchedMs))
+		if m.Rank >= maxRank || m.DispatchedMs < 0 {
+			return corrupt(name, fmt.Sprintf("trainer %d since %d", m.Rank, m.DispatchedMs))
 		}
-		r.revive(&pending{work: w, rank: int(t.Rank), incarnation: t.Incarnation, dispatched: t.DispatchedMs, deadline: t.DeadlineMs, grace: t.Grace})
+		r.revive(&pending{task: t, rank: id.Rank(m.Rank), since: id.Generation(m.Incarnation), dispatched: m.DispatchedMs, deadline: m.DeadlineMs,
+			grace: m.Grace})
 	case state.Task_RETURNED:
-		if _, twice := r.returned.get(key{w.returned}); twice || w.returned == math.MaxInt64 {
-			return corrupt(name, fmt.Sprintf("return %d", w.returned))
+		if _, twice := r.returned.get(key{t.returned}); twice || t.returned == math.MaxInt64 {
+			return corrupt(name, fmt.Sprintf("return %d", t.returned))
 		}
-		r.returns = max(r.returns, w.returned+1)
-		r.returned = r.returned.put(key{w.returned}, &w)
+		r.returns = max(r.returns, t.returned+1)
+		r.returned = r.returned.put(key{t.returned}, &t)
 	case state.Task_DISCARDED:
-		r.discarded = r.discarded.put(key{w.id}, &w)
+		r.discarded = r.discarded.put(key{t.id}, &t)
 	case state.Task_FAILED:
 		if !r.policy.Sync {
 			return corrupt(name, "a failure of sync mode")
 		}
-		if w.pass != r.pass {
-			r.putTask(w.id, nil) // forgotten
+		if t.pass != r.pass {
+			r.putTask(t.id, nil) // the failures of that pass are forgotten
 			return nil
 		}
-		r.failed = r.failed.put(key{w.id}, &w)
+		r.failed = r.failed.put(key{t.id}, &t)
 	default:
-		return corrupt(name, fmt.Sprintf("place %d", t.Place))
+		return corrupt(name, fmt.Sprintf("place %d", m.Place))
 	}
 	return nil
 }
@@ -324,33 +329,33 @@ func (r *restore) revive(p *pending) {
 		p.deadline = latest
 	}
 	changes := r.effects.Changes
-	r.hold(p)
+	r.assign(p)
 	if p.deadline == before.deadline {
 		r.effects.Changes = changes
 	}
 }
 
-// readRanks remembers the trainers.
-func (r *restore) readRanks() error {
-	for _, e := range r.numbered[rankPrefix] {
-		t := e.value.(*state.Rank)
-		if e.number >= maxRank || len(t.Finished) > rememberedTasks {
+// readTrainers remembers the trainers.
+func (r *restore) readTrainers() error {
+	for _, e := range r.numbered[trainerPrefix] {
+		m := e.value.(*state.Rank)
+		if e.number >= maxRank || len(m.Finished) > rememberedTasks {
 			return corrupt(e.key, "a trainer out of range")
 		}
-		n := &rank{incarnation: t.Incarnation, gone: t.Gone, request: t.Request}
-		if d := t.Granted; d != nil {
-			n.granted = dispatch{d.Pass, d.Task, d.Epoch}
+		t := &trainer{since: id.Generation(m.Incarnation), gone: m.Gone, request: m.Request}
+		if d := m.Granted; d != nil {
+			t.granted = dispatch{d.Pass, d.Task, d.Epoch}
 		}
-		for _, d := range t.Finished {
-			n.finished = append(n.finished, dispatch{d.GetPass(), d.GetTask(), d.GetEpoch()})
+		for _, d := range m.Finished {
+			t.finished = append(t.finished, dispatch{d.GetPass(), d.GetTask(), d.GetEpoch()})
 		}
-		r.ranks = r.ranks.put(key{e.number}, n)
+		r.trainers = r.trainers.put(key{e.number}, t)
 	}
 	return nil
 }
 
-// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Others were to be forgotten, or no head
-// followed.
+// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Older ones were to be deleted; newer ones have no
+// head that counts them.
 func (r *restore) readSegments() error {
 	entries := r.numbered[segmentPrefix]
 	for i, e := range entries {
@@ -358,14 +363,14 @@ func (r *restore) readSegments() error {
 			r.put(e.key, nil)
 			continue
 		}
-		g := e.value.(*state.Segment)
-		skip, ok := ranges.OfRuns(g.Skip, r.cut.records)
+		m := e.value.(*state.Segment)
+		skip, ok := ranges.OfRuns(m.Skip, r.layout.records)
 		n := len(r.segments)
-		if !ok || len(skip) > maxRuns || g.Pass < 0 || g.Pass > r.pass ||
-			n > 0 && (g.FirstRound < r.segments[n-1].firstRound || g.Pass < r.segments[n-1].pass) {
-			return corrupt(e.key, fmt.Sprintf("a segment of pass %d from round %d on", g.Pass, g.FirstRound))
+		if !ok || len(skip) > maxRuns || m.Pass < 0 || m.Pass > r.pass || m.FirstBatch > math.MaxInt64 ||
+			n > 0 && (id.Round(m.FirstRound) < r.segments[n-1].firstRound || m.Pass < r.segments[n-1].pass) {
+			return corrupt(e.key, fmt.Sprintf("a segment of pass %d from round %d on", m.Pass, m.FirstRound))
 		}
-		r.segments = append(r.segments, segment{number: e.number, pass: g.Pass, firstRound: g.FirstRound, skip: skip})
+		r.segments = append(r.segments, segment{number: e.number, pass: m.Pass, firstRound: id.Round(m.FirstRound), firstBatch: m.FirstBatch, skip: skip})
 	}
 	if n := len(r.segments); r.policy.Sync && (n == 0 || r.segments[n-1].pass != r.pass) || !r.policy.Sync && n > 0 {
 		return corrupt(headKey, fmt.Sprintf("pass %d among %d segments", r.pass, n))

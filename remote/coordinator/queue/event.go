@@ -3,46 +3,51 @@ package queue
 import (
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // An Event is what happens to a queue: one of the types below.
 type Event interface{ apply(s *step) error }
 
-// Get asks for the next task of a pass. Effects.Grant is the answer. In sync mode it hands nothing out and may be repeated at will: it tells the
-// first records from Position on that the segment of the pass does not skip, as far as the tasks go that they are in.
+// TaskWanted says that a trainer asks for the next task of a pass. Effects.Grant is the answer.
+//
+// In sync mode the queue does not hand tasks out: all trainers read the same records. The answer names the records from Position on that the
+// segment of the pass does not skip, up to the ends of the tasks that they are in. The request may be repeated at will.
 type TaskWanted struct {
-	Rank        int
-	Incarnation uint64 // async: tells the processes of a rank apart, and only rises: the generation in which it joined
+	Rank id.Rank
+	// Since is async: the generation in which the process joined. It tells the processes of a rank apart, and only rises.
+	Since id.Generation
 	// Request is async: the number of the request among those of this process, higher with each new one. A repeated request is given the same task
-	// again, also by the next coordinator; a request below the last that was granted is fault.Stale.
+	// again, also by the next coordinator. A request below the last one that was granted is fault.Stale.
 	Request  uint64
 	Pass     int32
-	Position int64  // sync: the first record that is wanted
-	Records  int64  // sync: how many are wanted: as many tasks are granted as hold them, at least one, and none once they weigh maxGrant
-	Round    uint64 // sync: of the first to ask for a new pass, its first round: all rounds before it have been trained
+	Position int64 // sync: the first record that is wanted
+	// Records is sync: how many records are wanted. The queue grants as many tasks as hold them, at least one, and adds none once they weigh maxGrant.
+	Records int64
+	Round   id.Round // sync: in the first request for a new pass, the first round of that pass. All rounds before it have been trained
 }
 
-// Finish says that every record of a task has been trained, in rounds or updates that count; in sync mode those of all tasks before it have been,
-// too. A repeated one is acknowledged and changes nothing.
+// TaskFinished says that every record of a task has been trained, in rounds or updates that count. In sync mode the same holds for all tasks before it.
+// A repeated event changes nothing.
 type TaskFinished struct {
-	Rank        int
-	Incarnation uint64 // async
-	Task        *rpc.Task
+	Rank  id.Rank
+	Since id.Generation // async
+	Task  *rpc.Task
 }
 
-// Fail says that a trainer cannot do a task. It raises the task's counter.
+// TaskFailed says that a trainer cannot do a task. It raises the failure counter of the task.
 //
-// In async mode the task goes back without what is committed of it. In sync mode Effects.Regroup tells that the generation must change, and that
-// Regroup is to follow; until then further failures are the same one, as all trainers read the same records.
+// In async mode the task goes back, without the records of it that are committed. In sync mode Effects.Regroup asks for a new generation, and
+// Regrouped follows. Failures before that are the same failure, because all trainers read the same records.
 type TaskFailed struct {
-	Rank        int
-	Incarnation uint64 // async
-	Task        *rpc.Task
-	Reason      string
-	Committed   ranges.Set // async: of Task.Pass, from the ledger
+	Rank      id.Rank
+	Since     id.Generation // async
+	Task      *rpc.Task
+	Reason    string
+	Committed ranges.Set // async: of Task.Pass, from the ledger
 }
 
-// Timeout says that the time of a dispatch is over: see Queue.Next. It raises the task's counter.
+// TaskTimedOut says that the time of a dispatch is over; Queue.Next makes it. It raises the failure counter of the task.
 type TaskTimedOut struct {
 	Pass      int32
 	Task      int64
@@ -50,54 +55,64 @@ type TaskTimedOut struct {
 	Committed ranges.Set // of Pass, from the ledger
 }
 
-// Lost says that a process of a rank sends nothing that counts any more. What the ledger does not have of its tasks goes back. The counter of a task
-// is raised when the process was lost before anything of the task was committed: the task may be why. Drained processes raise none.
+// TrainerLost says that nothing counts any more that a process of a rank sends. Its tasks go back, without the records that the ledger has. The failure
+// counter of a task is raised when nothing of it was committed: the task may be the reason of the loss. A drained process raises no counter.
 //
-// The ledger must have been asked after the parameter servers have been told; when a new pass has begun since, Lost is fault.Stale: ask the ledger
-// again. It may be repeated. In sync mode it changes nothing.
+// The caller asks the ledger after it has told the parameter servers. When a new pass has begun since, the event is fault.Stale: ask the ledger again.
+// The event may be repeated. In sync mode it changes nothing.
 type TrainerLost struct {
-	Rank        int
-	Incarnation uint64 // and all before it
-	Drained     bool
-	Pass        int32      // of Committed
-	Committed   ranges.Set // of all trainers, or of this one
-	Reason      string
+	Rank      id.Rank
+	Since     id.Generation // the process that joined in this generation, and all before it
+	Drained   bool
+	Pass      int32      // of Committed
+	Committed ranges.Set // of all trainers, or of this one
+	Reason    string
 }
 
-// AddFiles appends files to a dataset that follows; their FirstRecord is set here. Files whose paths are known already are left out, so that it may
-// be repeated.
+// FilesAdded appends files to a dataset that follows a folder. The queue sets their FirstRecord. It leaves out files whose paths it knows, so the event
+// may be repeated.
 type FilesAdded struct{ Files []*rpc.DataFile }
 
-// EndOfFiles says that no more files come.
+// FilesEnded says that no more files come.
 type FilesEnded struct{}
 
-// Regroup begins a segment in sync mode, after failures: from Round on, which is the first round of the next generation, the data are what is left of
-// Pass. It is to be sent also by a coordinator that finds Queue.Regrouping after its start.
+// Regrouped says that a generation has begun after a failure, in sync mode: from Round on, its first round, the data are what is left of Pass. A
+// coordinator that finds Queue.Regrouping after its start sends it, too.
 type Regrouped struct {
-	Round     uint64
-	Pass      int32      // where Round lies: Segment(Round).Pass
+	Round     id.Round
+	Pass      int32      // in which Round lies: Segment(Round).Pass
 	Committed ranges.Set // of Pass, from the ledger, after round Round-1 has been applied
 }
 
-// Effects are what an event leads to.
-type Effects struct {
-	Grant Grant // of Get
-	// Changes are to be made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in
-	// async mode is always a change. Where only the first of them become durable, because they are too many for one transaction, Restore makes a queue
-	// of them in which no task is lost, as of before the event or after it.
-	Changes   []Change
-	Notes     []Note // for the log
-	Regroup   bool   // sync: change the generation, then send Regroup
-	Exhausted bool   // with this event, every task is discarded: the job cannot go on
+// Stopped says that the job ends before the end of its data. It may be repeated; the lowest End counts.
+//
+// In sync mode trainers must not train End or a later round. The queue says so in every answer from now on. The caller makes sure that no trainer trains
+// beyond: either no trainer may begin a round on its own, or End is Queue.Covered or later. In async mode no task is given any more, and the data
+// ends when no trainer has a task.
+type Stopped struct {
+	End id.Round // sync: the first round that is not trained
 }
 
-// A Grant is the answer to Get: a task, or one of the others.
+// Effects are what the caller does after an event, in this order.
+type Effects struct {
+	// Changes are made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in
+	// async mode is always a change. When only the first of them become durable, because they are too many for one transaction, Restore makes a queue
+	// of them in which no task is lost, as of before the event or after it.
+	Changes   []Change
+	Notes     []Note // to log
+	Regroup   bool   // sync: change the generation, then send Regrouped
+	Exhausted bool   // with this event every task is discarded: the job cannot go on
+	Grant     Grant  // of TaskWanted: the answer
+}
+
+// A Grant is the answer to TaskWanted: a task, or one of the conditions.
 type Grant struct {
 	Task      *rpc.Task
-	Next      []*rpc.Task // sync: that follow Task
+	Next      []*rpc.Task // sync: the tasks that follow Task
 	EndOfPass bool
-	EndOfData bool // and of the pass
-	Wait      bool // ask again when something has changed: tasks may come back, files may come
+	EndOfData bool      // and of the pass
+	Wait      bool      // ask again when something has changed: tasks may come back, files may come
+	EndRound  *id.Round // sync: after Stopped, the first round that is not trained
 }
 
 // A Change sets an entry below the dataset's, or deletes it when Value is nil.
@@ -106,9 +121,9 @@ type Change struct {
 	Value []byte
 }
 
-// A Note is something that somebody may want to read.
+// A Note is something that somebody may want to read in the log.
 type Note struct {
-	What     string // "task came back", "task discarded", "task failed", "pass ended", "data ended"
+	What     string // "task came back", "task discarded", "task failed", "pass ended", "data ended", "data stopped"
 	Pass     int32
 	Task     int64 // -1 for none
 	Rank     int   // of who had it, -1 for none

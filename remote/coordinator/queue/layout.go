@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -15,35 +14,36 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// extent is a run of files that came together, cut into tasks of one size; its last task may be shorter.
-type extent struct {
+// layout lists the files of a dataset and says which records a task has. Files are only appended.
+type layout struct {
+	files   []*rpc.DataFile
+	groups  []fileGroup
+	records int64
+	tasks   int64
+}
+
+// fileGroup is a run of files that were reported together. It is divided into tasks of one size, which do not mind where a file ends; only the last task
+// may be smaller. No task goes from one group to the next.
+type fileGroup struct {
 	task, record int64 // the first ones
 	records      int64
 	size         int64 // records of a task
 }
 
-func (x extent) tasks() int64 { return (x.records-1)/x.size + 1 }
+func (g fileGroup) tasks() int64 { return (g.records-1)/g.size + 1 }
 
-// cut lists the files of a dataset and says which records a task has. It is only appended to.
-type cut struct {
-	files   []*rpc.DataFile
-	extents []extent
-	records int64
-	tasks   int64
-}
-
-// add appends files, numbers their records on, and begins a new task. size is 0 when they have no records.
-func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
-	records := c.records
+// add appends files, which begin a new group, and returns how many records its tasks have: 0 when the files have no records.
+func (l *layout) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
+	records := l.records
 	for i, f := range files {
 		switch {
-		case len(c.files)+len(files) > maxFiles:
-			return 0, fault.E(fault.TooLarge, fault.Gotf("%d files", len(c.files)+len(files)), fault.Wantf("at most %d", maxFiles))
+		case len(l.files)+len(files) > maxFiles:
+			return 0, fault.E(fault.TooLarge, fault.Gotf("%d files", len(l.files)+len(files)), fault.Wantf("at most %d", maxFiles))
 		case len(f.GetPath()) > maxPath:
-			return 0, fault.E(fault.TooLarge, fault.Atf("file %d", len(c.files)+i), fault.Gotf("a path of %d bytes", len(f.GetPath())),
+			return 0, fault.E(fault.TooLarge, fault.Atf("file %d", len(l.files)+i), fault.Gotf("a path of %d bytes", len(f.GetPath())),
 				fault.Wantf("at most %d", maxPath))
 		case f.GetPath() == "" || !utf8.ValidString(f.Path):
-			return 0, fault.E(fault.InvalidArgument, fault.Atf("file %d", len(c.files)+i), fault.Got("path "+fault.Quote(f.GetPath())),
+			return 0, fault.E(fault.InvalidArgument, fault.Atf("file %d", len(l.files)+i), fault.Got("path "+fault.Quote(f.GetPath())),
 				fault.Want("a name in UTF-8"))
 		case f.GetRecords() < 0 || f.GetRecords() > math.MaxInt64/2-records || f.GetFirstRecord() != records:
 			return 0, fault.E(fault.InvalidArgument, fault.At("file "+fault.Quote(f.GetPath())),
@@ -52,52 +52,52 @@ func (c *cut) add(p Policy, files []*rpc.DataFile) (size int64, err error) {
 		records += f.GetRecords()
 	}
 	if size = p.RecordsPerTask; size <= 0 {
-		size = max(1, (records-c.records)/int64(tasksPerTrainer*max(1, p.Trainers)))
+		size = max(1, (records-l.records)/int64(tasksPerTrainer*max(1, p.Trainers)))
 	}
-	if records == c.records {
+	if records == l.records {
 		size = 0
 	}
-	c.files = append(c.files, files...)
+	l.files = append(l.files, files...)
 	if size > 0 {
-		x := extent{task: c.tasks, record: c.records, records: records - c.records, size: size}
-		c.extents = append(c.extents, x)
-		c.tasks += x.tasks()
+		g := fileGroup{task: l.tasks, record: l.records, records: records - l.records, size: size}
+		l.groups = append(l.groups, g)
+		l.tasks += g.tasks()
 	}
-	c.records = records
+	l.records = records
 	return size, nil
 }
 
-// task returns the records of a task, which must exist.
-func (c *cut) task(id int64) ranges.Range {
-	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].task > id }) - 1
-	x := c.extents[i]
-	from := x.record + (id-x.task)*x.size
-	return ranges.Range{From: from, To: from + min(x.size, x.record+x.records-from)}
+// recordsOf returns the records of a task, which must exist.
+func (l *layout) recordsOf(task int64) ranges.Range {
+	i := sort.Search(len(l.groups), func(i int) bool { return l.groups[i].task > task }) - 1
+	g := l.groups[i]
+	from := g.record + (task-g.task)*g.size
+	return ranges.Range{From: from, To: from + min(g.size, g.record+g.records-from)}
 }
 
-// at returns the task of a record, which must exist.
-func (c *cut) at(record int64) (id int64) {
-	i := sort.Search(len(c.extents), func(i int) bool { return c.extents[i].record > record }) - 1
-	x := c.extents[i]
-	return x.task + (record-x.record)/x.size
+// taskOf returns the task of a record, which must exist.
+func (l *layout) taskOf(record int64) (task int64) {
+	i := sort.Search(len(l.groups), func(i int) bool { return l.groups[i].record > record }) - 1
+	g := l.groups[i]
+	return g.task + (record-g.record)/g.size
 }
 
 // start is the first record of a task, or the end of the data when there is no such task.
-func (c *cut) start(id int64) int64 {
-	if id >= c.tasks {
-		return c.records
+func (l *layout) start(task int64) int64 {
+	if task >= l.tasks {
+		return l.records
 	}
-	return c.task(id).From
+	return l.recordsOf(task).From
 }
 
-// holding returns the files that hold records of s.
-func (c *cut) holding(s ranges.Set) (files []*rpc.DataFile) {
+// filesOf returns the files that have records of s.
+func (l *layout) filesOf(s ranges.Set) (files []*rpc.DataFile) {
 	next := 0
-	for _, p := range s {
-		i := sort.Search(len(c.files), func(i int) bool { return c.files[i].FirstRecord+c.files[i].Records > p.From })
-		for i = max(i, next); i < len(c.files) && c.files[i].FirstRecord < p.To; i++ {
-			if c.files[i].Records > 0 {
-				files = append(files, c.files[i])
+	for _, r := range s {
+		i := sort.Search(len(l.files), func(i int) bool { return l.files[i].FirstRecord+l.files[i].Records > r.From })
+		for i = max(i, next); i < len(l.files) && l.files[i].FirstRecord < r.To; i++ {
+			if l.files[i].Records > 0 {
+				files = append(files, l.files[i])
 			}
 			next = i + 1
 		}
@@ -105,24 +105,16 @@ func (c *cut) holding(s ranges.Set) (files []*rpc.DataFile) {
 	return files
 }
 
-// reasonOf shortens what a trainer says about a failure.
-func reasonOf(s string) string {
-	if len(s) > maxReason {
-		s = s[:maxReason]
-	}
-	return strings.ToValidUTF8(s, "?")
-}
-
 func (e FilesAdded) apply(s *step) error {
 	if !s.following {
 		return s.fault(fault.InvalidArgument, fmt.Sprintf("%d more files", len(e.Files)), "the files that were reported first")
 	}
-	known := make(map[string]bool, len(s.cut.files))
-	for _, f := range s.cut.files {
+	known := make(map[string]bool, len(s.layout.files))
+	for _, f := range s.layout.files {
 		known[f.Path] = true
 	}
 	var files []*rpc.DataFile
-	next := s.cut.records
+	next := s.layout.records
 	for _, f := range e.Files {
 		if known[f.GetPath()] {
 			continue
@@ -145,9 +137,9 @@ func (e FilesAdded) apply(s *step) error {
 
 // add appends files.
 func (s *step) add(files []*rpc.DataFile) error {
-	first := len(s.cut.files)
-	s.cut.files, s.cut.extents = slices.Clip(s.cut.files), slices.Clip(s.cut.extents) // which copies share
-	size, err := s.cut.add(s.policy, files)
+	first := len(s.layout.files)
+	s.layout.files, s.layout.groups = slices.Clip(s.layout.files), slices.Clip(s.layout.groups) // which copies share
+	size, err := s.layout.add(s.policy, files)
 	if err != nil {
 		return err
 	}
@@ -158,7 +150,7 @@ func (s *step) add(files []*rpc.DataFile) error {
 		}
 		s.putFile(first+i, f, n)
 	}
-	s.files = len(s.cut.files)
+	s.files = len(s.layout.files)
 	return nil
 }
 

@@ -1,53 +1,99 @@
-// Package queue is the task queue of one dataset: todo, pending, done and discarded tasks, pass after pass.
-//
-// A Queue is a pure state machine. Step takes an event and returns its effects: the answer, the durable changes, what the log should say. It has no
-// clock and does no I/O; now is the time since Policy.Epoch. The server makes the changes durable before it answers, so it works on a
-// copy: Clone, Step as often as there are requests, commit the changes, then the copy takes the place of the queue. A copy whose
-// commit failed is thrown away. A copy costs nothing, whatever the queue holds: its parts are never changed in place.
-//
-// Tasks are arithmetic: task k is a run of records that follows from k and the list of files. A pass is a watermark, below which tasks have been
-// given, and the few tasks that are pending, have come back or are discarded. So neither memory nor entries nor the time of an event grow with the
-// number of tasks. No more than MaxStepChanges entries change with an event, except for files and for tasks that a lost trainer held.
-//
-// In async mode a task goes to one trainer, first come, first served, and comes back when that trainer fails, is lost, or takes too long. In sync
-// mode all trainers read the same records in the same order: a task is what lies at a position, and what has to be remembered is how far was given,
-// how far is done, and where in the rounds each run over the records began (Segment).
 package queue
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/id"
+)
+
+// Policy says how a queue treats tasks. It is the same at every start of a job's coordinator, except for Epoch.
+type Policy struct {
+	Sync           bool
+	Start          Position      // where the job begins
+	Passes         int           // that end in this job, at least 1; a pass that Start lies in counts. A dataset that follows a folder has one
+	Reading        Reading       // sync: as the program says
+	RecordsPerTask int64         // 0: 16 tasks a pass for each of Trainers
+	Trainers       int           // that the job asks for
+	MaxFailures    int           // a task that failed or timed out more often in one pass is discarded
+	MinTimeout     time.Duration // async: bounds of the time that a task may take, which is otherwise
+	MaxTimeout     time.Duration // TimeoutFactor times the moving average of task times
+	Epoch          time.Time     // to which now is relative; durable times are wall-clock
+}
+
+// A Position is a place in the data: between two batches of a pass. The zero value is the beginning.
+type Position struct {
+	Round id.Round // sync: that trains the next batch
+	Pass  int32    // in which the next batch lies, from 0
+	Batch uint64   // sync: batches of that pass before the next one
+}
+
+// Reading says how a program makes batches of the records of a pass. It tells the queue which records the first batches of a pass have.
+type Reading struct {
+	Rows          int64 // records of a batch
+	DropLast      bool  // a last batch that is smaller is left out
+	ShuffleBuffer int   // records that are shuffled at a time; below 2: none
+	ShuffleSeed   uint64
+}
+
+// Dataset is what a queue is made of.
+type Dataset struct {
+	Name      string
+	Files     []*rpc.DataFile // in order; each begins with the record after the last one of the file before
+	Following bool            // more files come, until FilesEnded
+}
+
+const (
+	// TimeoutFactor is how many average task times a task may take.
+	TimeoutFactor = 8
+	// MaxStepChanges bounds the changes of an event, except FilesAdded, which has one more for each file, and TrainerLost, which has one more for each
+	// task that the trainer had.
+	MaxStepChanges = 4
+
+	tasksPerTrainer = 16      // of a pass, where the job does not say how large a task is
+	averageWeight   = 8       // the moving average moves by an eighth of the difference
+	rememberedTasks = 32      // finished by a trainer, to know a repeated message by
+	maxRank         = 1 << 16 // ranks are below
+	maxFiles        = 1 << 22
+	maxPath         = 4096
+	maxReason       = 256     // bytes of a failure's reason
+	maxRuns         = 1 << 15 // ranges in which what is left of a task is kept
+	maxEntry        = 1 << 19 // bytes of a durable entry
+	maxGrant        = 1 << 16 // bytes of a grant that another task may be added to
 )
 
 // Queue is the task queue of one dataset. It is not for concurrent use.
 type Queue struct {
 	policy Policy
 	name   string
-	head
-	cut       cut
-	pending   tree[*pending] // by task
-	held      tree[int64]    // tasks, by rank and task
-	deadlines tree[int64]    // tasks, by deadline and task
-	returned  tree[*work]    // by order of return
-	discarded tree[*work]    // by task
-	ranks     tree[*rank]
-	failed    tree[*work] // sync, by task: failures of this pass
-	segments  []segment   // sync: at most two, the second of which begins a pass
+	counters
+	layout     layout
+	pending    tree[*pending] // by task
+	byRank     tree[int64]    // pending tasks, by rank and task
+	byDeadline tree[int64]    // pending tasks, by deadline and task
+	returned   tree[*task]    // by order of return
+	discarded  tree[*task]    // by task
+	trainers   tree[*trainer] // by rank
+	failed     tree[*task]    // sync, by task: failures of this pass
+	segments   []segment      // sync: at most two, the second of which begins a pass
 }
 
-// head is what changes with most events; the fields are those of state.Head.
-type head struct {
+// counters are what changes with most events. They are the entry "head"; the fields are those of state.Head.
+type counters struct {
 	pass      int32
-	given     int64
-	done      int64
+	given     int64 // tasks below were given in this pass
+	done      int64 // sync: tasks below are done
 	following bool
 	closed    bool
 	ended     bool
+	stopped   bool
+	endRound  id.Round // sync, when stopped
 	average   time.Duration
 	returns   int64
 	retried   int64
@@ -56,8 +102,8 @@ type head struct {
 	files     int
 }
 
-// work is a task of which something is to be remembered. It is never changed in place, like all that a tree holds.
-type work struct {
+// task is a task of which the queue remembers something. It is never changed in place, like all that a tree has.
+type task struct {
 	id       int64
 	pass     int32  // of the failures
 	epoch    uint32 // of the last dispatch
@@ -69,21 +115,21 @@ type work struct {
 
 // pending is a task that a trainer has.
 type pending struct {
-	work
-	rank        int
-	incarnation uint64
-	dispatched  int64 // milliseconds since 1970
-	deadline    int64
-	grace       bool
+	task
+	rank       id.Rank
+	since      id.Generation
+	dispatched int64 // milliseconds since 1970
+	deadline   int64
+	grace      bool
 }
 
-// rank is what is remembered of a trainer.
-type rank struct {
-	incarnation uint64
-	gone        bool
-	request     uint64
-	granted     dispatch
-	finished    []dispatch
+// trainer is what the queue remembers of a trainer.
+type trainer struct {
+	since    id.Generation
+	gone     bool
+	request  uint64
+	granted  dispatch
+	finished []dispatch
 }
 
 type dispatch struct {
@@ -92,28 +138,58 @@ type dispatch struct {
 	epoch uint32
 }
 
-type segment struct {
-	number     int64
-	pass       int32
-	firstRound uint64
-	skip       ranges.Set
+// A mode is what differs between async and sync mode: tasks that are dispatched, and tasks that are read in order.
+type mode interface {
+	want(s *step, e TaskWanted) error
+	finish(s *step, e TaskFinished) error
+	fail(s *step, e TaskFailed) error
+	// settle goes on after an event: to the next pass, or to the end of the data, when nothing is left.
+	settle(s *step)
 }
 
-// New makes a queue with all tasks to be done, and the changes that make it durable.
+func (p Policy) mode() mode {
+	if p.Sync {
+		return ordered{}
+	}
+	return dispatched{}
+}
+
+// check refuses a start that cannot be.
+func (p Policy) check() error {
+	last := int64(p.Start.Pass) + int64(max(p.Passes, 1)) - 1
+	if p.Start.Pass < 0 || last >= math.MaxInt32 {
+		return fault.E(fault.InvalidArgument, fault.Gotf("passes %d to %d", p.Start.Pass, last), fault.Wantf("passes from 0 to %d", math.MaxInt32-1))
+	}
+	if p.Sync && p.Start.Batch > 0 && (p.Reading.Rows < 1 || p.Start.Batch > uint64(math.MaxInt64/p.Reading.Rows)) {
+		return fault.E(fault.InvalidArgument, fault.Gotf("a start after %d batches of %d records", p.Start.Batch, p.Reading.Rows),
+			fault.Want("batches of at least one record, which are all numbered"))
+	}
+	return nil
+}
+
+// lastPass is the pass that the job ends with.
+func (p Policy) lastPass() int32 { return p.Start.Pass + int32(max(p.Passes, 1)-1) }
+
+// New makes a queue in which all tasks from Policy.Start on are to be done, and the changes that make it durable.
 func New(p Policy, d Dataset) (*Queue, Effects, error) {
-	q := &Queue{policy: p, name: d.Name, head: head{following: d.Following}}
+	q := &Queue{policy: p, name: d.Name, counters: counters{following: d.Following, pass: p.Start.Pass}}
 	s := &step{Queue: *q}
+	if err := p.check(); err != nil {
+		return nil, Effects{}, q.in(err)
+	}
 	if err := s.add(d.Files); err != nil {
 		return nil, Effects{}, err
 	}
-	if s.cut.records == 0 && !d.Following {
+	if s.layout.records == 0 && !d.Following {
 		return nil, Effects{}, s.fault(fault.NotFound, "no records", "at least one")
 	}
 	if d.Following && p.Passes > 1 {
 		return nil, Effects{}, s.fault(fault.InvalidArgument, fmt.Sprintf("%d passes over files that follow each other", p.Passes), "one")
 	}
 	if p.Sync {
-		s.begin(segment{})
+		s.addSegment(segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch})
+		s.done = s.tasksDone(s.trainedBefore(s.pass))
+		s.given = s.done
 	}
 	s.putHead()
 	*q = s.Queue
@@ -126,53 +202,15 @@ func (q *Queue) Clone() *Queue {
 	return &c
 }
 
-// Next returns when the next deadline of a task passes, and what is to be said then. ok is false when no task has a deadline.
+// Next returns when the next deadline of a task passes, and the event to send then. ok is false when no task has a deadline.
 func (q *Queue) Next() (at time.Duration, e TaskTimedOut, ok bool) {
-	k, id, ok := q.deadlines.first()
+	k, number, ok := q.byDeadline.first()
 	if !ok {
 		return 0, TaskTimedOut{}, false
 	}
-	p, _ := q.pending.get(key{id})
-	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, TaskTimedOut{Pass: q.pass, Task: id, Epoch: p.epoch}, true
+	p, _ := q.pending.get(key{number})
+	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, TaskTimedOut{Pass: q.pass, Task: number, Epoch: p.epoch}, true
 }
-
-// Policy says how a queue treats tasks. It is the same at every start of a job's coordinator, except for Epoch.
-type Policy struct {
-	Sync           bool
-	Passes         int           // at least 1; a dataset that follows has one
-	RecordsPerTask int64         // 0: 16 tasks a pass for each of Trainers
-	Trainers       int           // that the job asks for
-	MaxFailures    int           // a task that failed or timed out more often in one pass is discarded
-	MinTimeout     time.Duration // async: bounds of the time that a task may take, which is otherwise
-	MaxTimeout     time.Duration // TimeoutFactor times the moving average of task times
-	Epoch          time.Time     // to which now is relative; durable times are wall-clock
-}
-
-// Dataset is what a queue is made of.
-type Dataset struct {
-	Name      string
-	Files     []*rpc.DataFile // in order; each begins with the record after the last one of the file before
-	Following bool            // more files come, until EndOfFiles
-}
-
-const (
-	// TimeoutFactor is how many average task times a task may take.
-	TimeoutFactor = 8
-	// MaxStepChanges bounds the changes of an event, except AddFiles, where there is one more for each file, and Lost, where there is one more for each
-	// task that the trainer held.
-	MaxStepChanges = 4
-
-	tasksPerTrainer = 16      // of a pass, where the job does not say how large a task is
-	averageWeight   = 8       // the moving average moves by an eighth of the difference
-	rememberedTasks = 32      // finished by a rank, to know a repeated message by
-	maxRank         = 1 << 16 // beyond which ranks are not believed
-	maxFiles        = 1 << 22
-	maxPath         = 4096
-	maxReason       = 256     // bytes of a failure's reason
-	maxRuns         = 1 << 15 // parts in which what is left of a task is kept
-	maxEntry        = 1 << 19 // bytes of a durable entry
-	maxGrant        = 1 << 16 // bytes of a grant that another task may be added to
-)
 
 // Step lets an event happen at now. After an error nothing has changed.
 func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
@@ -180,11 +218,11 @@ func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
 	if err := e.apply(s); err != nil {
 		return Effects{}, err
 	}
-	s.settle()
-	if s.head != q.head {
+	s.policy.mode().settle(s)
+	if s.counters != q.counters {
 		s.putHead()
 	}
-	s.effects.Changes = append(s.effects.Changes, s.late...)
+	s.effects.Changes = append(s.effects.Changes, s.deletions...)
 	s.effects.Exhausted = s.Exhausted() && !q.Exhausted()
 	*q = s.Queue
 	return s.effects, nil
@@ -193,46 +231,105 @@ func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
 // step is a copy of a queue to which an event happens.
 type step struct {
 	Queue
-	now     int64 // milliseconds since 1970
-	effects Effects
-	late    []Change // deletions of what the head does not need any more
+	now       int64 // milliseconds since 1970
+	effects   Effects
+	deletions []Change // of what is not needed any more once the head is written
 }
 
-func (s *step) note(what string, w *work, rank int) {
-	n := Note{What: what, Pass: s.pass, Task: -1, Rank: rank}
-	if w != nil {
-		n.Task, n.Failures, n.Reason = w.id, w.failures, w.reason
+func (e TaskWanted) apply(s *step) error {
+	if err := s.known(e.Rank, nil); err != nil {
+		return err
 	}
-	s.effects.Notes = append(s.effects.Notes, n)
+	return s.policy.mode().want(s, e)
+}
+
+func (e TaskFinished) apply(s *step) error {
+	if err := s.known(e.Rank, e.Task); err != nil {
+		return err
+	}
+	return s.policy.mode().finish(s, e)
+}
+
+func (e TaskFailed) apply(s *step) error {
+	if err := s.known(e.Rank, e.Task); err != nil {
+		return err
+	}
+	return s.policy.mode().fail(s, e)
+}
+
+func (e Stopped) apply(s *step) error {
+	if s.stopped && (!s.policy.Sync || s.endRound <= e.End) {
+		return nil
+	}
+	s.note("data stopped", nil, -1)
+	if s.stopped = true; s.policy.Sync {
+		s.endRound = e.End
+	}
+	return nil
+}
+
+// known refuses what cannot be a task or a rank.
+func (q *Queue) known(rank id.Rank, t *rpc.Task) error {
+	switch {
+	case rank >= maxRank:
+		return q.fault(fault.Foreign, fmt.Sprintf("trainer %d", rank), fmt.Sprintf("0 to %d", maxRank-1))
+	case t != nil && (t.Id < 0 || t.Id >= q.layout.tasks):
+		return q.fault(fault.NotFound, fmt.Sprintf("task %d", t.Id), fmt.Sprintf("0 to %d", q.layout.tasks-1))
+	}
+	return nil
+}
+
+// stale refuses word of a dispatch that is over, so that a late trainer cannot decide on a task that another one has by now.
+func (s *step) stale(who string, d dispatch) error {
+	want := "a task that it has"
+	if p, ok := s.pending.get(key{d.task}); ok {
+		want = fmt.Sprintf("dispatch %d of pass %d, which trainer %d has", p.epoch, s.pass, p.rank)
+	}
+	return s.fault(fault.Stale, fmt.Sprintf("word of task %d, dispatch %d of pass %d, from %s", d.task, d.epoch, d.pass, who), want)
 }
 
 func (q *Queue) fault(kind fault.Kind, got, want string) error {
 	return fault.E(kind, fault.At("dataset "+fault.Quote(q.name)), fault.Got(got), fault.Want(want))
 }
 
-// known refuses what cannot be a task or a rank.
-func (q *Queue) known(rank int, t *rpc.Task) error {
-	switch {
-	case rank < 0 || rank >= maxRank:
-		return q.fault(fault.Foreign, fmt.Sprintf("trainer %d", rank), fmt.Sprintf("0 to %d", maxRank-1))
-	case t != nil && (t.Id < 0 || t.Id >= q.cut.tasks):
-		return q.fault(fault.NotFound, fmt.Sprintf("task %d", t.Id), fmt.Sprintf("0 to %d", q.cut.tasks-1))
-	}
-	return nil
+// in adds the name of the dataset to an error.
+func (q *Queue) in(err error) error {
+	return fault.Wrap(fault.KindOf(err), "dataset "+fault.Quote(q.name), err)
 }
 
-// settle ends the pass, and the data, when nothing is left, also when the last task was discarded.
-func (s *step) settle() {
-	if s.policy.Sync {
-		s.settleSync()
-	} else {
-		s.settleAsync()
+func (s *step) note(what string, t *task, rank int) {
+	n := Note{What: what, Pass: s.pass, Task: -1, Rank: rank}
+	if t != nil {
+		n.Task, n.Failures, n.Reason = t.id, t.failures, t.reason
 	}
+	s.effects.Notes = append(s.effects.Notes, n)
 }
 
-func (q *Queue) isDiscarded(id int64) bool {
-	_, ok := q.discarded.get(key{id})
+// left returns the records of a task that are still to be trained.
+func (q *Queue) left(t *task) ranges.Set {
+	if t.left != nil {
+		return t.left
+	}
+	return ranges.Set{q.layout.recordsOf(t.id)}
+}
+
+// discard puts a task away for good.
+func (s *step) discard(t *task, rank int) {
+	s.discarded = s.discarded.put(key{t.id}, t)
+	s.putTask(t.id, t.entry(state.Task_DISCARDED))
+	s.note("task discarded", t, rank)
+}
+
+func (q *Queue) isDiscarded(number int64) bool {
+	_, ok := q.discarded.get(key{number})
 	return ok
+}
+
+// beginPass goes on to the next pass.
+func (s *step) beginPass() {
+	s.note("pass ended", nil, -1)
+	s.pass++
+	s.given, s.done = 0, 0
 }
 
 // open reports whether more files may come.
@@ -245,63 +342,10 @@ func (s *step) end() {
 	}
 }
 
-// maxListed bounds the discarded tasks that Status names.
-const maxListed = 1000
-
-// Status tells the length of each queue and what was discarded. Its time grows with the number of discarded tasks.
-func (q *Queue) Status() *rpc.QueueStatus {
-	r := &rpc.QueueStatus{Dataset: q.name, Pass: q.pass, Passes: int32(max(q.policy.Passes, 1)), Records: q.cut.records, Retried: q.retried,
-		Following: q.open(), Pending: int64(q.pending.len), Discarded: int64(q.discarded.len)}
-	r.Todo = q.cut.tasks - q.given + int64(q.returned.len)
-	r.Done = q.given - int64(q.returned.len) - r.Pending
-	if q.policy.Sync {
-		r.Done, r.Pending = q.done, q.given-q.done
+// shortReason shortens what a trainer says about a failure.
+func shortReason(s string) string {
+	if len(s) > maxReason {
+		s = s[:maxReason]
 	}
-	for k, w := range q.discarded.from(key{}) {
-		switch {
-		case k[0] >= q.given:
-			r.Todo--
-		case q.policy.Sync && k[0] >= q.done:
-			r.Pending--
-		default:
-			r.Done--
-		}
-		whole := q.cut.task(w.id)
-		r.DiscardedRecords += q.left(w).Count() + int64(q.pass-w.pass)*(whole.To-whole.From)
-		if len(r.DiscardedTasks) < maxListed {
-			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: w.id, Pass: w.pass, Records: wire.Ranges(q.left(w)), Failures: w.failures,
-				Reason: w.reason})
-		}
-	}
-	return r
-}
-
-// Exhausted reports whether every task was discarded, so that nothing is left to train.
-func (q *Queue) Exhausted() bool {
-	return q.cut.tasks > 0 && int64(q.discarded.len) == q.cut.tasks && !q.open()
-}
-
-// Ended reports whether all passes are done.
-func (q *Queue) Ended() bool { return q.ended }
-
-// Pass returns the current pass: the one whose ledger an event needs.
-func (q *Queue) Pass() int32 { return q.pass }
-
-// Name returns the name of the dataset.
-func (q *Queue) Name() string { return q.name }
-
-// Files returns the files of the dataset, in order. They must not be changed.
-func (q *Queue) Files() []*rpc.DataFile { return q.cut.files }
-
-// Following reports whether more files may come: until EndOfFiles, for a dataset that follows.
-func (q *Queue) Following() bool { return q.open() }
-
-// Holders returns the ranks that have pending tasks, in order.
-func (q *Queue) Holders() (ranks []int) {
-	for k := range q.held.from(key{}) {
-		if n := len(ranks); n == 0 || ranks[n-1] != int(k[0]) {
-			ranks = append(ranks, int(k[0]))
-		}
-	}
-	return ranks
+	return strings.ToValidUTF8(s, "?")
 }

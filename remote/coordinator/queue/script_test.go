@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // The scripts tell stories of one dataset. Its tasks have ten records unless a script says otherwise, and its trainers number their requests by
@@ -59,7 +60,7 @@ func (s *stage) run(c script.Command) string {
 	case "changes":
 		return s.showChanges()
 	case "segment":
-		return showSegment(s.queue.Segment(uint64(s.number(c, "round", "0"))))
+		return showSegment(s.queue.Segment(id.Round(s.number(c, "round", "0"))))
 	case "next":
 		at, e, ok := s.queue.Next()
 		if !ok {
@@ -147,23 +148,23 @@ func (s *stage) event(c script.Command) queue.Event {
 	case "get":
 		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
 		s.requests[rank] = max(s.requests[rank], request+1)
-		return queue.TaskWanted{Rank: rank, Incarnation: incarnation, Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
-			Records: int64(s.number(c, "records", "0")), Round: uint64(s.number(c, "round", "0"))}
+		return queue.TaskWanted{Rank: id.Rank(rank), Since: id.Generation(incarnation), Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
+			Records: int64(s.number(c, "records", "0")), Round: id.Round(s.number(c, "round", "0"))}
 	case "finish":
-		return queue.TaskFinished{Rank: rank, Incarnation: incarnation, Task: task}
+		return queue.TaskFinished{Rank: id.Rank(rank), Since: id.Generation(incarnation), Task: task}
 	case "fail":
-		return queue.TaskFailed{Rank: rank, Incarnation: incarnation, Task: task, Reason: c.Arg("reason", "broken"), Committed: committed}
+		return queue.TaskFailed{Rank: id.Rank(rank), Since: id.Generation(incarnation), Task: task, Reason: c.Arg("reason", "broken"), Committed: committed}
 	case "timeout":
 		return queue.TaskTimedOut{Pass: pass, Task: task.Id, Epoch: task.Epoch, Committed: committed}
 	case "lost", "drain":
-		return queue.TrainerLost{Rank: rank, Incarnation: incarnation, Drained: c.Name == "drain", Pass: pass, Committed: committed,
+		return queue.TrainerLost{Rank: id.Rank(rank), Since: id.Generation(incarnation), Drained: c.Name == "drain", Pass: pass, Committed: committed,
 			Reason: c.Arg("reason", c.Name)}
 	case "files":
 		return queue.FilesAdded{Files: filesOf(c.Arg("files", ""), false)}
 	case "end":
 		return queue.FilesEnded{}
 	case "regroup":
-		return queue.Regrouped{Round: uint64(s.number(c, "round", "0")), Pass: pass, Committed: committed}
+		return queue.Regrouped{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}
 	s.Fatalf("unknown command %s", c.Name)
 	return nil

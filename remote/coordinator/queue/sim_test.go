@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are
@@ -272,16 +273,16 @@ func (s *sim) expect(e queue.Event) func([]queue.Change) {
 			s.failures[e.Task]++
 			again(e.Task)
 		case queue.TrainerLost:
-			for id, t := range d.tasks {
-				if t.Place != state.Task_PENDING || int(t.Rank) != e.Rank || t.Incarnation > e.Incarnation || !happened(id) {
+			for number, t := range d.tasks {
+				if t.Place != state.Task_PENDING || id.Rank(t.Rank) != e.Rank || id.Generation(t.Incarnation) > e.Since || !happened(number) {
 					continue
 				}
 				progress := false
-				for r := range d.left(id) {
+				for r := range d.left(number) {
 					progress = progress || s.ledger[d.head.Pass][r]
 				}
 				if !progress && !e.Drained {
-					s.failures[id]++
+					s.failures[number]++
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // leader is a coordinator that holds the lock, or did and does not know better.
@@ -33,7 +34,7 @@ func (s *sim) elect() {
 	} else if l.queue = q; q != nil {
 		for _, p := range s.trainer { // what the one before may not have come to
 			if l.queue != nil && (p.gone || !p.stopped && !p.dead) {
-				l.step(queue.TrainerLost{Rank: p.rank, Incarnation: s.since[p.rank] - 1, Drained: true, Pass: l.queue.Pass(), Committed: s.committed(l.queue.Pass())})
+				l.step(queue.TrainerLost{Rank: id.Rank(p.rank), Since: id.Generation(s.since[p.rank] - 1), Drained: true, Pass: l.queue.Pass(), Committed: s.committed(l.queue.Pass())})
 			}
 		}
 	}
@@ -147,7 +148,7 @@ func (s *sim) deliver() {
 		return
 	}
 	if m.failed != nil {
-		err, ok := l.step(queue.TaskFailed{Rank: m.from.rank, Incarnation: m.from.incarnation, Task: m.failed, Reason: "poison",
+		err, ok := l.step(queue.TaskFailed{Rank: id.Rank(m.from.rank), Since: id.Generation(m.from.incarnation), Task: m.failed, Reason: "poison",
 			Committed: s.committed(m.failed.Pass)})
 		if ok && !errors.Is(err, fault.Stale) && err != nil {
 			s.fail("fail: %v", err)
@@ -203,11 +204,11 @@ func (l *leader) serve(requests []message) {
 			continue // the trainer has its answer
 		}
 		for _, t := range m.finished {
-			if _, err := apply(queue.TaskFinished{Rank: p.rank, Incarnation: p.incarnation, Task: t}); err != nil && !errors.Is(err, fault.Stale) {
+			if _, err := apply(queue.TaskFinished{Rank: id.Rank(p.rank), Since: id.Generation(p.incarnation), Task: t}); err != nil && !errors.Is(err, fault.Stale) {
 				l.s.fail("finish: %v", err)
 			}
 		}
-		effects, err := apply(queue.TaskWanted{Rank: p.rank, Incarnation: p.incarnation, Request: m.number, Pass: m.pass})
+		effects, err := apply(queue.TaskWanted{Rank: id.Rank(p.rank), Since: id.Generation(p.incarnation), Request: m.number, Pass: m.pass})
 		answers = append(answers, message{to: p, number: m.number, fence: l.fence, grant: effects.Grant, err: err})
 	}
 	if !l.commit(changes, nil) {
@@ -299,7 +300,7 @@ func (l *leader) lost(p *process) {
 		}
 	}
 	pass := l.queue.Pass()
-	if err, ok := l.step(queue.TrainerLost{Rank: p.rank, Incarnation: p.incarnation, Drained: p.drained, Pass: pass,
+	if err, ok := l.step(queue.TrainerLost{Rank: id.Rank(p.rank), Since: id.Generation(p.incarnation), Drained: p.drained, Pass: pass,
 		Committed: l.s.committed(pass)}); err != nil {
 		l.s.fail("lost: %v", err)
 	} else if ok {

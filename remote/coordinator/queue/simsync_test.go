@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // In sync mode, whatever happens to coordinators, messages and members, all trainers of a generation read the same batches, and each record is
@@ -38,7 +39,7 @@ type rounds struct {
 	generation uint64
 	members    []*reader
 	zombies    []*reader // of generations that have ended
-	round      uint64    // rounds applied
+	round      id.Round  // rounds applied
 	frozen     bool
 	declared   map[int][]int64 // by rank, for the open round
 	pass       int32           // of what is declared

@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // regent is a coordinator of a sync job.
@@ -88,7 +89,7 @@ func (l *regent) change() {
 	s.frozen, s.members, s.zombies = false, nil, append(s.zombies, s.members...)
 	for rank := range 1 + s.random.IntN(3) {
 		s.members = append(s.members, &reader{s: s, rank: rank, generation: s.generation, fence: l.fence, pass: segment.Pass, round: s.round,
-			over: int(s.round-segment.FirstRound) * s.batch})
+			over: int(s.round-id.Round(segment.FirstRound)) * s.batch})
 	}
 	s.say("generation %d begins with round %d, %s", s.generation, s.round, showSegment(segment))
 }
@@ -100,7 +101,7 @@ type reader struct {
 	generation uint64
 	fence      uint64
 	pass       int32
-	round      uint64
+	round      id.Round
 	over       int // records of the segment that were trained before this generation
 	position   int64
 	tasks      []*rpc.Task // given and not reported
@@ -181,7 +182,7 @@ func (m *reader) finish(l *regent) bool {
 		if m.s.random.IntN(2) == 0 { // the last one stands for those before it
 			m.tasks, n = m.tasks[n-1:], 1
 		}
-		if _, ok := m.say(l, queue.TaskFinished{Rank: m.rank, Task: m.tasks[0]}); !ok {
+		if _, ok := m.say(l, queue.TaskFinished{Rank: id.Rank(m.rank), Task: m.tasks[0]}); !ok {
 			return false
 		}
 		m.tasks = m.tasks[1:]
@@ -198,7 +199,7 @@ func (m *reader) finished() (n int) {
 }
 
 func (m *reader) fail(l *regent) {
-	effects, ok := m.say(l, queue.TaskFailed{Rank: m.rank, Task: m.failing, Reason: "poison"})
+	effects, ok := m.say(l, queue.TaskFailed{Rank: id.Rank(m.rank), Task: m.failing, Reason: "poison"})
 	if ok && !effects.Regroup {
 		m.s.fail("a failure without consequence: %v", effects)
 	}
@@ -208,7 +209,7 @@ func (m *reader) fail(l *regent) {
 }
 
 func (m *reader) get(l *regent) {
-	effects, ok := m.say(l, queue.TaskWanted{Rank: m.rank, Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
+	effects, ok := m.say(l, queue.TaskWanted{Rank: id.Rank(m.rank), Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
 	switch g := effects.Grant; {
 	case !ok:
 	case g.Wait:

@@ -1,0 +1,312 @@
+package queue
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// ordered is the mode of sync jobs: all trainers read the same records in the same order. A task is what lies at a position, and nobody has it. The
+// queue remembers how far tasks were given and how far they are done, and the last segments.
+type ordered struct{}
+
+// A segment says which batches of a pass rounds train. The records of the pass without those in skip, in order, are shuffled and divided into batches,
+// numbered from 0; round r trains batch firstBatch + (r - firstRound).
+//
+// A pass begins with a segment. A failure ends it, because what is left of the pass then has other batches: Regrouped begins another segment. The queue
+// keeps the last two, so that it can say where the rounds lie that may still be open: the last one of a pass, and the first ones of the next.
+type segment struct {
+	number     int64
+	pass       int32
+	firstRound id.Round
+	firstBatch uint64
+	skip       ranges.Set
+}
+
+// batch returns the number of the batch that a round trains.
+func (g segment) batch(round id.Round) uint64 { return g.firstBatch + uint64(round-g.firstRound) }
+
+// want answers a trainer that reads on at a position.
+func (ordered) want(s *step, e TaskWanted) error {
+	if s.stopped {
+		end := s.endRound
+		s.effects.Grant.EndRound = &end
+	}
+	switch {
+	case e.Pass < 0 || e.Pass > s.pass+1 || e.Position < 0:
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("a request for record %d of pass %d", e.Position, e.Pass), fmt.Sprintf("pass %d", s.pass))
+	case e.Pass > s.policy.lastPass() || e.Pass > s.pass && s.stopped && e.Round >= s.endRound:
+		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, true
+		return nil
+	case e.Pass == s.pass+1:
+		if s.regroup {
+			s.effects.Grant.Wait = true
+			return nil
+		}
+		if err := s.nextPass(e.Round); err != nil {
+			return err
+		}
+	}
+	skip := s.skip(e.Pass) // trainers that go on from one pass to the next do not know the new segment
+	switch at := skip.After(e.Position); {
+	case at < s.layout.records:
+		tasks := s.consecutive(at, e, skip)
+		s.effects.Grant.Task, s.effects.Grant.Next = tasks[0], tasks[1:]
+		if e.Pass == s.pass {
+			s.given = max(s.given, tasks[len(tasks)-1].Id+1)
+		}
+	case s.open():
+		s.effects.Grant.Wait = true
+	default:
+		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, e.Pass >= s.policy.lastPass()
+	}
+	return nil
+}
+
+// consecutive returns the tasks that have the wanted records from at on, which must exist.
+func (s *step) consecutive(at int64, e TaskWanted, skip ranges.Set) (tasks []*rpc.Task) {
+	for records, bytes := int64(0), 0; len(tasks) == 0 || at < s.layout.records && records < e.Records && bytes < maxGrant; {
+		t := &task{id: s.layout.taskOf(at)}
+		end := s.layout.recordsOf(t.id).To
+		t.left = (ranges.Set{{From: at, To: end}}).Without(skip)
+		m := s.grant(t)
+		m.Pass = e.Pass
+		tasks, records, bytes = append(tasks, m), records+t.left.Count(), bytes+proto.Size(m)
+		at = skip.After(end)
+	}
+	return tasks
+}
+
+// nextPass begins a pass with a round: the pass before has been trained.
+func (s *step) nextPass(round id.Round) error {
+	if last := s.segments[len(s.segments)-1]; round < last.firstRound {
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("pass %d from round %d on", s.pass+1, round),
+			fmt.Sprintf("a round after %d, where pass %d began", last.firstRound, s.pass))
+	}
+	s.beginPass()
+	s.forgetFailures()
+	s.dropSegments(len(s.segments) - 1)
+	s.addSegment(segment{pass: s.pass, firstRound: round, skip: s.discardedRecords()})
+	return nil
+}
+
+// forgetFailures clears the failures of a pass.
+func (s *step) forgetFailures() {
+	for k := range s.failed.from(key{}) {
+		s.deleteLater(taskPrefix, k[0])
+	}
+	s.failed = tree[*task]{}
+}
+
+// finish believes any trainer, because all are at the same round.
+func (ordered) finish(s *step, e TaskFinished) error {
+	if e.Task.GetPass() > s.pass {
+		return s.fault(fault.InvalidArgument, fmt.Sprintf("a task of pass %d", e.Task.GetPass()), fmt.Sprintf("pass %d", s.pass))
+	}
+	if e.Task.GetPass() == s.pass {
+		s.done = max(s.done, e.Task.GetId()+1)
+	}
+	return nil
+}
+
+// fail counts a failure and asks for a new generation, in which the data go on without tasks that have failed too often.
+func (ordered) fail(s *step, e TaskFailed) error {
+	number := e.Task.GetId()
+	switch {
+	case e.Task.GetPass() != s.pass || s.isDiscarded(number):
+		return s.stale(fmt.Sprintf("trainer %d", e.Rank), dispatch{pass: e.Task.GetPass(), task: number})
+	case s.regroup:
+		s.effects.Regroup = true
+		return nil
+	}
+	t := task{id: number, pass: s.pass}
+	if before, ok := s.failed.get(key{number}); ok {
+		t = *before
+	}
+	t.failures++
+	t.reason = shortReason(e.Reason)
+	s.failed = s.failed.put(key{number}, &t)
+	s.putTask(number, t.entry(state.Task_FAILED))
+	s.note("task failed", &t, int(e.Rank))
+	s.regroup, s.effects.Regroup = true, true
+	return nil
+}
+
+func (ordered) settle(s *step) {
+	for s.done < s.layout.tasks && s.isDiscarded(s.done) {
+		s.done++
+	}
+	s.given = max(s.given, s.done)
+	if s.Exhausted() || s.done == s.layout.tasks && !s.open() && s.pass >= s.policy.lastPass() {
+		s.end()
+	}
+}
+
+func (e Regrouped) apply(s *step) error {
+	if !s.policy.Sync {
+		return s.fault(fault.InvalidArgument, "a new segment", "sync mode")
+	}
+	i := s.segmentAt(e.Round)
+	if i < 0 || s.segments[i].pass != e.Pass {
+		return s.fault(fault.Stale, fmt.Sprintf("round %d in pass %d", e.Round, e.Pass), "the pass in which the round lies")
+	}
+	committed := e.Committed.Union(s.trainedBefore(e.Pass))
+	if e.Pass != s.pass { // the new pass had not begun after all
+		s.pass, s.given = e.Pass, s.layout.tasks
+		s.forgetFailures()
+	}
+	for k, t := range s.failed.from(key{}) {
+		if int64(t.failures) > int64(s.policy.MaxFailures) {
+			s.failed = s.failed.delete(k)
+			gone := *t
+			if gone.left = (ranges.Set{s.layout.recordsOf(t.id)}).Without(committed).Bounded(maxRuns); len(gone.left) == 0 {
+				s.putTask(t.id, nil) // all of the failed task had been trained
+				continue
+			}
+			s.discard(&gone, -1)
+		}
+	}
+	skip := s.discardedRecords().Union(committed)
+	if len(skip) > maxRuns {
+		return s.fault(fault.TooLarge, fmt.Sprintf("%d ranges of records that are done, in pass %d", len(skip), e.Pass),
+			fmt.Sprintf("at most %d, by a smaller shuffle buffer", maxRuns))
+	}
+	s.retried += ranges.Set{{From: 0, To: s.layout.start(s.given)}}.Without(skip).Count()
+	s.done = s.tasksDone(skip)
+	s.given, s.regroup = s.done, false
+	s.dropSegments(len(s.segments))
+	s.addSegment(segment{pass: e.Pass, firstRound: e.Round, skip: skip})
+	return nil
+}
+
+// addSegment begins a segment.
+func (s *step) addSegment(g segment) {
+	g.number = s.opened
+	s.opened++
+	s.segments = append(s.segments[:len(s.segments):len(s.segments)], g)
+	s.putSegment(g)
+}
+
+// dropSegments forgets the first n segments.
+func (s *step) dropSegments(n int) {
+	for _, g := range s.segments[:n] {
+		s.deleteLater(segmentPrefix, g.number)
+	}
+	s.segments = s.segments[n:]
+}
+
+// skip is what the last segment of a pass leaves out.
+func (q *Queue) skip(pass int32) ranges.Set {
+	for i := len(q.segments) - 1; i >= 0; i-- {
+		if q.segments[i].pass == pass {
+			return q.segments[i].skip
+		}
+	}
+	return nil
+}
+
+func (q *Queue) discardedRecords() ranges.Set {
+	var list []ranges.Range
+	for k := range q.discarded.from(key{}) {
+		list = append(list, q.layout.recordsOf(k[0]))
+	}
+	return ranges.Of(list...)
+}
+
+// tasksDone returns how many tasks, from the first on, have all their records in done.
+func (q *Queue) tasksDone(done ranges.Set) int64 {
+	switch {
+	case len(done) == 0 || done[0].From > 0:
+		return 0
+	case done[0].To >= q.layout.records:
+		return q.layout.tasks
+	}
+	return q.layout.taskOf(done[0].To)
+}
+
+// trainedBefore returns the records of a pass that were trained before this job began: those of the first Start.Batch batches. The ledger of this job
+// does not have them.
+func (q *Queue) trainedBefore(pass int32) ranges.Set {
+	start, r := q.policy.Start, q.policy.Reading
+	if !q.policy.Sync || pass != start.Pass || start.Batch == 0 {
+		return nil
+	}
+	return ranges.Of(dataset.ShuffledFirst(int64(start.Batch)*r.Rows, q.layout.records, r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))...)
+}
+
+func (q *Queue) segmentAt(round id.Round) int {
+	i := len(q.segments) - 1
+	for i >= 0 && q.segments[i].firstRound > round {
+		i--
+	}
+	return i
+}
+
+// Segment says where a round of sync mode lies in the data. It returns nil where the queue does not know that any more: for rounds before the last two
+// segments, which are all committed.
+func (q *Queue) Segment(round id.Round) *rpc.Segment {
+	i := q.segmentAt(round)
+	if i < 0 {
+		return nil
+	}
+	g := q.segments[i]
+	return &rpc.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: wire.Ranges(g.skip), FirstBatch: g.firstBatch}
+}
+
+// Regrouping reports whether a task has failed in sync mode, so that Regrouped must follow.
+func (q *Queue) Regrouping() bool { return q.regroup }
+
+// EndRound returns the first round that is not trained, after Stopped in sync mode.
+func (q *Queue) EndRound() (id.Round, bool) { return q.endRound, q.stopped && q.policy.Sync }
+
+// Covered returns the first round of sync mode that no trainer can train with the tasks that it was told of: it asks again before.
+func (q *Queue) Covered() id.Round {
+	i := len(q.segments) - 1
+	if i < 0 {
+		return 0
+	}
+	g, rows := q.segments[i], max(1, q.policy.Reading.Rows)
+	told := (ranges.Set{{From: 0, To: q.layout.start(q.given)}}).Without(g.skip).Count()
+	batches := uint64((told-1)/rows + 1)
+	if told == 0 || batches <= g.firstBatch {
+		return g.firstRound
+	}
+	return g.firstRound + id.Round(batches-g.firstBatch)
+}
+
+// Position returns where the data goes on with a round, for a later job: Policy.Start of a queue of the same data. In async mode that is the beginning of
+// the current pass, or of the pass after the last. ok is false where the queue does not know where the round lies.
+//
+// A round after a failure lies in a segment that leaves records out. Its batches are not those of an undisturbed pass; the position is then after as
+// many batches as the records fill that were trained or left out.
+func (q *Queue) Position(round id.Round) (p Position, ok bool) {
+	if !q.policy.Sync {
+		if q.ended && !q.stopped {
+			return Position{Round: round, Pass: q.pass + 1}, true
+		}
+		return Position{Round: round, Pass: q.pass}, true
+	}
+	i := q.segmentAt(round)
+	if i < 0 {
+		return Position{}, false
+	}
+	g, rows := q.segments[i], max(1, q.policy.Reading.Rows)
+	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
+	if batches := q.layout.records / rows; !q.open() {
+		if q.layout.records%rows > 0 && !q.policy.Reading.DropLast {
+			batches++
+		}
+		if p.Batch >= uint64(batches) {
+			p.Pass, p.Batch = p.Pass+1, 0
+		}
+	}
+	return p, true
+}

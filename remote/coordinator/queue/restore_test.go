@@ -1,0 +1,111 @@
+package queue_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
+)
+
+// Entries of anybody's making are refused, or are a queue: whatever they are, nothing is out of bounds.
+func TestDamagedEntriesProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := queue.Policy{Sync: rapid.Bool().Draw(t, "sync"), Passes: 3, RecordsPerTask: 3, MaxFailures: 1, MaxTimeout: time.Minute, Epoch: time.Unix(1e9, 0)}
+		q, effects, err := queue.New(p, queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "a", Records: 7}, {Path: "b", FirstRecord: 7, Records: 5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries := map[string][]byte{}
+		keep := func(changes []queue.Change) {
+			for _, c := range changes {
+				if entries[c.Key] = c.Value; c.Value == nil {
+					delete(entries, c.Key)
+				}
+			}
+		}
+		keep(effects.Changes)
+		for i := range rapid.IntRange(0, 8).Draw(t, "events") {
+			var e queue.Event = queue.TaskWanted{Rank: id.Rank(i % 2), Request: uint64(i), Position: int64(i)}
+			if task := effects.Grant.Task; task != nil && i%3 > 0 {
+				e = []queue.Event{nil, queue.TaskFailed{Rank: id.Rank((i - 1) % 2), Task: task, Committed: ranges.Set{{From: 1, To: 2}}}, queue.TaskFinished{Rank: id.Rank((i - 1) % 2), Task: task}}[i%3]
+			}
+			if effects, err = q.Step(0, e); err != nil {
+				t.Fatal(err)
+			}
+			keep(effects.Changes)
+		}
+		k := rapid.SampledFrom(slices.Sorted(maps.Keys(entries))).Draw(t, "entry")
+		b := slices.Clone(entries[k])
+		switch rapid.IntRange(0, 3).Draw(t, "damage") {
+		case 0:
+			delete(entries, k)
+		case 1:
+			entries[k] = b[:rapid.IntRange(0, len(b)).Draw(t, "cut")]
+		case 2:
+			entries[k] = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")
+		case 3:
+			if len(b) > 0 {
+				b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+			}
+			entries[k] = b
+		}
+		q, _, err = queue.Restore(p, "d", entries, 0)
+		if err != nil {
+			if kind := fault.KindOf(err); kind != fault.Corrupt && kind != fault.InvalidArgument && kind != fault.TooLarge {
+				t.Fatal(err)
+			}
+			return
+		}
+		for i := 0; q != nil && i < 20; i++ {
+			_, e, ok := q.Next()
+			if ok {
+				_, _ = q.Step(time.Hour, e)
+			}
+			effects, err := q.Step(time.Hour, queue.TaskWanted{Rank: 9, Request: uint64(i), Pass: q.Pass(), Position: int64(i)})
+			if task := effects.Grant.Task; err == nil && task != nil {
+				_, _ = q.Step(time.Hour, queue.TaskFailed{Rank: 9, Task: task})
+				_, _ = q.Step(time.Hour, queue.Regrouped{Pass: q.Pass(), Round: 1 << 63})
+			}
+			_ = q.Status()
+		}
+	})
+}
+
+// Where only the first changes of an event are durable, the next coordinator draws the same conclusion from them: here that no task is left.
+func TestRestoreWithoutTheLastHead(t *testing.T) {
+	p := queue.Policy{Passes: 2, RecordsPerTask: 10}
+	q, effects, err := queue.New(p, queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f", Records: 10}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := map[string][]byte{}
+	commit := func(changes []queue.Change) {
+		for _, c := range changes {
+			entries[c.Key] = c.Value
+		}
+	}
+	commit(effects.Changes)
+	got, err := q.Step(0, queue.TaskWanted{Since: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(got.Changes)
+	failed, err := q.Step(0, queue.TaskFailed{Since: 1, Task: got.Grant.Task, Reason: "damaged"})
+	if last := len(failed.Changes) - 1; err != nil || !failed.Exhausted || last < 1 || !strings.HasPrefix(failed.Changes[last].Key, "head") {
+		t.Fatal(failed, err)
+	}
+	commit(failed.Changes[:len(failed.Changes)-1])
+	again, rest, err := queue.Restore(p, "d", entries, 0)
+	if err != nil || !again.Ended() || len(rest.Changes) != 1 || rest.Changes[0].Key != "head" {
+		t.Errorf("ended %v, with changes %v, %v; want the head that was missing", again.Ended(), rest.Changes, err)
+	}
+}

@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// maxListed bounds the discarded tasks that Status names.
+const maxListed = 1000
+
+// Status tells how many tasks are in each state, and what was discarded. Its time grows with the number of discarded tasks.
+func (q *Queue) Status() *rpc.QueueStatus {
+	r := &rpc.QueueStatus{Dataset: q.name, Pass: q.pass, Passes: q.policy.lastPass() + 1, Records: q.layout.records, Retried: q.retried,
+		Following: q.open(), Pending: int64(q.pending.len), Discarded: int64(q.discarded.len)}
+	r.Todo = q.layout.tasks - q.given + int64(q.returned.len)
+	r.Done = q.given - int64(q.returned.len) - r.Pending
+	if q.policy.Sync {
+		r.Done, r.Pending = q.done, q.given-q.done
+	}
+	for k, t := range q.discarded.from(key{}) {
+		switch {
+		case k[0] >= q.given:
+			r.Todo--
+		case q.policy.Sync && k[0] >= q.done:
+			r.Pending--
+		default:
+			r.Done--
+		}
+		r.DiscardedRecords += q.left(t).Count() + int64(q.pass-t.pass)*q.layout.recordsOf(t.id).Len()
+		if len(r.DiscardedTasks) < maxListed {
+			r.DiscardedTasks = append(r.DiscardedTasks, &rpc.DiscardedTask{Id: t.id, Pass: t.pass, Records: wire.Ranges(q.left(t)), Failures: t.failures,
+				Reason: t.reason})
+		}
+	}
+	return r
+}
+
+// Exhausted reports whether every task was discarded, so that nothing is left to train.
+func (q *Queue) Exhausted() bool {
+	return q.layout.tasks > 0 && int64(q.discarded.len) == q.layout.tasks && !q.open()
+}
+
+// Ended reports whether all passes are done. In async mode it also reports true when the queue was stopped and no trainer has a task.
+func (q *Queue) Ended() bool { return q.ended }
+
+// Pass returns the current pass: the one whose ledger an event needs.
+func (q *Queue) Pass() int32 { return q.pass }
+
+// Name returns the name of the dataset.
+func (q *Queue) Name() string { return q.name }
+
+// Files returns the files of the dataset, in order. They must not be changed.
+func (q *Queue) Files() []*rpc.DataFile { return q.layout.files }
+
+// Following reports whether more files may come: until FilesEnded, for a dataset that follows a folder.
+func (q *Queue) Following() bool { return q.open() }
+
+// Holders returns the ranks that have pending tasks, in order.
+func (q *Queue) Holders() (ranks []id.Rank) {
+	for k := range q.byRank.from(key{}) {
+		if n := len(ranks); n == 0 || ranks[n-1] != id.Rank(k[0]) {
+			ranks = append(ranks, id.Rank(k[0]))
+		}
+	}
+	return ranks
+}
