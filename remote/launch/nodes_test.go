@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -12,9 +13,68 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
+
+// listener is the part of a node that starts roles.
+type listener struct {
+	rpc.UnimplementedListenerServer
+	launch.Launcher
+}
+
+func (l listener) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent]) error {
+	return launch.ServeRole(stream, l.Launcher)
+}
+
+// nodes is a directory of nodes of the test.
+type nodes []cluster.Node
+
+func (n *nodes) Nodes(context.Context) ([]cluster.Node, error) { return *n, nil }
+
+// add starts a node with a launcher of its own.
+func (n *nodes) add(t *testing.T, id string, l launch.Launcher) *grpc.Server {
+	t.Helper()
+	at, err := wire.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.NewServer()
+	rpc.RegisterListenerServer(s, listener{Launcher: l})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(at) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	*n = append(*n, cluster.Node{ID: id, Address: at.Addr().String()})
+	return s
+}
+
+// addDead adds a node that nobody serves.
+func (n *nodes) addDead(t *testing.T, id string) {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	*n = append(*n, cluster.Node{ID: id, Address: at.Addr().String()})
+	if err := at.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// obedient is a role that works until it is stopped.
+func obedient(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
+	fmt.Fprintln(log, "ready")
+	<-ctx.Done()
+	fmt.Fprintln(log, "drained")
+	return nil
+}
 
 func TestNodesTakeTurns(t *testing.T) {
 	var all nodes
@@ -133,4 +193,70 @@ func (m mute) Start(ctx context.Context, _ *job.RoleSpec, _ io.Writer) (launch.H
 	case <-time.After(patience):
 		return nil, fault.New(fault.Internal, "the client is still there")
 	}
+}
+
+func TestStopOnNode(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		launcher launch.Launcher
+	}{
+		{"goroutine", launch.Goroutines(obedient)},
+		{"process", launched("orderly")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all nodes
+			all.add(t, "a", c.launcher)
+			h, log := start(t, &launch.Nodes{Directory: &all})
+			log.until(t, "ready")
+			h.Stop(patience)
+			if err := h.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			log.until(t, "drained")
+		})
+	}
+}
+
+// Kill reaches the role: the node says that it has ended.
+func TestKillOnNode(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launched("deaf"))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	h.Kill()
+	expectFault(t, h.Wait(), fault.LostMember, "trainer 1 of job digits on node a", "signal: killed")
+}
+
+// A client without patience breaks the stream, and the node ends the role.
+func TestStopOnNodeByForce(t *testing.T) {
+	var all nodes
+	release := make(chan struct{})
+	ended := make(chan struct{})
+	all.add(t, "a", launch.Goroutines(func(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
+		defer close(ended)
+		fmt.Fprintln(log, "ready")
+		<-ctx.Done()
+		<-release
+		return nil
+	}))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	h.Stop(0)
+	expectFault(t, h.Wait(), fault.Canceled, "trainer 1 of job digits on node a")
+	close(release)
+	<-ended
+}
+
+func TestNodeIsLost(t *testing.T) {
+	var all nodes
+	ended := make(chan struct{})
+	node := all.add(t, "a", launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+		defer close(ended)
+		return obedient(ctx, spec, log)
+	}))
+	h, log := start(t, &launch.Nodes{Directory: &all})
+	log.until(t, "ready")
+	node.Stop()
+	expectFault(t, h.Wait(), fault.LostMember, "trainer 1 of job digits on node a")
+	<-ended
 }

@@ -2,13 +2,13 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/grpc"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"google.golang.org/grpc"
 )
 
 // A role that has ended before anybody looked was started all the same: its end is for Wait to tell, and no other node is asked.
@@ -48,4 +48,26 @@ func TestEndOfARoleOnAStuckNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The stream to a role may be broken for want of patience before the node could be asked, as long as another call holds it: the role was stopped, and
+// not lost.
+func TestStopWhileTheStreamIsHeld(t *testing.T) {
+	h := &remoteRole{where: "trainer 0 on node a", started: make(chan struct{}), done: make(chan struct{})}
+	close(h.started)
+	h.cancel = func() {
+		h.err = h.outcome(nil, context.Canceled)
+		close(h.done)
+	}
+	h.mu.Lock()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		h.Stop(0)
+	}()
+	if err := h.Wait(); !errors.Is(err, fault.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	h.mu.Unlock()
+	<-stopped
 }
