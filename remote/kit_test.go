@@ -272,6 +272,19 @@ func (h *later) Kill() {
 	}
 }
 
+// Waits is nothing until the role is launched.
+func (h *later) Waits() (list []*job.Wait, changed <-chan struct{}) {
+	select {
+	case <-h.started:
+	default:
+		return nil, h.started
+	}
+	if h.inner == nil {
+		return nil, nil
+	}
+	return h.inner.Waits()
+}
+
 func (h *later) Node() string { return "" }
 
 func (h *later) Pid() int {

@@ -251,7 +251,8 @@ func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Regi
 			return err
 		}
 		defer registry.Close()
-		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+		return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil)),
+			Report: func(waits []*job.Wait) { launch.ReportWaits(ctx, waits) }})
 	})
 }
 
@@ -265,12 +266,17 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { launch.ReportFailure(log, err) }()
+	text := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	reporter := launch.OpenReporter()
+	if reporter == nil {
+		text.Warn("nobody reads the reports of this role: edl why does not know what it waits for")
+	}
+	defer func() { reporter.Close(err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- role.Run(ctx, spec, role.Options{Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+		ended <- role.Run(ctx, spec, role.Options{Log: text, Report: reporter.Waits})
 	}()
 	select {
 	case err := <-ended:

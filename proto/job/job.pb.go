@@ -1067,6 +1067,59 @@ func (x *Wait) GetLastError() string {
 	return ""
 }
 
+// RoleReport is what a role tells whoever started it. Each replaces the one before.
+type RoleReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; who is left out
+	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // in the last report: why the role failed; absent when it has not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoleReport) Reset() {
+	*x = RoleReport{}
+	mi := &file_proto_job_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleReport) ProtoMessage() {}
+
+func (x *RoleReport) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_job_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleReport.ProtoReflect.Descriptor instead.
+func (*RoleReport) Descriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RoleReport) GetWaits() []*Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *RoleReport) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 // JobStatus is what a listener knows of a job.
 type JobStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1093,7 +1146,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1158,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[7]
+	mi := &file_proto_job_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1171,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{7}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -1252,7 +1305,7 @@ type ServerLoad struct {
 
 func (x *ServerLoad) Reset() {
 	*x = ServerLoad{}
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1317,7 @@ func (x *ServerLoad) String() string {
 func (*ServerLoad) ProtoMessage() {}
 
 func (x *ServerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[8]
+	mi := &file_proto_job_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1330,7 @@ func (x *ServerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoad.ProtoReflect.Descriptor instead.
 func (*ServerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{8}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServerLoad) GetServer() uint32 {
@@ -1312,7 +1365,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1377,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[9]
+	mi := &file_proto_job_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1390,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{9}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Value) GetName() string {
@@ -1368,7 +1421,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1433,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[10]
+	mi := &file_proto_job_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1446,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{10}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -1453,7 +1506,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1518,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_job_job_proto_msgTypes[11]
+	mi := &file_proto_job_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1531,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{11}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Step) GetPass() int32 {
@@ -1625,7 +1678,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\"\xa0\x04\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"]\n" +
+	"\n" +
+	"RoleReport\x12#\n" +
+	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
+	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\"\xa0\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -1697,7 +1754,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Role)(0),                     // 1: edl.job.Role
@@ -1709,45 +1766,48 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Failure)(nil),               // 7: edl.job.Failure
 	(*RoleStatus)(nil),            // 8: edl.job.RoleStatus
 	(*Wait)(nil),                  // 9: edl.job.Wait
-	(*JobStatus)(nil),             // 10: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 11: edl.job.ServerLoad
-	(*Value)(nil),                 // 12: edl.job.Value
-	(*Event)(nil),                 // 13: edl.job.Event
-	(*Step)(nil),                  // 14: edl.job.Step
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*RoleReport)(nil),            // 10: edl.job.RoleReport
+	(*JobStatus)(nil),             // 11: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 12: edl.job.ServerLoad
+	(*Value)(nil),                 // 13: edl.job.Value
+	(*Event)(nil),                 // 14: edl.job.Event
+	(*Step)(nil),                  // 15: edl.job.Step
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	3,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	15, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	15, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	15, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	15, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	15, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	16, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	16, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	16, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	16, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	16, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	4,  // 8: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	11, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	12, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	5,  // 10: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
 	1,  // 11: edl.job.RoleStatus.role:type_name -> edl.job.Role
 	2,  // 12: edl.job.RoleStatus.state:type_name -> edl.job.State
 	7,  // 13: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	16, // 14: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	16, // 15: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	2,  // 16: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 17: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	8,  // 18: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	7,  // 19: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	11, // 20: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	5,  // 21: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	14, // 22: edl.job.Event.step:type_name -> edl.job.Step
-	10, // 23: edl.job.Event.status:type_name -> edl.job.JobStatus
-	12, // 24: edl.job.Step.fetched:type_name -> edl.job.Value
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 14: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	17, // 15: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	9,  // 16: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	7,  // 17: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	2,  // 18: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 19: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	8,  // 20: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	7,  // 21: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	12, // 22: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	5,  // 23: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	15, // 24: edl.job.Event.step:type_name -> edl.job.Step
+	11, // 25: edl.job.Event.status:type_name -> edl.job.JobStatus
+	13, // 26: edl.job.Step.fetched:type_name -> edl.job.Value
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1755,7 +1815,7 @@ func file_proto_job_job_proto_init() {
 	if File_proto_job_job_proto != nil {
 		return
 	}
-	file_proto_job_job_proto_msgTypes[10].OneofWrappers = []any{
+	file_proto_job_job_proto_msgTypes[11].OneofWrappers = []any{
 		(*Event_Step)(nil),
 		(*Event_Status)(nil),
 	}
@@ -1765,7 +1825,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1203,6 +1203,7 @@ type RoleEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Log           *LogLine               `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	Status        *job.RoleStatus        `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Report        *job.RoleReport        `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1247,6 +1248,13 @@ func (x *RoleEvent) GetLog() *LogLine {
 func (x *RoleEvent) GetStatus() *job.RoleStatus {
 	if x != nil {
 		return x.Status
+	}
+	return nil
+}
+
+func (x *RoleEvent) GetReport() *job.RoleReport {
+	if x != nil {
+		return x.Report
 	}
 	return nil
 }
@@ -4580,10 +4588,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\bStepDone\x12!\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\"&\n" +
 	"\x0eStartRoleChunk\x12\x14\n" +
-	"\x05piece\x18\x01 \x01(\fR\x05piece\"\\\n" +
+	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x01\n" +
 	"\tRoleEvent\x12\"\n" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
-	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\"\xb9\x01\n" +
+	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\x12+\n" +
+	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\xb9\x01\n" +
 	"\bIdentity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\fprogram_hash\x18\x02 \x01(\fR\vprogramHash\x12\x1e\n" +
@@ -4987,8 +4996,9 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*job.Value)(nil),             // 83: edl.job.Value
 	(*job.Step)(nil),              // 84: edl.job.Step
 	(*job.RoleStatus)(nil),        // 85: edl.job.RoleStatus
-	(*job.Failure)(nil),           // 86: edl.job.Failure
-	(*job.Event)(nil),             // 87: edl.job.Event
+	(*job.RoleReport)(nil),        // 86: edl.job.RoleReport
+	(*job.Failure)(nil),           // 87: edl.job.Failure
+	(*job.Event)(nil),             // 88: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
@@ -5005,139 +5015,140 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	84,  // 11: edl.rpc.StepDone.step:type_name -> edl.job.Step
 	9,   // 12: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
 	85,  // 13: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	25,  // 14: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	28,  // 15: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	33,  // 16: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	29,  // 17: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	25,  // 18: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	30,  // 19: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	33,  // 20: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	29,  // 21: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	25,  // 22: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	34,  // 23: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	34,  // 24: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	34,  // 25: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	25,  // 26: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	34,  // 27: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	25,  // 28: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	82,  // 29: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	25,  // 30: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	83,  // 31: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	33,  // 32: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	25,  // 33: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	25,  // 34: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	25,  // 35: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	25,  // 36: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	83,  // 37: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	25,  // 38: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	86,  // 39: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	87,  // 40: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	57,  // 41: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	33,  // 42: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	56,  // 43: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	80,  // 44: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	77,  // 45: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	25,  // 46: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 47: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 48: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 49: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	65,  // 50: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	65,  // 51: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 52: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 53: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	66,  // 54: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	65,  // 55: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 56: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	70,  // 57: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 58: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 59: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	78,  // 60: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	80,  // 61: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 62: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 63: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 64: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 65: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 66: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 67: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 68: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 69: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 70: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 71: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 72: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 73: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 74: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 75: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 76: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 77: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 78: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 79: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 80: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 81: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 82: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 83: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 84: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 85: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 86: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	48,  // 87: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	44,  // 88: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 89: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 90: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	51,  // 91: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	53,  // 92: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	55,  // 93: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	59,  // 94: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	61,  // 95: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	72,  // 96: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	63,  // 97: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	67,  // 98: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	69,  // 99: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	73,  // 100: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	75,  // 101: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 102: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 103: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	79,  // 104: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 105: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	87,  // 106: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 107: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	79,  // 108: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	79,  // 109: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 110: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 111: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 112: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 113: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 114: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 115: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 116: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	79,  // 117: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 118: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 119: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 120: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 121: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 122: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 123: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 124: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 125: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 126: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	49,  // 127: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	45,  // 128: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 129: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 130: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	52,  // 131: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	54,  // 132: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 133: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	60,  // 134: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	62,  // 135: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	59,  // 136: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	64,  // 137: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	68,  // 138: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 139: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	74,  // 140: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	76,  // 141: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	102, // [102:142] is the sub-list for method output_type
-	62,  // [62:102] is the sub-list for method input_type
-	62,  // [62:62] is the sub-list for extension type_name
-	62,  // [62:62] is the sub-list for extension extendee
-	0,   // [0:62] is the sub-list for field type_name
+	86,  // 14: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	25,  // 15: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	28,  // 16: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	33,  // 17: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	29,  // 18: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	25,  // 19: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	30,  // 20: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	33,  // 21: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	29,  // 22: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	25,  // 23: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	34,  // 24: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	34,  // 25: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	34,  // 26: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	25,  // 27: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	34,  // 28: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	25,  // 29: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	82,  // 30: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	25,  // 31: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	83,  // 32: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	33,  // 33: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	25,  // 34: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	25,  // 35: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	25,  // 36: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	25,  // 37: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
+	83,  // 38: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	25,  // 39: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	87,  // 40: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	88,  // 41: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	57,  // 42: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	33,  // 43: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	56,  // 44: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	80,  // 45: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	77,  // 46: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	25,  // 47: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	25,  // 48: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 49: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 50: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	65,  // 51: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	65,  // 52: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 53: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 54: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	66,  // 55: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	65,  // 56: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 57: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	70,  // 58: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 59: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 60: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	78,  // 61: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	80,  // 62: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 63: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 64: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 65: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 66: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 67: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 68: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 69: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 70: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 71: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 72: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 73: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 74: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 75: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 76: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 77: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 78: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 79: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 80: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 81: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 82: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 83: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 84: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 85: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 86: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 87: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	48,  // 88: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
+	44,  // 89: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 90: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 91: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	51,  // 92: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	53,  // 93: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	55,  // 94: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	59,  // 95: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	61,  // 96: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	72,  // 97: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	63,  // 98: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	67,  // 99: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	69,  // 100: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	73,  // 101: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	75,  // 102: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 103: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 104: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	79,  // 105: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 106: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	88,  // 107: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 108: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	79,  // 109: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	79,  // 110: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 111: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 112: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 113: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 114: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 115: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 116: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 117: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	79,  // 118: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 119: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 120: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 121: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 122: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 123: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 124: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 125: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 126: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 127: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	49,  // 128: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
+	45,  // 129: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 130: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 131: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	52,  // 132: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	54,  // 133: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 134: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	60,  // 135: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	62,  // 136: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	59,  // 137: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	64,  // 138: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	68,  // 139: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 140: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	74,  // 141: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	76,  // 142: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	103, // [103:143] is the sub-list for method output_type
+	63,  // [63:103] is the sub-list for method input_type
+	63,  // [63:63] is the sub-list for extension type_name
+	63,  // [63:63] is the sub-list for extension extendee
+	0,   // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

@@ -2,50 +2,58 @@ package launch
 
 import (
 	"bytes"
-	"encoding/base64"
+	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/proto"
 )
 
-// MaxSpec bounds an encoded job.RoleSpec in bytes.
-const MaxSpec = 256 << 20
+// What passes between a launcher and its child process: one job.RoleSpec down, job.RoleReports up. Each is a frame: the length as a little-endian
+// uint32, then the message.
+
+// MaxSpec bounds an encoded job.RoleSpec in bytes, and MaxReport an encoded job.RoleReport.
+const (
+	MaxSpec   = 256 << 20
+	MaxReport = 64 << 10
+)
 
 // stdin names the spec's place in errors.
 const stdin = "role spec on standard input"
 
-// encodeSpec returns what a child reads: the length as a little-endian uint32, and the RoleSpec.
-func encodeSpec(spec *job.RoleSpec) ([]byte, error) {
-	if n := proto.Size(spec); n > MaxSpec {
-		return nil, tooLarge(nameOf(spec), int64(n))
+// frame returns a message as a frame.
+func frame(m proto.Message) ([]byte, error) {
+	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4), m)
+	if err == nil {
+		binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
 	}
-	message, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4), spec)
-	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
-	}
-	binary.LittleEndian.PutUint32(message, uint32(len(message)-4))
-	return message, nil
+	return b, err
 }
 
-// ChildSpec is a child's side of Processes: it reads the spec from r, which is its standard input. lost is closed when r ends, which it does when the
-// parent is gone: the child must then end. Nobody else may read r; what follows the spec is skipped.
-func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error) {
+// readFrame reads one frame of at most limit bytes. It returns io.EOF when r ends before the frame begins.
+func readFrame(r io.Reader, where string, limit int64, m proto.Message) error {
 	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Want("a length of 4 bytes"), fault.Cause(err),
-			fault.Hint("roles are started by edl itself, not by hand"))
+	if n, err := io.ReadFull(r, head[:]); n == 0 && errors.Is(err, io.EOF) {
+		return io.EOF
+	} else if err != nil {
+		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes", n), fault.Want("a length of 4 bytes"), fault.Cause(err))
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:]))
-	if size > MaxSpec {
-		return nil, nil, tooLarge(stdin, size)
+	if size > limit {
+		return tooLarge(where, size, limit)
 	}
 	// The buffer grows with what arrives, not with what is announced.
 	var b bytes.Buffer
@@ -53,11 +61,33 @@ func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Gotf("%d bytes", n), fault.Wantf("%d bytes", size), fault.Cause(err))
+		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes", n), fault.Wantf("%d bytes", size), fault.Cause(err))
 	}
+	return fault.Wrap(fault.Corrupt, where, proto.Unmarshal(b.Bytes(), m))
+}
+
+func tooLarge(where string, n, limit int64) error {
+	return fault.E(fault.TooLarge, fault.At(where), fault.Gotf("%d bytes", n), fault.Wantf("at most %d", limit))
+}
+
+// encodeSpec returns what a child reads.
+func encodeSpec(spec *job.RoleSpec) ([]byte, error) {
+	if n := proto.Size(spec); n > MaxSpec {
+		return nil, tooLarge(nameOf(spec), int64(n), MaxSpec)
+	}
+	b, err := frame(spec)
+	return b, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
+}
+
+// ChildSpec is a child's side of Processes: it reads the spec from r, which is its standard input. lost is closed when r ends, which it does when the
+// parent is gone: the child must then end. Nobody else may read r; what follows the spec is skipped.
+func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error) {
 	spec = &job.RoleSpec{}
-	if err := proto.Unmarshal(b.Bytes(), spec); err != nil {
-		return nil, nil, fault.Wrap(fault.Corrupt, stdin, err)
+	if err := readFrame(r, stdin, MaxSpec, spec); errors.Is(err, io.EOF) {
+		return nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Got("nothing"), fault.Want("a role spec"), fault.Cause(io.ErrUnexpectedEOF),
+			fault.Hint("roles are started by edl itself, not by hand"))
+	} else if err != nil {
+		return nil, nil, err
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -67,64 +97,189 @@ func ChildSpec(r io.Reader) (spec *job.RoleSpec, lost <-chan struct{}, err error
 	return spec, ended, nil
 }
 
-func tooLarge(where string, n int64) error {
-	return fault.E(fault.TooLarge, fault.At(where), fault.Gotf("%d bytes", n), fault.Wantf("at most %d", MaxSpec))
+// reportEnv tells a child where its end of the pipe for reports is: the number of a file descriptor or, on Windows, of a handle.
+const reportEnv = "EDL_REPORT_PIPE"
+
+// A Reporter is a child's side of its reports. It sends from a goroutine of its own, so that no caller waits for a launcher that hangs: of several
+// reports that could not be sent yet the last counts. A nil Reporter reports nothing.
+type Reporter struct {
+	to    io.WriteCloser
+	wake  chan struct{} // holds one token while next is to be sent
+	ended chan struct{}
+
+	mu     sync.Mutex
+	next   *job.RoleReport
+	closed bool
 }
 
-// reportMark begins the line in which a child tells its launcher how it ended; an exit code alone says too little to decide whether to try again.
-const reportMark = "edl-role-failure:"
+// reportTime bounds the wait of Close for a launcher that does not read.
+const reportTime = time.Second
 
-// maxReported bounds the text of a failure that does not fit into a line as it is.
-const maxReported = 2 << 10
+// OpenReporter returns the Reporter of this process; nil when it was started by nobody who reads reports. It is called once.
+func OpenReporter() *Reporter {
+	number, err := strconv.ParseUint(os.Getenv(reportEnv), 10, 64)
+	if err != nil || os.Unsetenv(reportEnv) != nil {
+		return nil
+	}
+	pipe := inherited(uintptr(number))
+	if pipe == nil {
+		return nil
+	}
+	if info, err := pipe.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return nil // an environment that came from elsewhere
+	}
+	return newReporter(pipe)
+}
 
-// ReportFailure writes the error of a role to its log, where the launcher takes it out again: it becomes the error of Handle.Wait, with its kind and
-// fields. A child calls it last, and nothing is written when err is nil.
-func ReportFailure(log io.Writer, err error) {
-	if err == nil {
+func newReporter(to io.WriteCloser) *Reporter {
+	r := &Reporter{to: to, wake: make(chan struct{}, 1), ended: make(chan struct{}), next: &job.RoleReport{}}
+	go r.run()
+	return r
+}
+
+// run sends until Close, or until the launcher is gone.
+func (r *Reporter) run() {
+	defer close(r.ended)
+	for range r.wake {
+		r.mu.Lock()
+		b, err := frame(bounded(r.next))
+		r.mu.Unlock()
+		if err == nil {
+			_, err = r.to.Write(b)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Waits reports what the role waits for now. The list belongs to the Reporter from then on.
+func (r *Reporter) Waits(list []*job.Wait) {
+	r.put(func(next *job.RoleReport) { next.Waits = list })
+}
+
+func (r *Reporter) put(change func(next *job.RoleReport)) {
+	if r == nil {
 		return
 	}
-	line := encodeReport(wire.FailureOf(err))
-	if len(line) > maxLine {
-		text := err.Error()
-		line = encodeReport(&job.Failure{Kind: int32(fault.KindOf(err)), Message: strings.ToValidUTF8(text[:min(len(text), maxReported)], "?")})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
 	}
-	_, _ = fmt.Fprintf(log, "%s\n", line) // a parent that does not listen is gone
+	r.next = &job.RoleReport{Waits: r.next.Waits, Failure: r.next.Failure}
+	change(r.next)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 }
 
-func encodeReport(f *job.Failure) string {
-	b, err := proto.Marshal(f)
+// Close reports how the role has ended, which becomes the error of Handle.Wait with its kind and fields: an exit code alone says too little to decide
+// whether to try again. It returns when the launcher has been told, or does not listen. Further calls do nothing.
+func (r *Reporter) Close(err error) {
+	if r == nil {
+		return
+	}
 	if err != nil {
-		return "" // no failure that FailureOf makes: its texts are valid
+		r.put(func(next *job.RoleReport) { next.Waits, next.Failure = nil, wire.FailureOf(err) })
 	}
-	return reportMark + base64.StdEncoding.EncodeToString(b)
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
+	r.closed = true
+	close(r.wake)
+	r.mu.Unlock()
+	timer := time.NewTimer(reportTime)
+	defer timer.Stop()
+	select {
+	case <-r.ended:
+	case <-timer.C:
+	}
+	_ = r.to.Close() // ends run
 }
 
-// decodeReport returns the failure that a line holds, nil when it is any other line.
-func decodeReport(line string) *job.Failure {
-	text, ok := strings.CutPrefix(line, reportMark)
-	if !ok {
-		return nil
+// bounded returns a report of at most MaxReport bytes: first the texts of a long failure are left out, then the last waits.
+func bounded(m *job.RoleReport) *job.RoleReport {
+	if proto.Size(m) <= MaxReport {
+		return m
 	}
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil
+	m = &job.RoleReport{Waits: m.Waits, Failure: m.Failure}
+	if f := m.Failure; f != nil {
+		text := wire.FaultOf(f).Error()
+		m.Failure = &job.Failure{Kind: f.Kind, Message: strings.ToValidUTF8(text[:min(len(text), MaxReport/2)], "")}
 	}
-	f := &job.Failure{}
-	if proto.Unmarshal(b, f) != nil {
-		return nil
+	for len(m.Waits) > 0 && proto.Size(m) > MaxReport {
+		m.Waits = m.Waits[:len(m.Waits)-1]
 	}
-	return f
+	return m
 }
 
-// named says whose error err is, without hiding what it tells.
-func named(name string, kind fault.Kind, err error) error {
-	var f *fault.Fault
-	if !errors.As(err, &f) || f.Error() != err.Error() {
-		return fault.E(kind, fault.At(name), fault.Cause(err))
+// reports is a launcher's side: what a role told last. Handles embed it.
+type reports struct {
+	mu      sync.Mutex
+	last    *job.RoleReport
+	changed chan struct{} // nil until somebody asks for it
+}
+
+// take keeps a report, unless it is one that no role makes.
+func (r *reports) take(m *job.RoleReport) error {
+	if err := waits.Check(m.GetWaits()); err != nil {
+		return err
 	}
-	c := *f
-	if c.Where = name; f.Where != "" && f.Where != name {
-		c.Where += ": " + f.Where
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = m
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
 	}
-	return &c
+	return nil
+}
+
+// read takes reports until there are no more, and says why when that is not their end.
+func (r *reports) read(from io.Reader) error {
+	for {
+		m := &job.RoleReport{}
+		err := readFrame(from, "reports of a role", MaxReport, m)
+		if err == nil {
+			err = r.take(m)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Waits implements Handle.
+func (r *reports) Waits() (list []*job.Wait, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return r.last.GetWaits(), r.changed
+}
+
+// failure is why the role says that it failed; nil when it says nothing.
+func (r *reports) failure() *job.Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.GetFailure()
+}
+
+// reportsKey is the key of the *reports in the context of a role that is a goroutine.
+type reportsKey struct{}
+
+// ReportWaits tells the launcher what a role waits for that runs as a goroutine of this process; ctx is the context that the role was given. In any
+// other context it does nothing.
+func ReportWaits(ctx context.Context, list []*job.Wait) {
+	if r, ok := ctx.Value(reportsKey{}).(*reports); ok {
+		_ = r.take(bounded(&job.RoleReport{Waits: list})) // a refused list tells nobody anything
+	}
 }

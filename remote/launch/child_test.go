@@ -4,13 +4,20 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 func TestChildSpecUntilParentIsLost(t *testing.T) {
@@ -79,6 +86,107 @@ func FuzzChildSpec(f *testing.F) {
 		}
 		if back, _, err := ChildSpec(bytes.NewReader(again)); err != nil || !proto.Equal(back, spec) {
 			t.Fatalf("%v comes back as %v: %v", spec, back, err)
+		}
+	})
+}
+
+// slow is a launcher that reads when it is told to.
+type slow struct {
+	bytes.Buffer
+	gate   chan struct{} // one token for each Write
+	closed bool
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	<-s.gate
+	return s.Buffer.Write(b)
+}
+
+func (s *slow) Close() error {
+	s.closed = true
+	return nil
+}
+
+// A role does not wait for a launcher that does not read, and the last report counts.
+func TestReporterToASlowLauncher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &slow{gate: make(chan struct{})}
+		r := newReporter(to)
+		for i := range 100 {
+			r.Waits([]*job.Wait{{What: fmt.Sprint("round ", i)}})
+			synctest.Wait()
+		}
+		for range 2 {
+			to.gate <- struct{}{}
+			synctest.Wait()
+		}
+		var got []string
+		told := reports{}
+		from := bytes.NewReader(to.Bytes())
+		m := &job.RoleReport{}
+		for readFrame(from, "test", MaxReport, m) == nil {
+			got = append(got, m.Waits[0].What)
+		}
+		if want := []string{"round 0", "round 99"}; !slices.Equal(got, want) {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+		began := time.Now()
+		r.Close(fault.New(fault.NotFinite, "loss is NaN")) // nobody reads it
+		if !to.closed || time.Since(began) != reportTime {
+			t.Errorf("closed %v after %v", to.closed, time.Since(began))
+		}
+		r.Close(nil)
+		r.Waits(nil)
+		close(to.gate)
+		synctest.Wait()
+		if err := told.read(&to.Buffer); err != nil || told.failure().GetMessage() != "loss is NaN" {
+			t.Errorf("%v: %v", told.failure(), err)
+		}
+		var none *Reporter
+		none.Waits(nil)
+		none.Close(fault.Internal)
+	})
+}
+
+// A report is bounded, whatever it says.
+func TestReportsAreBounded(t *testing.T) {
+	board := &waits.Board{}
+	for i := range 2 * waits.MaxListed {
+		board.Begin(waits.Wait{What: fmt.Sprint(i, strings.Repeat("x", 1000)), By: slices.Repeat([]string{strings.Repeat("y", 1000)}, 100)})
+	}
+	for _, m := range []*job.RoleReport{
+		{Waits: board.List(0)}, {Failure: wire.FailureOf(fault.New(fault.Corrupt, strings.Repeat("too much to say ", 10_000)))}} {
+		b, err := frame(bounded(m))
+		if err != nil || len(b) > MaxReport+4 {
+			t.Fatalf("%d bytes: %v", len(b), err)
+		}
+		r := &reports{}
+		if err := r.read(bytes.NewReader(b)); err != nil || len(r.last.Waits) == 0 && r.failure().GetKind() != int32(fault.Corrupt) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := (&reports{}).read(bytes.NewReader(binary.LittleEndian.AppendUint32(nil, MaxReport+1))); !errors.Is(err, fault.TooLarge) {
+		t.Error(err)
+	}
+}
+
+func FuzzReports(f *testing.F) {
+	b, err := frame(&job.RoleReport{Waits: []*job.Wait{{What: "round 7"}}, Failure: &job.Failure{Kind: 1}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(append(b, b[:9]...))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := &reports{}
+		if err := r.read(bytes.NewReader(b)); err != nil {
+			if k := fault.KindOf(err); k != fault.Corrupt && k != fault.TooLarge {
+				t.Fatalf("kind %v: %v", k, err)
+			}
+		}
+		if list, _ := r.Waits(); waits.Check(list) != nil {
+			t.Errorf("it takes %v", list)
 		}
 	})
 }

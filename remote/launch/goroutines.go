@@ -26,6 +26,7 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := &goroutine{name: nameOf(spec), cancel: cancel, done: make(chan struct{})}
+	ctx = context.WithValue(ctx, reportsKey{}, &h.reports)
 	out := newLines(log)
 	go func() {
 		defer cancel(nil)
@@ -48,6 +49,7 @@ func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Wr
 }
 
 type goroutine struct {
+	reports
 	name   string
 	cancel context.CancelCauseFunc
 	once   sync.Once

@@ -77,3 +77,28 @@ func TestGoroutineDoesNotEnd(t *testing.T) {
 	h.Stop(0)
 	expectFault(t, h.Wait(), fault.DeadlineExceeded, "trainer 1 of job digits", "being stopped")
 }
+
+// A goroutine says directly what it waits for; whoever asks is told when that changes.
+func TestGoroutineReportsItsWaits(t *testing.T) {
+	next := make(chan string)
+	h, _ := start(t, launch.Goroutines(func(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {
+		for what := range next {
+			launch.ReportWaits(ctx, []*job.Wait{{What: what}})
+			launch.ReportWaits(ctx, []*job.Wait{nil})     // is refused
+			launch.ReportWaits(context.Background(), nil) // tells nobody
+		}
+		return nil
+	}))
+	for _, what := range []string{"round 7", "round 8"} {
+		_, changed := h.Waits()
+		next <- what
+		<-changed
+		if list, _ := h.Waits(); len(list) != 1 || list[0].What != what {
+			t.Errorf("it waits for %v", list)
+		}
+	}
+	close(next)
+	if err := h.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,23 +1,32 @@
 // Package launch starts the roles of a job: as goroutines of this process, as child processes, or on the nodes of a cluster. Whoever starts a role
 // does not know which.
 //
-// A child process is given its job.RoleSpec on its standard input, which then stays open for as long as the parent lives. The end of that pipe is
-// how a child learns that its parent is gone, however it died: no child outlives its parent. A child is in a process group of its own, so that an
-// interrupt from the terminal reaches the parent alone, which then stops its children in order.
+// Files in reading order: launch.go has Launcher and Handle, and cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
+// three launchers; child.go is what passes between a launcher and its child process; serve.go is a node's side of nodes.go; rundir.go is the directory
+// of a cluster of one machine.
 //
-// What a role writes arrives line by line. The last line is part of the error of a role that failed.
+// Three pipes join a launcher and its child:
+//
+//	launcher                                     child
+//	   |-- standard input: job.RoleSpec ----------->|   stays open; its end means that the launcher is gone, however it died, and the child ends
+//	   |<- standard output and error: the log ------|   lines for people; the last one is part of the error of a role that failed
+//	   |<- a further pipe: job.RoleReport, framed --|   what the role waits for, at most once a second, and at its end why it failed
+//
+// No child outlives its parent. A child is in a process group of its own, so that an interrupt from the terminal reaches the parent alone, which then
+// stops its children in order. A role that is started by hand has no pipe for reports, and says so in its log.
 package launch
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
-	"github.com/edl-go/edl/remote/wire"
 )
 
 // A Launcher starts roles.
@@ -35,6 +44,9 @@ type Handle interface {
 	Stop(grace time.Duration)
 	// Kill makes the role end at once, without asking, and returns as Stop does.
 	Kill()
+	// Waits returns what the role said last that it waits for, without Who, and a channel that is closed when the role says something else. The list is
+	// not to be changed. It stays when the role hangs, and when the role has ended.
+	Waits() (list []*job.Wait, changed <-chan struct{})
 	// Node is the id of the node that runs the role; empty: this machine.
 	Node() string
 	// Pid is the process of the role; 0 when it has none here.
@@ -63,10 +75,9 @@ const maxLine = 8 << 10
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
-	open []byte       // the line so far, at most maxLine bytes
-	cut  bool         // the line is longer
-	last string       // the last line that was not empty
-	told *job.Failure // how the role says that it ended; nil when it has said nothing
+	open []byte // the line so far, at most maxLine bytes
+	cut  bool   // the line is longer
+	last string // the last line that was not empty
 }
 
 func newLines(to io.Writer) *lines {
@@ -109,25 +120,26 @@ func (l *lines) Last() string {
 	return l.last
 }
 
-// Told returns how the role says that it ended, nil when it has said nothing.
-func (l *lines) Told() *job.Failure {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.told
-}
-
 func (l *lines) end() {
 	if l.cut {
 		l.open = append(l.open, " ..."...)
 	}
-	text := string(bytes.TrimSpace(l.open))
-	if told := decodeReport(text); told != nil {
-		l.told, l.open, l.cut = told, l.open[:0], false
-		return
-	}
-	if _, waits := wire.WaitsOf(text); text != "" && !waits {
-		l.last = text
+	if text := bytes.TrimSpace(l.open); len(text) > 0 {
+		l.last = string(text)
 	}
 	_, _ = l.to.Write(append(l.open, '\n'))
 	l.open, l.cut = l.open[:0], false
+}
+
+// named says whose error err is, without hiding what it tells.
+func named(name string, kind fault.Kind, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Error() != err.Error() {
+		return fault.E(kind, fault.At(name), fault.Cause(err))
+	}
+	c := *f
+	if c.Where = name; f.Where != "" && f.Where != name {
+		c.Where += ": " + f.Where
+	}
+	return &c
 }

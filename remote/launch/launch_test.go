@@ -5,11 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
-
-	"github.com/edl-go/edl/proto/job"
-	"github.com/edl-go/edl/remote/wire"
 )
 
 // However a log is cut into writes, the same lines come out.
@@ -63,17 +59,4 @@ type writes []string
 func (w *writes) Write(p []byte) (int, error) {
 	*w = append(*w, string(p))
 	return len(p), nil
-}
-
-// What a role tells of its waits is passed on, and is not its last word.
-func TestWaitsAreNotTheLastLine(t *testing.T) {
-	var to bytes.Buffer
-	l := newLines(&to)
-	text := wire.WaitsText([]*job.Wait{{What: "round 7", Since: timestamppb.Now()}})
-	if _, err := l.Write([]byte("it is wrong\n" + text + "\n")); err != nil {
-		t.Fatal(err)
-	}
-	if l.Last() != "it is wrong" || !strings.Contains(to.String(), text) {
-		t.Errorf("the last line is %q of %q", l.Last(), to.String())
-	}
 }

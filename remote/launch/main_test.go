@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,11 +59,20 @@ func child(behaviour string) int {
 		return 138
 	case "explain":
 		fmt.Fprintln(os.Stderr, "before")
-		launch.ReportFailure(os.Stderr, fault.E(fault.NotFinite, fault.Op("log"), fault.Var("loss"), fault.Line("net.go:7")))
+		launch.OpenReporter().Close(fault.E(fault.NotFinite, fault.Op("log"), fault.Var("loss"), fault.Line("net.go:7")))
 		return 1
 	case "explain at length":
-		launch.ReportFailure(os.Stderr, fault.New(fault.Corrupt, strings.Repeat("too much to say ", 10_000)))
+		launch.OpenReporter().Close(fault.New(fault.Corrupt, strings.Repeat("too much to say ", 10_000)))
 		return 2
+	case "report":
+		r := launch.OpenReporter()
+		r.Waits([]*job.Wait{{What: "round 7", By: []string{"pserver 1"}, LastError: fmt.Sprint(os.LookupEnv("EDL_REPORT_PIPE"))}})
+		fmt.Println("ready")
+		<-lost
+		return 0
+	case "babble": // writes no report where reports go
+		number, _ := strconv.Atoi(os.Getenv("EDL_REPORT_PIPE"))
+		fmt.Fprintln(os.NewFile(uintptr(number), "reports"), "is it here that I say it?")
 	case "orderly":
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, syscall.SIGTERM)

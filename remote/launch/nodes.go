@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,7 @@ var _ Launcher = (*Nodes)(nil)
 // Start finds a node that starts the role.
 func (n *Nodes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error) {
 	if size := proto.Size(spec); size > MaxSpec {
-		return nil, tooLarge(nameOf(spec), int64(size))
+		return nil, tooLarge(nameOf(spec), int64(size), MaxSpec)
 	}
 	nodes, err := n.Directory.Nodes(ctx)
 	if err != nil {
@@ -89,6 +90,7 @@ const startTimeout = 10 * time.Second
 
 // remoteRole is a role on another node.
 type remoteRole struct {
+	reports
 	where, node string
 	cancel      context.CancelFunc
 	out         *lines
@@ -169,6 +171,11 @@ func (h *remoteRole) follow(ctx context.Context, client rpc.ListenerClient, spec
 		}
 		if event.Status != nil {
 			last = event.Status
+		}
+		if event.Report != nil {
+			if err := h.take(event.Report); err != nil {
+				fmt.Fprintln(h.out, err)
+			}
 		}
 	}
 }

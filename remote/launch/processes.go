@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,7 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// outputDelay bounds the wait for the rest of a role's output after the role has ended, which someone else may hold open.
+// outputDelay bounds the wait for the rest of a role's log and of its reports after the role has ended: somebody else may hold the pipes open.
 const outputDelay = 2 * time.Second
 
 // Processes starts each role as a child process, which must call ChildSpec.
@@ -41,10 +42,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = outputDelay
 	ownGroup(h.cmd)
-	stdin, err := h.cmd.StdinPipe()
-	if err == nil {
-		err = h.cmd.Start()
-	}
+	stdin, reported, err := h.begin()
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
 	}
@@ -54,11 +52,22 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		defer close(written)
 		_, _ = stdin.Write(message)
 	}()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if err := h.reports.read(reported); err != nil {
+			fmt.Fprintln(h.out, err) // what the role tells from now on is not known
+		}
+		_ = reported.Close() // a role that goes on reporting is told that nobody listens
+	}()
 	unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
 	go func() {
 		err := h.cmd.Wait()
 		unwatch()
 		<-written
+		late := time.AfterFunc(outputDelay, func() { _ = reported.Close() })
+		<-read
+		late.Stop()
 		h.out.Flush()
 		h.err = h.outcome(err)
 		close(h.done)
@@ -66,7 +75,29 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	return h, nil
 }
 
+// begin starts the process. It returns the pipe to its standard input and the pipe from which its reports come.
+func (h *process) begin() (stdin io.WriteCloser, reported *os.File, err error) {
+	reported, ours, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ours.Close() // the child has its own
+	number, err := pass(h.cmd, ours)
+	if err == nil {
+		h.cmd.Env = append(h.cmd.Env, reportEnv+"="+number)
+		stdin, err = h.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = h.cmd.Start()
+	}
+	if err != nil {
+		_ = reported.Close()
+	}
+	return stdin, reported, err
+}
+
 type process struct {
+	reports
 	name    string
 	cmd     *exec.Cmd
 	out     *lines
@@ -113,7 +144,7 @@ func (h *process) outcome(err error) error {
 	if state.Success() {
 		return nil
 	}
-	if told := h.out.Told(); told != nil && state.ExitCode() > 0 {
+	if told := h.failure(); told != nil && state.ExitCode() > 0 {
 		return named(h.name, fault.Kind(told.Kind), wire.FaultOf(told))
 	}
 	f := fault.E(kindOfExit(state.ExitCode()), fault.At(h.name), fault.Got(state.String()), fault.Want("exit status 0"))

@@ -124,7 +124,7 @@ func expectFault(t *testing.T, err error, kind fault.Kind, says ...string) {
 	}
 }
 
-// How a child says that it ended is its error, whole; the line that says it is not part of its log.
+// How a child says that it ended is its error, whole, and no part of its log.
 func TestProcessTellsItsFailure(t *testing.T) {
 	h, log := start(t, launched("explain"))
 	err := h.Wait()
@@ -200,4 +200,44 @@ func TestKill(t *testing.T) {
 	h.Kill()
 	expectFault(t, h.Wait(), fault.LostMember, "signal: killed")
 	h.Kill() // once more does nothing
+}
+
+// A child says what it waits for on a pipe that its own children do not have. What it said last stays known after its end.
+func TestProcessReportsItsWaits(t *testing.T) {
+	var all nodes
+	all.add(t, "a", launched("report"))
+	for name, l := range map[string]launch.Launcher{"here": launched("report"), "on a node": &launch.Nodes{Directory: &all}} {
+		h, log := start(t, l)
+		list, changed := h.Waits()
+		for len(list) == 0 {
+			<-changed
+			list, changed = h.Waits()
+		}
+		if len(list) != 1 || list[0].What != "round 7" || list[0].By[0] != "pserver 1" || list[0].LastError != "false" {
+			t.Errorf("%s: %v", name, list)
+		}
+		log.until(t, "ready")
+		h.Kill()
+		if list, _ := h.Waits(); len(list) != 1 {
+			t.Errorf("%s: after the end %v", name, list)
+		}
+		if lines := log.rest(); len(lines) > 0 {
+			t.Errorf("%s: the log has %q", name, lines)
+		}
+	}
+}
+
+// A child that writes no reports where reports go is not believed, and runs on.
+func TestProcessReportsNonsense(t *testing.T) {
+	h, log := start(t, launched("babble"))
+	if first := <-log; strings.Contains(first, "ready") { // the two come in any order
+		log.until(t, "reports of a role: ")
+	} else {
+		log.until(t, "ready")
+	}
+	if list, _ := h.Waits(); len(list) > 0 {
+		t.Errorf("it waits for %v", list)
+	}
+	h.Kill()
+	expectFault(t, h.Wait(), fault.LostMember, "signal: killed")
 }

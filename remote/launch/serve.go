@@ -45,6 +45,9 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 		return err
 	}
 	e.tell(job.State_RUNNING, nil)
+	ended := make(chan struct{})
+	var passing sync.WaitGroup
+	passing.Go(func() { e.passWaits(h, ended) })
 	go func() {
 		for {
 			if _, err := stream.Recv(); err != nil { // at the latest when this call has ended
@@ -55,6 +58,8 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 		h.Stop(askedGrace)
 	}()
 	err = h.Wait()
+	close(ended)
+	passing.Wait()
 	switch {
 	case err == nil:
 		e.tell(job.State_SUCCEEDED, nil)
@@ -86,6 +91,22 @@ func (e *events) Write(line []byte) (int, error) {
 func (e *events) tell(state job.State, err error) {
 	e.send(&rpc.RoleEvent{Status: &job.RoleStatus{Role: e.member.Role, Index: uint32(e.member.Index), State: state,
 		ExitCode: int32(fault.KindOf(err).ExitCode()), Failure: wire.FailureOf(err)}})
+}
+
+// passWaits sends what the role says that it waits for, whenever that has changed, until the role has ended.
+func (e *events) passWaits(h Handle, ended <-chan struct{}) {
+	for sent := 0; ; {
+		list, changed := h.Waits()
+		if len(list)+sent > 0 {
+			e.send(&rpc.RoleEvent{Report: &job.RoleReport{Waits: list}})
+		}
+		sent = len(list)
+		select {
+		case <-changed:
+		case <-ended:
+			return
+		}
+	}
 }
 
 // send drops what cannot be sent: then the stream has broken, and its context ends the role.

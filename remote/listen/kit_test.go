@@ -88,7 +88,8 @@ func (h *harness) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) e
 		return err
 	}
 	defer registry.Close()
-	return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil))})
+	return role.Run(ctx, spec, role.Options{Registry: registry, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Report: func(waits []*job.Wait) { launch.ReportWaits(ctx, waits) }})
 }
 
 // all makes every role do the same.

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -52,7 +53,7 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	}
 	c.group.Go(func() {
 		defer cancel()
-		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, c.job.logOf(m, spec))
+		h, err := c.job.manager.cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec)})
 		l.handle = h
 		close(l.ready)
 		if err == nil {
@@ -126,6 +127,7 @@ func (j *Job) roleRuns(m cluster.Member, h launch.Handle) {
 	defer j.mu.Unlock()
 	r := j.roleStatus(m)
 	r.State, r.Node, r.Pid = job.State_RUNNING, h.Node(), int32(h.Pid())
+	j.reports.handles[m] = h
 }
 
 func (j *Job) roleEnds(m cluster.Member, err error) {

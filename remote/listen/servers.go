@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -121,7 +122,7 @@ type reports struct {
 	servers map[int]*rpc.StatusResponse
 	refused map[int]uint64 // messages, by pserver
 	silent  map[cluster.Member]silence
-	waits   map[cluster.Member][]*job.Wait // of roles that serve nobody, as their processes have told
+	handles map[cluster.Member]launch.Handle // of the last process of each role, which knows what the role says that it waits for
 }
 
 // silence is a server that was asked and has not answered.
@@ -132,7 +133,7 @@ type silence struct {
 
 func newReports() reports {
 	return reports{servers: map[int]*rpc.StatusResponse{}, refused: map[int]uint64{}, silent: map[cluster.Member]silence{},
-		waits: map[cluster.Member][]*job.Wait{}}
+		handles: map[cluster.Member]launch.Handle{}}
 }
 
 // forget drops what was said of a history that has ended.
@@ -141,7 +142,7 @@ func (k *reports) forget() { *k = newReports() }
 // startsAgain drops what the last process of a role said.
 func (k *reports) startsAgain(m cluster.Member) {
 	delete(k.silent, m)
-	delete(k.waits, m)
+	delete(k.handles, m)
 }
 
 // heard notes whether a server has answered.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/supervise"
-	"github.com/edl-go/edl/remote/role"
-	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -166,17 +163,8 @@ func rootFirst(waits []*job.Wait) []*job.Wait {
 	return out
 }
 
-// logOf is where a role writes. What a trainer tells there of its waits is taken out of it: that comes also while the coordinator and etcd are gone,
-// and stays known while the trainer hangs.
-func (j *Job) logOf(m cluster.Member, spec *job.RoleSpec) io.Writer {
-	return lineWriter{log: j.logs, role: role.Name(spec), waits: func(waits []*job.Wait) {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.reports.waits[m] = waits
-	}}
-}
-
-// trainersWait returns what trainers that run have told, but of waits of which somebody who serves them, and answers, has told more. j.mu is held.
+// trainersWait returns what the roles that run have reported to their launchers: that comes also while the coordinator and etcd are gone, and stays
+// known while a role hangs. Roles of which a server that answers has told more are left out. j.mu is held.
 func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
 	servers := map[string]bool{} // that have told of a trainer
 	for _, w := range told {
@@ -186,7 +174,11 @@ func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
 		if r.State != supervise.Running || servers[r.Member.String()] {
 			continue
 		}
-		for _, w := range j.reports.waits[r.Member] {
+		var list []*job.Wait
+		if h := j.reports.handles[r.Member]; h != nil {
+			list, _ = h.Waits()
+		}
+		for _, w := range list {
 			w = proto.Clone(w).(*job.Wait)
 			w.Who = r.Member.String()
 			waits = append(waits, w)
@@ -209,18 +201,13 @@ func (j *Job) silences() (waits []*job.Wait) {
 // maxLogLines bounds what is kept of a job's output.
 const maxLogLines = 10_000
 
-// lineWriter enters the lines that a launcher passes on, one a call, into a job's log, but for what the role tells of its waits.
+// lineWriter enters the lines that a launcher passes on, one a call, into a job's log.
 type lineWriter struct {
-	log   *history.Log[*rpc.LogLine]
-	role  string
-	waits func([]*job.Wait)
+	log  *history.Log[*rpc.LogLine]
+	role string
 }
 
 func (w lineWriter) Write(line []byte) (int, error) {
-	if waits, ok := wire.WaitsOf(string(line)); ok {
-		w.waits(waits)
-		return len(line), nil
-	}
 	w.log.Add(&rpc.LogLine{Role: w.role, Line: string(bytes.TrimRight(line, "\n"))})
 	return len(line), nil
 }

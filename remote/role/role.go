@@ -19,6 +19,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -26,6 +27,9 @@ import (
 type Options struct {
 	Registry cluster.Registry // nil: opened from the RoleSpec's etcd endpoints
 	Log      *slog.Logger     // nil: silence
+	// Report is told what the role waits for longer than a moment, whenever that has changed, at most once a second. It must not block, and the list
+	// is its own. Nil: nobody is told.
+	Report func(waits []*job.Wait)
 
 	listen func(ctx context.Context, address string) (net.Listener, error) // nil: wire.Listen
 }
@@ -37,6 +41,7 @@ type runner struct {
 	log      *slog.Logger
 	identity wire.Identity
 	open     func(ctx context.Context, address string) (net.Listener, error) // a port
+	waits    waits.Board
 }
 
 // Run runs a role to its end. The error names the role. When the lease of the role is lost, Run returns a fault of kind fault.Fenced: the
@@ -70,6 +75,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		}
 		defer func() { err = errors.Join(err, r.registry.Close()) }()
 	}
+	defer r.report(options.Report)()
 	r.log.Info("role starts", "program", hex.EncodeToString(spec.ProgramHash[:min(6, len(spec.ProgramHash))]))
 	switch spec.Role {
 	case job.Role_COORDINATOR:
@@ -85,6 +91,26 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		r.log.Info("role ends")
 	}
 	return err
+}
+
+// A wait is reported when it has lasted so long, and a change of what is waited for so often.
+const (
+	reportAfter = 3 * time.Second
+	reportEvery = time.Second
+)
+
+// report tells what the role waits for, until stop.
+func (r *runner) report(to func([]*job.Wait)) (stop func()) {
+	if to == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { r.waits.Follow(ctx, reportEvery, reportAfter, to) })
+	return func() {
+		cancel()
+		group.Wait()
+	}
 }
 
 // Name is how messages, logs and commands call a role: "trainer-1".

@@ -37,7 +37,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Spec: spec,
-			Program: p, Save: save, Constants: r.constants(p), Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log,
+			Program: p, Save: save, Constants: r.constants(p), Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log, Waits: &r.waits,
 			RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Patience: spec.RoundDeadline.AsDuration() + spec.StartDeadline.AsDuration(),
 		})
 	}
@@ -66,13 +66,13 @@ func (r *runner) connect(ctx, run context.Context,
 	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
 	defer cancel()
 	defer context.AfterFunc(run, cancel)() // it may end while this waits
-	end := trainer.Wait(r.log, "coordinator", "its address")
+	end := trainer.Wait(r.log, &r.waits, "coordinator", "its address")
 	_, err = r.registry.Coordinator(start)
 	end()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer trainer.Wait(r.log, "the pservers", "their addresses")()
+	defer trainer.Wait(r.log, &r.waits, "the pservers", "their addresses")()
 	desired, err := r.registry.Desired(start)
 	if err != nil {
 		return nil, nil, err

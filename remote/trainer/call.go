@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // asking is how a trainer calls others: again and again while they are unavailable, for a bounded time, and with a line in the log when that, or the
@@ -20,7 +19,7 @@ type asking struct {
 	limit    time.Duration   // of one call; 0: none
 	drain    <-chan struct{} // closed when the trainer is to end: nobody who is gone is waited for then; may be nil
 	log      *slog.Logger    // may be nil
-	waits    *waits          // that are told; may be nil
+	board    *waits.Board    // lists what is waited for; may be nil
 }
 
 // A question is one call.
@@ -98,26 +97,24 @@ func (a asking) untilDrain(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(nil) }
 }
 
-const (
-	tellAfter = 3 * time.Second  // a wait is told to those who ask why a job does not go on
-	longWait  = 10 * time.Second // after what time a wait is worth a line in the log, and how often while it goes on
-)
+// longWait is after what time a wait is worth a line in the log, and how often while it goes on.
+const longWait = 10 * time.Second
 
-// A wait tells what is waited for, when it takes long.
+// A wait is listed on the board, and tells the log when it takes long.
 type wait struct {
 	question
 	asking
 	since time.Time
+	entry *waits.Entry
 	mu    sync.Mutex
-	timer *time.Timer // nil when the wait has ended
+	timer *time.Timer // nil when the wait has ended, or where there is no log
 	err   error       // of the last attempt
 	until time.Time   // when the wait is given up; zero: it is not, as long as somebody answers
-	told  bool
 }
 
 // Wait begins a wait of a trainer that is not a call of Run, until end.
-func Wait(log *slog.Logger, of, what string) (end func()) {
-	return asking{log: log, waits: newWaits(log)}.wait(question{of, what}).end
+func Wait(log *slog.Logger, board *waits.Board, of, what string) (end func()) {
+	return asking{log: log, board: board}.wait(question{of, what}).end
 }
 
 func (a asking) wait(q question) *wait {
@@ -125,29 +122,24 @@ func (a asking) wait(q question) *wait {
 	if w.limit > 0 {
 		w.until = w.since.Add(w.limit)
 	}
+	w.entry = a.board.Begin(waits.Wait{What: q.what, By: []string{q.of}, Since: w.since, Until: w.until})
 	if w.log != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.timer = time.AfterFunc(tellAfter, w.tell)
+		w.timer = time.AfterFunc(longWait, w.tell)
 	}
 	return w
 }
 
+// tell writes a line.
 func (w *wait) tell() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer == nil {
 		return
 	}
-	w.waits.add(w, !w.told)
-	w.told = true
-	lasted := time.Since(w.since)
-	if lasted < longWait {
-		w.timer.Reset(longWait - lasted)
-		return
-	}
 	w.timer.Reset(longWait)
-	about := []any{"for", w.what, "of", w.of, "since", lasted.Round(time.Second).String()}
+	about := []any{"for", w.what, "of", w.of, "since", time.Since(w.since).Round(time.Second).String()}
 	if w.err != nil {
 		about = append(about, "last error", w.err.Error())
 	}
@@ -165,6 +157,11 @@ func (w *wait) heard(err error) {
 	case w.until.IsZero():
 		w.until = time.Now().Add(w.patience)
 	}
+	w.entry.Update(func(listed *waits.Wait) {
+		if listed.Until, listed.LastError = w.until, ""; err != nil {
+			listed.LastError = err.Error()
+		}
+	})
 }
 
 func (w *wait) end() {
@@ -174,89 +171,5 @@ func (w *wait) end() {
 		w.timer.Stop()
 		w.timer = nil
 	}
-	if w.told {
-		w.waits.remove(w.of)
-	}
-	w.told = false
-}
-
-// waits are the long waits of a trainer, one for each of those who are waited for: the one that was told first stands for the others until all have
-// ended. So they say no more than twice for each of them that they wait, in a time of tellAfter, however many calls are under way. A nil one tells
-// nothing.
-type waits struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	list []*longOne
-}
-
-type longOne struct {
-	of    string
-	count int // of waits
-	said  *job.Wait
-}
-
-func newWaits(log *slog.Logger) *waits {
-	if log == nil {
-		return nil
-	}
-	return &waits{log: log}
-}
-
-// add tells a wait, whose lock is held, or that it goes on.
-func (l *waits) add(w *wait, first bool) {
-	if l == nil {
-		return
-	}
-	said := &job.Wait{What: w.what, By: []string{w.of}, Since: timestamppb.New(w.since)}
-	if w.err != nil {
-		said.LastError = w.err.Error()
-	}
-	if !w.until.IsZero() {
-		said.Until = timestamppb.New(w.until)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, have := range l.list {
-		if have.of != w.of {
-			continue
-		}
-		if first {
-			have.count++
-		}
-		if have.said.What == said.What && have.said.LastError != said.LastError {
-			have.said = said
-			l.tell()
-		}
-		return
-	}
-	l.list = append(l.list, &longOne{w.of, 1, said})
-	l.tell()
-}
-
-// remove ends a wait that was told.
-func (l *waits) remove(of string) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, have := range l.list {
-		if have.of != of {
-			continue
-		}
-		if have.count--; have.count == 0 {
-			l.list = append(l.list[:i], l.list[i+1:]...)
-			l.tell()
-		}
-		return
-	}
-}
-
-// tell writes the line. l.mu is held, so that lines come in order.
-func (l *waits) tell() {
-	var said []*job.Wait
-	for _, one := range l.list {
-		said = append(said, one.said)
-	}
-	l.log.Info(wire.WaitsText(said))
+	w.entry.End()
 }

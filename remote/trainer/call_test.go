@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/internal/rig"
-	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/remote/waits"
 )
 
 // A call to somebody who is away says why it has ended: for how long nobody answered, or that its caller gave it up before.
@@ -57,12 +58,17 @@ func TestDrainedTrainerAsksOnce(t *testing.T) {
 	}
 }
 
-// told returns what each line of a log that tells of waits says.
-func told(log string) (all []string) {
-	for line := range strings.Lines(log) {
-		if waits, ok := wire.WaitsOf(line); ok {
+// follow writes down what a board tells, until stop, which returns it.
+func follow(t *testing.T, board *waits.Board) (told *[]string, stop func()) {
+	t.Helper()
+	told = &[]string{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		board.Follow(ctx, time.Second, 3*time.Second, func(list []*job.Wait) {
 			text := ""
-			for _, w := range waits {
+			for _, w := range list {
 				text += w.What + " of " + w.By[0]
 				if w.LastError != "" {
 					text += ": " + w.LastError
@@ -72,10 +78,10 @@ func told(log string) (all []string) {
 				}
 				text += ";"
 			}
-			all = append(all, text)
-		}
-	}
-	return all
+			*told = append(*told, text)
+		})
+	}()
+	return told, func() { cancel(); <-ended }
 }
 
 // A trainer tells of what it waits for longer than a moment, once for each who is waited for, and of the end of that; of short waits it tells
@@ -84,7 +90,9 @@ func TestLongWaitsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, nil))
-		ask := asking{patience: time.Minute, log: log, waits: newWaits(log)}
+		board := &waits.Board{}
+		ask := asking{patience: time.Minute, log: log, board: board}
+		told, stop := follow(t, board)
 		after := func(d time.Duration, err error) func(context.Context, uint32) error {
 			return func(ctx context.Context, _ uint32) error {
 				timer := time.NewTimer(d)
@@ -94,29 +102,37 @@ func TestLongWaitsAreTold(t *testing.T) {
 			}
 		}
 		for range 100 {
-			if err := ask.call(t.Context(), question{"coordinator", "a task"}, after(tellAfter-time.Second, nil)); err != nil {
+			if err := ask.call(t.Context(), question{"coordinator", "a task"}, after(2*time.Second, nil)); err != nil {
 				t.Error(err)
 			}
 		}
-		if got := told(out.String()); len(got) != 0 {
-			t.Errorf("told %q", got)
+		if len(*told) != 0 {
+			t.Errorf("told %q", *told)
 		}
 		var group sync.WaitGroup
 		for i := range 16 {
 			group.Go(func() {
-				_ = ask.within(t.Context(), time.Hour, question{"pserver 1", "round 7"}, after(tellAfter+time.Duration(i+1)*time.Second, nil))
+				_ = ask.within(t.Context(), time.Hour, question{"pserver 1", "round 7"}, after(time.Duration(i+4)*time.Second, nil))
 			})
 		}
 		group.Wait()
+		<-time.After(2 * time.Second)
 		gone := fault.New(fault.Unavailable, "nobody is there")
 		if err := ask.call(t.Context(), question{"coordinator", "the next generation"}, after(0, gone)); !errors.Is(err, fault.Unavailable) {
 			t.Error(err)
 		}
-		Wait(log, "coordinator", "its address")()
-		got := told(out.String())
-		if len(got) < 4 || got[0] != "round 7 of pserver 1, 1h0m0s;" || got[1] != "" ||
-			!strings.HasPrefix(got[2], "the next generation of coordinator: ") || !strings.Contains(got[2], "nobody is there, 1m0") || got[len(got)-1] != "" {
+		Wait(log, board, "coordinator", "its address")()
+		<-time.After(2 * time.Second)
+		stop()
+		got := *told
+		if len(got) != 4 || got[0] != "round 7 of pserver 1, 1h0m0s;" || got[1] != "" ||
+			!strings.HasPrefix(got[2], "the next generation of coordinator: ") || !strings.Contains(got[2], "nobody is there, 1m0") || got[3] != "" {
 			t.Errorf("told %q", got)
+		}
+		for _, line := range []string{`for="round 7" of="pserver 1" since=10s`, `of=coordinator since=50s "last error"="nobody is there"`} {
+			if !strings.Contains(out.String(), line) {
+				t.Errorf("no line %q in\n%s", line, out.String())
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
@@ -35,6 +36,7 @@ type Config struct {
 	// Drain is closed when the trainer is to end before its data does: it finishes the round that it is in and takes leave. May be nil.
 	Drain <-chan struct{}
 	Log   *slog.Logger
+	Waits *waits.Board // lists what the trainer waits for; may be nil
 }
 
 // Trainer is one trainer of a job.
@@ -55,7 +57,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log, waits: newWaits(cfg.Log)}
+	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log, board: cfg.Waits}
 	t := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask)}
 	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers, ask: ask}
 	if cfg.Spec.Save != "" {
