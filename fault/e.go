@@ -2,12 +2,14 @@ package fault
 
 import "fmt"
 
-// E makes a Fault of a kind. The fields may stand in any order; by convention place and op come first, then what was found, what is right, and
-// what to do:
+// E makes a Fault of a kind from fields:
 //
 //	fault.E(fault.ShapeMismatch, fault.On(op), fault.Var("x"), fault.Gotf("dims %v", have), fault.Wantf("dims %v", need))
 //
-// A field that is given twice keeps its last value.
+// Fields may stand in any order. By convention the place and the op come first, then what was found, what is right, and what to do. If a
+// field is given twice, the last one counts.
+//
+// Phrase fields so that the message reads well: "got dims [2 3], want dims [3 3]; reshape x first".
 func E(kind Kind, fields ...Field) *Fault {
 	f := &Fault{Kind: kind}
 	for _, field := range fields {
@@ -16,7 +18,7 @@ func E(kind Kind, fields ...Field) *Fault {
 	return f
 }
 
-// A Field is one argument of E: Op, Var, On, At, Got, Want, Line, Hint, Cause, or one of the forms that end in f and take a format.
+// A Field is one argument of E: Op, Var, On, At, Got, Want, Line, Hint, Cause, or a form of these that ends in f and takes a format.
 type Field interface{ set(*Fault) }
 
 type (
@@ -24,15 +26,15 @@ type (
 	Op string
 	// Var is a variable of the program.
 	Var string
-	// At is a file, block, endpoint or member: where it was found.
+	// At is the file, block, endpoint or member.
 	At string
 	// Got is what was found.
 	Got string
-	// Want is what would have been right.
+	// Want is what is right.
 	Want string
 	// Line is the file:line of user code that built the op.
 	Line string
-	// Hint is what to do.
+	// Hint is what the user can do.
 	Hint string
 )
 
@@ -59,19 +61,19 @@ func Wantf(format string, args ...any) Field { return Want(fmt.Sprintf(format, a
 // Hintf is Hint with a format.
 func Hintf(format string, args ...any) Field { return Hint(fmt.Sprintf(format, args...)) }
 
-// Cause is the error behind a fault; nil leaves it without one.
+// Cause is the error that led to the fault. It may be nil.
 func Cause(err error) Field { return cause{err} }
 
 type cause struct{ err error }
 
 func (c cause) set(f *Fault) { f.Err = c.err }
 
-// A Source is an op that knows its type and the line of user code that built it.
+// A Source is an op that knows its type and the line of user code that built it. program.Op is one.
 type Source interface {
 	FaultSource() (op, line string)
 }
 
-// On names the op that a fault concerns, with its line.
+// On sets Op and Line from an op of a program.
 func On(op Source) Field { return on{op} }
 
 type on struct{ op Source }

@@ -1,9 +1,13 @@
-// Package fault is the one form in which every room of EDL reports that something is wrong.
+// Package fault is the form of every error of EDL.
 //
-// A Fault carries what a person needs in order to act: the operation that failed, the op and variable of the
-// program that it concerns, what was found, what was wanted, the line of user code that built the op, and what
-// to do about it. Its Kind is a closed list that survives the wire and maps, in one table, to gRPC codes and to the exit
-// codes of the command.
+// A Fault says what a person needs in order to act: where the error is, the op and the variable of the program, what was found, what is right,
+// the line of user code that built the op, and what to do. A Kind says what sort of error it is. Kinds are a closed list: they keep
+// their numbers on the wire, and one table gives each its gRPC code, its exit code of the command, and whether trying again can help.
+//
+// Make a Fault by E. New and Wrap are short forms of E for a plain statement and for the error of a library, File for an error of the file
+// system. List collects all faults of one check.
+//
+// Files: fault.go (Fault, List), e.go (E and its fields), kind.go (the table of kinds).
 package fault
 
 import (
@@ -15,25 +19,25 @@ import (
 	"strings"
 )
 
-// A Fault is one thing that is wrong. Empty fields are left out of the message.
+// A Fault is one error. The message leaves out empty fields.
 type Fault struct {
-	Kind     Kind   // what sort of thing is wrong
+	Kind     Kind   // what sort of error
 	Op       string // type of the op of the program, such as "mul"
 	Variable string // variable of the program
-	Where    string // file, block, endpoint or member: where it was found
+	Where    string // the file, block, endpoint or member
 	Got      string // what was found
-	Want     string // what would have been right
+	Want     string // what is right
 	Line     string // file:line of user code that built the op
 	Hint     string // what to do
-	Err      error  // cause, may be nil
+	Err      error  // the cause, or nil
 }
 
-// New returns a Fault of a kind with the plain statement of what is wrong.
+// New makes a Fault whose message is the plain statement of what is wrong.
 func New(kind Kind, what string) *Fault {
 	return E(kind, Cause(errors.New(what)))
 }
 
-// Wrap gives err a kind and a place. It returns nil when err is nil.
+// Wrap makes a Fault of a kind and a place with the cause err. It returns nil if err is nil.
 func Wrap(kind Kind, where string, err error) error {
 	if err == nil {
 		return nil
@@ -41,7 +45,7 @@ func Wrap(kind Kind, where string, err error) error {
 	return E(kind, At(where), Cause(err))
 }
 
-// Error renders the fault on one line: line of user code, where, op, variable, cause, got, want, hint.
+// Error returns the fault in one line: line of user code, where, op, variable, cause, got, want, hint. A fault without a cause names its kind.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	part := func(sep, s string) {
@@ -76,7 +80,7 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// In returns a copy that names the larger place, such as a file, in which the place of the fault lies; the separator stands between the two.
+// In returns a copy with a larger place, such as a file, in front of the place of the fault. The separator stands between the two.
 func (f *Fault) In(whole, separator string) *Fault {
 	c := *f
 	c.Where = whole
@@ -89,13 +93,13 @@ func (f *Fault) In(whole, separator string) *Fault {
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Is reports whether target is the same kind, so that errors.Is(err, fault.NotFound) works.
+// Is lets errors.Is(err, fault.NotFound) ask for a kind.
 func (f *Fault) Is(target error) bool {
 	k, ok := target.(Kind)
 	return ok && k == f.Kind
 }
 
-// KindOf returns the kind of the first Fault in err's chain, Internal when there is none, and OK for nil.
+// KindOf returns the kind of the first Fault in the chain of err. It returns OK for nil, and Internal for an error without a Fault.
 func KindOf(err error) Kind {
 	if err == nil {
 		return OK
@@ -111,13 +115,13 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// List is every fault that one check found. It is an error whose message holds one fault a line.
+// A List holds all faults that one check found. As an error it has one line for each.
 type List []*Fault
 
 // Add appends a fault.
 func (l *List) Add(f *Fault) { *l = append(*l, f) }
 
-// Err returns nil for an empty list, so that a check ends with "return list.Err()".
+// Err returns the list as an error, and nil for an empty list. A check ends with "return list.Err()".
 func (l List) Err() error {
 	if len(l) == 0 {
 		return nil
@@ -125,7 +129,7 @@ func (l List) Err() error {
 	return l
 }
 
-// Error renders one fault a line, headed by their number when there is more than one.
+// Error returns one line for each fault. If there are several, a first line counts them.
 func (l List) Error() string {
 	if len(l) == 1 {
 		return l[0].Error()
@@ -139,7 +143,7 @@ func (l List) Error() string {
 	return b.String()
 }
 
-// Unwrap exposes each fault to errors.Is and errors.As.
+// Unwrap lets errors.Is and errors.As see each fault.
 func (l List) Unwrap() []error {
 	errs := make([]error, len(l))
 	for i, f := range l {
@@ -148,8 +152,8 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// File gives an error of the file system its place and kind: NotFound where there is no such file, else the given one. The message names the path
-// once, as the caller knows it. It returns nil when err is nil.
+// File is Wrap for an error of the file system. The kind is NotFound if the file does not exist. The message names the path once, as the caller
+// knows it.
 func File(kind Kind, path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		kind = NotFound
@@ -165,11 +169,11 @@ func File(kind Kind, path string, err error) error {
 	return Wrap(kind, path, err)
 }
 
-// maxQuoted is the number of bytes of a hostile or careless name that a message shows.
+// maxQuoted is how many bytes of a name from outside a message shows.
 const maxQuoted = 128
 
-// Quote shows a string that came from outside: escaped to printable ASCII, and cut to 128 bytes, so that no name can
-// break a terminal or flood a log.
+// Quote quotes a string from outside for a message. It escapes all but printable ASCII and cuts after 128 bytes, so that no name can break a
+// terminal or flood a log.
 func Quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."

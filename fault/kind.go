@@ -1,41 +1,43 @@
 package fault
 
-// Kind says what sort of thing is wrong. The list is closed and its numbers are on the wire: append only.
+// Kind is the sort of an error. Kinds travel by number: add new ones at the end, and change none.
 type Kind int
 
 const (
 	// OK is no error.
 	OK               Kind = iota
-	Internal              // a bug in EDL
+	Internal              // a bug in EDL, or an error without a kind
 	InvalidProgram        // a program breaks the rules of the IR or of its stage
 	InvalidArgument       // a call, flag, attribute or configuration is wrong
-	TypeMismatch          // dtype or kind differs from what is declared
-	ShapeMismatch         // dims differ from what is declared or needed
+	TypeMismatch          // dtype or kind is not the declared one
+	ShapeMismatch         // dims are not the declared or needed ones
 	NotFound              // a name, file, dataset or member does not exist
-	Unsupported           // legal, but not something that this build can do
+	Unsupported           // legal, but this build cannot do it
 	Corrupt               // bytes that do not decode or fail their checksum
-	TooLarge              // a limit was met before allocation
-	NotFinite             // NaN or Inf where a number was expected
-	Unavailable           // a peer does not answer now; may be tried again
-	DeadlineExceeded      // a wait ended without what was waited for
+	TooLarge              // something is above a limit; nothing was allocated for it
+	NotFinite             // NaN or Inf in place of a number
+	Unavailable           // a peer does not answer now; another try may help
+	DeadlineExceeded      // a wait timed out
 	Canceled              // the caller gave up
-	Duplicate             // a message that was applied before
-	Stale                 // a message of an older round or generation
+	Duplicate             // a message that was applied already
+	Stale                 // a message of an earlier round or generation
 	Foreign               // a message of another job or program
 	LostMember            // a trainer, pserver or coordinator is gone
 	VerifyFailed          // distributed and local results differ
-	Fenced                // this process lost its lease or lock: retry elsewhere
-	Drained               // ended on request after finishing its work
-	Superseded            // the generation of a message has ended, in order: join the next one
+	Fenced                // this process lost its lease or lock; another process may go on
+	Drained               // the process ended on request, with its work finished
+	Superseded            // the generation of the message has ended in order; join the next one
 )
 
-// kinds is the one table from kind to name, gRPC code, exit code and permanence.
-var kinds = [...]struct {
+type kindRow struct {
 	name      string
 	grpc      uint32 // google.golang.org/grpc/codes
-	exit      int
-	permanent bool // trying again, or starting again, cannot help
-}{
+	exit      int    // of the edl command
+	permanent bool   // another try or another start cannot help
+}
+
+// kinds gives each kind its name, gRPC code, exit code and permanence.
+var kinds = [...]kindRow{
 	OK:               {"ok", 0, 0, false},
 	Internal:         {"internal error", 13, 1, false},
 	InvalidProgram:   {"invalid program", 3, 2, true},
@@ -60,37 +62,25 @@ var kinds = [...]struct {
 	Superseded:       {"superseded", 10, 1, false},
 }
 
-// String names the kind in plain words.
-func (k Kind) String() string {
+// row returns the row of k in the table. An unknown number counts as Internal.
+func (k Kind) row() kindRow {
 	if k < 0 || int(k) >= len(kinds) {
-		return kinds[Internal].name
+		k = Internal
 	}
-	return kinds[k].name
+	return kinds[k]
 }
 
-// Error lets a Kind be the target of errors.Is.
+// String names the kind in plain words.
+func (k Kind) String() string { return k.row().name }
+
+// Error makes a Kind an error, so that it can be the target of errors.Is.
 func (k Kind) Error() string { return k.String() }
 
-// GRPCCode returns the google.golang.org/grpc/codes number of the kind.
-func (k Kind) GRPCCode() uint32 {
-	if k < 0 || int(k) >= len(kinds) {
-		return kinds[Internal].grpc
-	}
-	return kinds[k].grpc
-}
+// GRPCCode returns the number of the kind in google.golang.org/grpc/codes.
+func (k Kind) GRPCCode() uint32 { return k.row().grpc }
 
 // ExitCode returns the exit code of the edl command for the kind.
-func (k Kind) ExitCode() int {
-	if k < 0 || int(k) >= len(kinds) {
-		return kinds[Internal].exit
-	}
-	return kinds[k].exit
-}
+func (k Kind) ExitCode() int { return k.row().exit }
 
-// Permanent reports whether what failed would fail again: the same call, or another start of the same role, cannot do better.
-func (k Kind) Permanent() bool {
-	if k < 0 || int(k) >= len(kinds) {
-		return kinds[Internal].permanent
-	}
-	return kinds[k].permanent
-}
+// Permanent reports whether the same call, or another start of the same role, would fail again.
+func (k Kind) Permanent() bool { return k.row().permanent }
