@@ -11,8 +11,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Check compares the slots and attributes of op with its definition and returns every fault. Attributes that the definition
-// does not list are allowed: programs carry many that only Fluid's own runtime reads.
+// Check compares the slots and attributes of op with the definition and returns every fault. It allows attributes that the definition does not
+// list, because Fluid's programs carry many that only Fluid's runtime reads.
 func (d *Def) Check(op *program.Op) fault.List {
 	var faults fault.List
 	add := func(kind fault.Kind, variable, got, want string) {
@@ -40,8 +40,8 @@ func (d *Def) Check(op *program.Op) fault.List {
 	return faults
 }
 
-// forwardSlots returns the slots of the forward op when d is the op of a gradient. Fluid's gradient ops list every input and
-// output of the forward op and their gradients, whether they read them or not.
+// forwardSlots returns the slots of the forward op if d is a gradient op. Fluid's gradient ops list all inputs and outputs of the forward op
+// and their gradients, even those that they do not read.
 func (d *Def) forwardSlots() map[string]bool {
 	forward, ok := Lookup(strings.TrimSuffix(d.Type, "_grad"))
 	if !ok || forward == d {
@@ -54,7 +54,7 @@ func (d *Def) forwardSlots() map[string]bool {
 	return slots
 }
 
-// checkSlots compares the slots of one side with the definition. Those in also may be there besides.
+// checkSlots compares the input or output slots of an op with the definition. It allows the slots in also.
 func checkSlots(args map[string][]string, slots []Slot, side string, also map[string]bool, add func(kind fault.Kind, variable, got, want string)) {
 	known := map[string]bool{}
 	for _, s := range slots {
@@ -85,7 +85,7 @@ func slotNames(slots []Slot) string {
 	return strings.Join(names, ", ")
 }
 
-// readable reports whether the attribute can be read as the type of zero, with the tolerance of the readers of program.Op.
+// readable reports whether program.Op can read the attribute as the type of zero.
 func readable(op *program.Op, name string, zero program.Attr) (ok bool) {
 	switch zero.(type) {
 	case int32, int64:
@@ -104,12 +104,12 @@ func readable(op *program.Op, name string, zero program.Attr) (ok bool) {
 	return ok
 }
 
-// computes reports whether ops of the class are functions of tensors alone.
+// computes reports whether an op of the class is a function of tensors.
 func (c Class) computes() bool {
 	return c == Compute || c == Backward || c == Random || c == Optimize
 }
 
-// checkTensors checks that the inputs of an op that computes are tensors that kernels can hold.
+// checkTensors checks that kernels can hold the inputs of an op that computes.
 func (s *Shapes) checkTensors() error {
 	if !s.def.Class.computes() {
 		return nil
@@ -120,32 +120,30 @@ func (s *Shapes) checkTensors() error {
 			if name == program.Empty {
 				continue
 			}
-			wrong := &fault.Fault{}
+			wrong := func(kind fault.Kind, fields ...fault.Field) error {
+				return fault.E(kind, append(fields, fault.On(s.op), fault.Var(name), fault.Gotf("%s %v", slot.Name, m))...)
+			}
 			switch {
 			case m.Kind == program.SelectedRows && !slot.Rows:
-				wrong.Kind, wrong.Want, wrong.Hint = fault.TypeMismatch, "a dense tensor",
-					"this op takes no sparse gradient: look the table up without layers.Sparse"
+				return wrong(fault.TypeMismatch, fault.Want("a dense tensor"),
+					fault.Hint("this op takes no sparse gradient: look the table up without layers.Sparse"))
 			case m.Kind == program.SelectedRows && (len(m.Dims) == 0 || m.Rows < program.Unknown):
-				wrong.Kind, wrong.Want = fault.ShapeMismatch, "rows of a tensor of at least rank 1"
+				return wrong(fault.ShapeMismatch, fault.Want("rows of a tensor of at least rank 1"))
 			case m.Kind != program.LoDTensor && m.Kind != program.SelectedRows:
-				wrong.Kind, wrong.Want = fault.TypeMismatch, "a tensor"
+				return wrong(fault.TypeMismatch, fault.Want("a tensor"))
 			case !m.DType.Computable():
-				wrong.Kind, wrong.Want = fault.Unsupported, "bool, int32, int64, float32 or float64"
+				return wrong(fault.Unsupported, fault.Want("bool, int32, int64, float32 or float64"))
 			case len(m.Dims) > tensor.MaxRank:
-				wrong.Kind, wrong.Want = fault.TooLarge, fmt.Sprintf("a rank of at most %d", tensor.MaxRank)
+				return wrong(fault.TooLarge, fault.Wantf("a rank of at most %d", tensor.MaxRank))
 			case slices.ContainsFunc(m.Dims, func(d int64) bool { return d < program.Unknown }):
-				wrong.Kind, wrong.Want = fault.ShapeMismatch, "extents of at least 0, or -1 where open"
-			default:
-				continue
+				return wrong(fault.ShapeMismatch, fault.Want("extents of at least 0, or -1 where open"))
 			}
-			wrong.Op, wrong.Variable, wrong.Line, wrong.Got = s.op.Type, name, s.op.Line(), fmt.Sprintf("%s %v", slot.Name, m)
-			return wrong
 		}
 	}
 	return nil
 }
 
-// checkInferred checks that an op that computes set every output that the program names, to a legal value.
+// checkInferred checks that Infer set a legal type for every output that the program names.
 func (s *Shapes) checkInferred() error {
 	if !s.def.Class.computes() {
 		return nil
@@ -156,18 +154,17 @@ func (s *Shapes) checkInferred() error {
 			if name == program.Empty {
 				continue
 			}
-			wrong := &fault.Fault{Op: s.op.Type, Variable: name, Line: s.op.Line()}
+			wrong := func(kind fault.Kind, got, want string) error {
+				return fault.E(kind, fault.On(s.op), fault.Var(name), fault.Got(got), fault.Want(want))
+			}
 			switch {
 			case m.Kind == 0:
-				wrong.Kind, wrong.Got, wrong.Want = fault.InvalidProgram, fmt.Sprintf("variable %d in output %s", i, slot.Name), "no more than the op yields"
+				return wrong(fault.InvalidProgram, fmt.Sprintf("variable %d in output %s", i, slot.Name), "no more variables than the op has outputs")
 			case len(m.Dims) > tensor.MaxRank:
-				wrong.Kind, wrong.Got, wrong.Want = fault.TooLarge, fmt.Sprintf("rank %d", len(m.Dims)), fmt.Sprintf("at most %d", tensor.MaxRank)
+				return wrong(fault.TooLarge, fmt.Sprintf("rank %d", len(m.Dims)), fmt.Sprintf("at most %d", tensor.MaxRank))
 			case m.Kind == program.SelectedRows && !slot.Rows:
-				wrong.Kind, wrong.Got, wrong.Want = fault.Internal, m.String(), "a dense tensor, as the op says of "+slot.Name
-			default:
-				continue
+				return wrong(fault.Internal, m.String(), "a dense tensor, as the op defines "+slot.Name)
 			}
-			return wrong
 		}
 	}
 	return nil

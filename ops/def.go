@@ -1,13 +1,20 @@
-// Package ops is the contract that every operator fulfils, the registry of all of them, and the rules of the IR that follow.
+// Package ops owns the contract of an operator, the registry of operators, and the rules for programs that follow from them.
 //
-// An op is registered whole, in one place: its slots and attributes, how shapes follow, how its gradient is built, what it
-// costs, how its state merges when several trainers compute it, its kernel, and its documentation. The families live in
-// sub-packages (math, nn, random, optim, reader, comm); importing package ops/all registers all of them. Numeric loops
-// live in ops/kernel and know only slices.
+// One Def holds everything about an op: slots and attributes, shape inference, gradient, cost, how the state of several trainers merges, kernel
+// and documentation. The ops are in sub-packages (math, nn, sequence, random, optim, reader, comm, fileio). Importing package ops/all registers
+// all of them. Package opkit helps to write new ones. Numeric loops are in ops/kernel and know only slices.
 //
-// The life of an op: the DSL appends it and Infer gives its outputs their shapes; Verify checks it, also when the bytes came
-// from outside; Gradient writes the ops that propagate gradients; the executor calls Bind once per plan, when every shape and buffer is
-// known, and then runs the Kernel that Bind returned once per step. Running allocates nothing.
+// What happens to an op:
+//
+//	layers     append the op; Infer finds the shapes of its outputs
+//	Verify     checks the op, whether its program was built here or came from outside
+//	optimizer  calls Gradient, which writes the ops that compute gradients
+//	executor   calls Bind once per plan, when all shapes and buffers are known, and runs the Kernel once per step
+//
+// Running a Kernel allocates nothing.
+//
+// Files in reading order: def.go (Def and the registry), shapes.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
+// env.go (what Bind and kernels see), grad.go, merge.go, stage.go (which ops are legal where), verify.go, describe.go.
 package ops
 
 import (
@@ -21,57 +28,56 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A Def is the whole of one op.
+// A Def defines one op.
 type Def struct {
 	Type    string // name in programs, Fluid's where Fluid has the op
 	Class   Class
-	Doc     string // what it computes, with the formula; the first sentence is the summary
+	Doc     string // what the op computes, with the formula; the first sentence is the summary
 	Inputs  []Slot
 	Outputs []Slot
 	Attrs   []Attr
 
-	// Infer sets dtype and dims of every output from the inputs and attributes. Slots and attributes have been checked
-	// against the lists above when it is called. Dims of program.Unknown stand for any extent.
+	// Infer sets dtype and dims of every output. Callers have checked slots and attributes against the lists above. An extent of
+	// program.Unknown is open: it stands for any.
 	Infer func(*Shapes) error
 
-	// Gradient returns the ops that compute the gradients of the inputs, in order. Nil means that none flows through.
+	// Gradient returns the ops that compute the gradients of the inputs, in order. Nil: no gradient flows through the op.
 	Gradient func(*Grad) ([]*program.Op, error)
 
-	// Cost estimates the work of one run; nil means that only the bytes of inputs and outputs count.
+	// Cost estimates the work of one run. Nil: only the bytes of inputs and outputs count.
 	Cost func(*Shapes) Cost
 
-	// Bind prepares the kernel for the shapes and buffers at hand. Nil is allowed for an op that an executor handles itself
-	// (Class Feed and Class Read).
+	// Bind prepares the kernel for given shapes and buffers. It may be nil for Class Feed and Class Read: executors handle these themselves.
 	Bind func(*Binding) (Kernel, error)
 
-	// RowSliced says that computing rows [a, b) of axis 0 of every parameter-shaped argument gives exactly the bits of
-	// those rows of the whole. The transpiler slices a parameter over servers only when its update consists of such ops.
+	// RowSliced says that rows of axis 0 are independent. If the op gets only rows [a, b) of every argument with the shape of the parameter, it
+	// gives exactly the bits of these rows. The transpiler slices a parameter over pservers only if all ops of its update are RowSliced.
 	RowSliced bool
 
-	// InPlace names output slots that may share the buffer of an input slot: output -> input.
+	// InPlace maps an output slot to the input slot whose buffer it may share.
 	InPlace map[string]string
 
-	// State lists the outputs that a forward pass writes into persistable variables, and how those of several trainers become one.
+	// State lists the outputs that a forward pass writes to persistable variables, and how the values of several trainers merge.
 	State map[string]Merge
 
-	// HoldsInputs says that the inputs are still read after the kernel returned, until the barrier that follows.
+	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool
 }
 
-// A Kernel runs the op once on the buffers that it was bound to. It is called by one goroutine at a time, returns promptly when ctx ends
-// where it can block, and allocates nothing.
+// A Kernel runs the op once on the buffers that it was bound to. One goroutine at a time calls it. It allocates nothing. A kernel that can block
+// returns soon after ctx ends.
 type Kernel func(ctx context.Context) error
 
-// A Class says what sort of thing an op is; the stage table (stage.go) says which classes are legal where.
+// A Class is the sort of an op. The table of stages (stage.go) says where ops of a class are legal.
 type Class int
 
 // Classes of ops.
 const (
-	Compute  Class = iota // pure function of its inputs
+	Compute  Class = iota // computes a function of its inputs
 	Backward              // gradient of a Compute op
-	Random                // depends on seed and position too
+	Random                // depends on a seed and a position too
 	Optimize              // updates a parameter in place
-	Feed                  // feed and fetch: the border of the program
+	Feed                  // feed and fetch
 	Read                  // readers and their decorators
 	Dist                  // send, recv and barriers
 	Serve                 // listen_and_serv
@@ -84,10 +90,10 @@ type Slot struct {
 	Doc         string
 	Duplicable  bool // takes any number of variables
 	Dispensable bool // may be absent
-	// Intermediate marks an output that only the gradient needs; it may be absent in a program for inference.
+	// Intermediate marks an output that only the gradient op reads. A program for inference may leave it out.
 	Intermediate bool
-	// Rows says that a variable here may hold a sparse gradient too (program.SelectedRows). Elsewhere it is refused, so that no kernel takes
-	// a few rows for the whole.
+	// Rows says that a variable in the slot may also be a sparse gradient (program.SelectedRows). Other slots refuse one, so that no kernel
+	// mistakes a few rows for the whole.
 	Rows bool
 }
 
@@ -95,20 +101,20 @@ type Slot struct {
 type Attr struct {
 	Name    string
 	Doc     string
-	Default program.Attr               // its Go type is the attribute's type; see Kind for a required one
-	Kind    program.Attr               // for a required attribute: a zero value of its type; then Default is nil
-	Check   func(op *program.Op) error // nil: any value of the type
+	Default program.Attr               // also gives the attribute its type; nil for a required attribute
+	Kind    program.Attr               // for a required attribute: the zero value of its type
+	Check   func(op *program.Op) error // nil: every value of the type is legal
 }
 
-// Merge says how the values that several trainers computed for one variable become one.
+// Merge says how the values that several trainers computed for one variable become one value.
 type Merge int
 
 // Ways to merge.
 const (
 	MergeNone  Merge = iota
-	MergeMean        // mean weighted by rows: gradients of a mean loss, moving statistics
-	MergeSum         // sum of contributions: gradients of a summed loss; for state, the sum of the changes
-	MergeFirst       // that of the first trainer that has rows: state that does not depend on them
+	MergeMean        // the mean, weighted by rows: gradients of a mean loss, moving statistics
+	MergeSum         // the sum: gradients of a summed loss; for state, the sum of the changes
+	MergeFirst       // the value of the first trainer that has rows: state that does not depend on rows
 )
 
 // Cost estimates one run of an op.
@@ -117,7 +123,7 @@ type Cost struct {
 	Bytes int64 // bytes read and written
 }
 
-// String names the class as it stands in this package.
+// String returns the name of the constant.
 func (c Class) String() string {
 	names := [...]string{"Compute", "Backward", "Random", "Optimize", "Feed", "Read", "Dist", "Serve", "FileIO"}
 	if c < 0 || int(c) >= len(names) {
@@ -128,8 +134,8 @@ func (c Class) String() string {
 
 var registry = map[string]*Def{}
 
-// Register adds an op. It is called from init functions and panics on a duplicate or on a missing part, because a build
-// with a broken registry must not start.
+// Register adds an op. Call it from init functions. It panics if the type is taken or a part is missing, because a process with a broken
+// registry must not start.
 func Register(d Def) {
 	if d.Type == "" || d.Doc == "" {
 		panic("ops: an op without type or documentation: " + d.Type)
@@ -173,8 +179,8 @@ func All() []*Def {
 	return defs
 }
 
-// Fingerprint identifies the set of registered ops with their slots and attributes. Both ends of a connection compare it: programs
-// travel only between equal registries.
+// Fingerprint identifies the registered ops with their slots and attributes. Both ends of a connection compare it, and programs travel only
+// between equal registries.
 func Fingerprint() string {
 	h := sha256.New()
 	for _, d := range All() {

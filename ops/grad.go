@@ -8,15 +8,15 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// Grad is what a gradient maker sees: the forward op, the names of the gradients that have arrived for its outputs,
-// and the names to write the gradients of its inputs to.
+// Grad is the view of an op that Def.Gradient gets: the forward op, the gradients of its outputs that exist, and the names for the gradients of its
+// inputs.
 type Grad struct {
 	attrs
-	arrived func(variable string) bool // a gradient of this forward output exists
-	wanted  func(variable string) bool // a gradient of this forward input is needed
+	arrived func(variable string) bool // reports whether a gradient of a forward output exists
+	wanted  func(variable string) bool // reports whether somebody needs the gradient of a forward input
 }
 
-// NewGrad is called by the backward pass of package optimizer.
+// NewGrad is for the backward pass of package optimizer.
 func NewGrad(op *program.Op, def *Def, arrived, wanted func(variable string) bool) *Grad {
 	return &Grad{attrs: attrs{op, def}, arrived: arrived, wanted: wanted}
 }
@@ -27,10 +27,10 @@ func (g *Grad) In(slot string) []string { return g.op.Inputs[slot] }
 // Out returns the variables of a forward output slot.
 func (g *Grad) Out(slot string) []string { return g.op.Outputs[slot] }
 
-// OutGrad returns the names of the gradients of a forward output slot, program.Empty where none arrived.
+// OutGrad returns the names of the gradients of a forward output slot, program.Empty for a gradient that does not exist.
 func (g *Grad) OutGrad(slot string) []string { return gradNames(g.op.Outputs[slot], g.arrived) }
 
-// InGrad returns the names of the gradients of a forward input slot, program.Empty where none is needed.
+// InGrad returns the names of the gradients of a forward input slot, program.Empty for a gradient that nobody needs.
 func (g *Grad) InGrad(slot string) []string { return gradNames(g.op.Inputs[slot], g.wanted) }
 
 func gradNames(names []string, exists func(string) bool) []string {
@@ -44,8 +44,8 @@ func gradNames(names []string, exists func(string) bool) []string {
 	return out
 }
 
-// GradOp starts an op of the gradient with the forward op's attributes: all of them for the forward op's own gradient, which
-// may read any, and for another op those that it has.
+// GradOp makes an op of the given type without variables. It copies attributes of the forward op: all of them for the type "<forward>_grad", which
+// may read any, and for another type those that it defines.
 func (g *Grad) GradOp(opType string) *program.Op {
 	op := &program.Op{Type: opType, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{}}
 	maps.Copy(op.Attrs, g.op.Attrs)
@@ -59,8 +59,8 @@ func (g *Grad) GradOp(opType string) *program.Op {
 	return op
 }
 
-// StandardGrad is the maker of Fluid's default: one op "<type>_grad" that reads the named forward inputs, the named forward
-// outputs and the gradients of all outputs that are not intermediate, and writes the gradients of the inputs named in wrt.
+// StandardGrad makes the Def.Gradient that is Fluid's default. It writes one op "<type>_grad". The op reads the named forward inputs, the named
+// forward outputs, and the gradients of all outputs that are not intermediate. It writes the gradients of the inputs in wrt.
 func StandardGrad(inputs, outputs, wrt []string) func(*Grad) ([]*program.Op, error) {
 	return func(g *Grad) ([]*program.Op, error) {
 		op := g.GradOp(g.op.Type + "_grad")

@@ -7,15 +7,14 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// The rows of a batch may be cut into sequences of different lengths: its level of detail (LoD), which comes with a feed. An op that keeps the rows
-// of an input hands its LoD on, and says so in Infer: with Like, by copying a Meta, or with ShareLoD. So it is known before a run which
-// variables have the LoD of which feed, and executors give it to their tensors when they feed; no kernel moves it.
+// A level of detail (LoD) divides the rows of a batch into sequences of different lengths. It comes with a feed. If an output of an op has the
+// rows of an input, it has its LoD too, and Infer says so: with Like, by copying a Meta, or with ShareLoD. So executors know before a run which
+// variables have the LoD of which feed. They set it when they feed, and no kernel moves it.
 //
-// A kernel that works on sequences asks the tensor for its offsets on every run. When it is bound, the LoD of a tensor has the right number of
-// sequences and the offsets mean nothing yet.
+// A kernel that works on sequences asks the tensor for the offsets on every run. During Bind the LoD of a tensor has the right number of
+// sequences, but its offsets mean nothing yet.
 
-// ShareLoD says that the rows of an output slot are those of the first variable of an input slot, so that they form the same sequences. Dims are set
-// before.
+// ShareLoD gives an output slot the LoD of the first variable of an input slot. Set the dims before.
 func (s *Shapes) ShareLoD(outSlot, inSlot string) {
 	from := s.In(inSlot)
 	for i := range s.out[outSlot] {
@@ -23,7 +22,7 @@ func (s *Shapes) ShareLoD(outSlot, inSlot string) {
 	}
 }
 
-// PoolLoD says that an output slot has one row for each sequence of the innermost level of an input slot, so that the levels above remain.
+// PoolLoD gives an output slot, which has one row for each innermost sequence of an input slot, the LoD levels above the innermost.
 func (s *Shapes) PoolLoD(outSlot, inSlot string) {
 	from := s.In(inSlot)
 	for i := range s.out[outSlot] {
@@ -31,7 +30,7 @@ func (s *Shapes) PoolLoD(outSlot, inSlot string) {
 	}
 }
 
-// WithoutLoD returns m for rows that form no sequences, or others than those of the variable that m was copied from.
+// WithoutLoD returns m without LoD.
 func (m Meta) WithoutLoD() Meta {
 	m.LoDLevel, m.Sequences, m.LoDOf = 0, nil, ""
 	return m
@@ -49,13 +48,12 @@ func (m Meta) withLoD(from Meta, levels int) Meta {
 	return m
 }
 
-// CountSequences checks that the rows of an input slot are cut into sequences, and returns how many the innermost level has, program.Unknown
-// where that is open.
+// CountSequences checks that an input slot has a LoD. It returns the number of innermost sequences, program.Unknown if that is open.
 func (s *Shapes) CountSequences(slot string) (int64, error) {
 	m := s.In(slot)
 	if m.LoDLevel < 1 {
 		return 0, fault.E(fault.InvalidArgument, fault.On(s.op), fault.Var(s.op.In(slot)),
-			fault.Got(slot+" without LoD"), fault.Want("rows that are cut into sequences"),
+			fault.Got(slot+" without LoD"), fault.Want("rows that form sequences"),
 			fault.Hint("declare the data with layers.LoD(1), and feed a tensor with offsets (tensor.Tensor.SetLoD)"))
 	}
 	if len(m.Sequences) < m.LoDLevel {

@@ -8,13 +8,12 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// GradientMerge decides how the gradients that several trainers compute from parts of one batch become those of the whole: the mean weighted
-// by rows for a program whose loss is a mean over the batch, the sum for one whose loss is a sum over it. It follows the loss
-// back to the op that reduces the batch. A loss in which both meet, or one that is not linear in a mean or sum, has no
-// such rule and is Unsupported.
+// GradientMerge decides how the gradients of several trainers, each from a part of one batch, become the gradient of the whole batch. If the loss
+// is a mean over the batch, it is the mean weighted by rows. If the loss is a sum over the batch, it is the sum. GradientMerge follows the loss
+// back to the op that reduces the batch. It returns Unsupported for a loss that mixes both, or that is not linear in a mean or sum.
 //
-// What a loss adds that does not depend on the batch, such as a penalty on parameters, is the same on every trainer: beside a
-// mean it is averaged to itself, beside a sum it would count once per trainer and is Unsupported.
+// A term of the loss that does not depend on the batch, such as a penalty on parameters, is the same on every trainer. Added to a mean, it survives
+// the weighted mean. Added to a sum, it would count once per trainer, so GradientMerge returns Unsupported.
 func GradientMerge(p *program.Program) (Merge, error) {
 	block := p.Global()
 	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
@@ -24,7 +23,7 @@ func GradientMerge(p *program.Program) (Merge, error) {
 	grad := block.Ops[at]
 	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
 	if !ok {
-		return MergeNone, At(grad, fault.E(fault.InvalidProgram, fault.Var(grad.Out("Out")), fault.Got("a first gradient of this name"),
+		return MergeNone, At(grad, fault.E(fault.InvalidProgram, fault.Var(grad.Out("Out")), fault.Got("a first gradient with this name"),
 			fault.Want("the gradient of the loss")))
 	}
 	r := newReductions(block, block.Ops[:at])
@@ -38,7 +37,7 @@ func GradientMerge(p *program.Program) (Merge, error) {
 	return MergeNone, r.unclear(loss, "a loss that does not depend on the batch")
 }
 
-// reductions follows variables of a forward pass back to where the batch was reduced.
+// reductions follows variables of a forward pass back to the op that reduced the batch.
 type reductions struct {
 	block   *program.Block
 	writers map[string]*program.Op // last writer of each variable
@@ -67,13 +66,13 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 	return r
 }
 
-// isFed reports whether a variable that no op has written comes with the batch.
+// isFed reports whether a variable that no op writes comes with the batch.
 func (r *reductions) isFed(name string) bool {
 	v, ok := r.block.Find(name)
 	return ok && !v.Persistable
 }
 
-// of returns how a scalar of the loss was reduced: MergeNone when it does not depend on the batch.
+// of returns how a scalar of the loss was reduced, MergeNone if it does not depend on the batch.
 func (r *reductions) of(name string) (Merge, error) {
 	if kind, ok := r.known[name]; ok || !r.batch[name] {
 		return kind, nil
@@ -89,7 +88,7 @@ func (r *reductions) of(name string) (Merge, error) {
 	return kind, err
 }
 
-// through returns how the output name of op was reduced.
+// through returns how op reduced its output name.
 func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	switch op.Type {
 	case "mean", "reduce_mean", "reduce_sum":
@@ -115,10 +114,10 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 			return r.of(op.In("Y"))
 		}
 	}
-	return MergeNone, r.unclear(name, "a loss out of "+op.Type)
+	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
 }
 
-// joined returns how the terms of a sum were reduced, all in one way.
+// joined returns how the terms of a sum were reduced. All must be reduced in the same way.
 func (r *reductions) joined(op *program.Op, name string) (Merge, error) {
 	joined, independent := MergeNone, false
 	for _, term := range op.InputNames() {
@@ -147,7 +146,7 @@ func (r *reductions) isScalar(name string) bool {
 }
 
 func (r *reductions) unclear(name, got string) error {
-	f := fault.E(fault.Unsupported, fault.Var(name), fault.Got(got), fault.Want("a loss whose gradients can be computed in parts"),
+	f := fault.E(fault.Unsupported, fault.Var(name), fault.Got(got), fault.Want("a loss that is a mean or a sum over the batch"),
 		fault.Hint("end the loss with layers.Mean over the batch"))
 	if op := r.writers[name]; op != nil {
 		return At(op, f)

@@ -9,23 +9,22 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Meta is what is known of a variable without its value.
+// Meta is the type of a variable: what is known without its value.
 type Meta struct {
 	Kind     program.VarKind
 	DType    tensor.DType
 	Dims     []int64       // program.Unknown where open
-	LoDLevel int           // levels of sequences that the rows are cut into
-	Fields   []program.Var // of a reader: what one read yields
+	LoDLevel int           // how many levels of sequences divide the rows
+	Fields   []program.Var // of a reader: the variables of one read
 
-	Sequences []int64 // how many sequences each LoD level has, from the outermost; nil where open
-	LoDOf     string  // the variable with which the LoD came in, itself or another; "" where nothing is known of it
+	Sequences []int64 // number of sequences in each LoD level, outermost first; nil if open
+	LoDOf     string  // the variable that was fed with this LoD; "" if unknown
 
-	// Rows is how many rows a program.SelectedRows holds, program.Unknown where open. Dims are those of the whole, as if it held every row
-	// once.
+	// Rows is the number of rows in a program.SelectedRows, program.Unknown if open. Dims are those of the whole tensor.
 	Rows int64
 }
 
-// String names dtype and dims, such as "float32[-1 784]"; of what has none, the kind.
+// String returns dtype and dims, such as "float32[-1 784]", or the kind of a variable without them.
 func (m Meta) String() string {
 	switch m.Kind {
 	case program.LoDTensor:
@@ -36,8 +35,7 @@ func (m Meta) String() string {
 	return m.Kind.String()
 }
 
-// Stored returns the dims of the elements that a value of known dims holds: Dims, for program.SelectedRows with Rows in place of the
-// first.
+// Stored returns the dims of the elements in memory: Dims, but for program.SelectedRows with Rows as the first.
 func (m Meta) Stored() []int64 {
 	if m.Kind != program.SelectedRows || len(m.Dims) == 0 {
 		return m.Dims
@@ -45,7 +43,7 @@ func (m Meta) Stored() []int64 {
 	return append([]int64{m.Rows}, m.Dims[1:]...)
 }
 
-// MetaOf returns what a declaration says.
+// MetaOf returns the type that a declaration gives.
 func MetaOf(v *program.Var) Meta {
 	m := Meta{Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel, Fields: v.Fields}
 	if m.Kind == program.SelectedRows {
@@ -54,7 +52,7 @@ func MetaOf(v *program.Var) Meta {
 	return m
 }
 
-// MetaOfValue returns what a value says of itself.
+// MetaOfValue returns the type of a value.
 func MetaOfValue(t *tensor.Tensor) Meta {
 	if !t.IsSelected() {
 		return Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims(), LoDLevel: len(t.LoD()), Sequences: countSequences(t.LoD())}
@@ -63,7 +61,7 @@ func MetaOfValue(t *tensor.Tensor) Meta {
 	return Meta{Kind: program.SelectedRows, DType: t.DType(), Dims: append([]int64{height}, t.Dims()[1:]...), Rows: t.Dims()[0]}
 }
 
-// Compatible reports whether two dims lists can describe one value: equal rank, and equal extents where both are known.
+// Compatible reports whether two lists of dims can describe one value: their ranks are equal, and so are extents that both know.
 func Compatible(a, b []int64) bool {
 	if len(a) != len(b) {
 		return false
@@ -76,7 +74,7 @@ func Compatible(a, b []int64) bool {
 	return true
 }
 
-// Product multiplies extents; it is program.Unknown when one of them is, and when the product overflows.
+// Product multiplies extents. It is program.Unknown if an extent is open or the product overflows.
 func Product(dims []int64) int64 {
 	for _, d := range dims {
 		if d < 0 {
@@ -90,9 +88,9 @@ func Product(dims []int64) int64 {
 	return int64(n)
 }
 
-// Shapes is what Infer and Cost see of an op: attributes with defaults, what is known of the inputs, and the outputs
-// that Infer fills in. The same Infer serves the DSL (dims open), the verifier (inferred against declared) and the
-// executor (all dims known).
+// Shapes is the view of an op that Infer and Cost get: attributes with defaults, the types of the inputs, and the types of the outputs, which
+// Infer sets. The same Infer serves package layers (dims open), the verifier (compares inferred with declared types) and the executor
+// (all dims known).
 type Shapes struct {
 	attrs
 	in  map[string][]Meta
@@ -111,7 +109,7 @@ func (s *Shapes) Wants(slot string) bool {
 	return len(names) > 0 && names[0] != program.Empty
 }
 
-// In returns what is known of the first variable of an input slot, the zero Meta when the slot is empty.
+// In returns the type of the first variable of an input slot, the zero Meta if the slot is empty.
 func (s *Shapes) In(slot string) Meta {
 	if m := s.in[slot]; len(m) > 0 {
 		return m[0]
@@ -119,20 +117,20 @@ func (s *Shapes) In(slot string) Meta {
 	return Meta{}
 }
 
-// Ins returns what is known of all variables of an input slot.
+// Ins returns the types of all variables of an input slot.
 func (s *Shapes) Ins(slot string) []Meta { return s.in[slot] }
 
-// Outs returns what Infer set for an output slot.
+// Outs returns the types that Infer set for an output slot.
 func (s *Shapes) Outs(slot string) []Meta { return s.out[slot] }
 
-// Set gives all variables of an output slot a dtype and dims. A slot that the op does not use is skipped.
+// Set gives all variables of an output slot a dtype and dims. It skips a slot that the op does not use.
 func (s *Shapes) Set(slot string, dtype tensor.DType, dims ...int64) {
 	for i := range s.out[slot] {
 		s.SetAt(slot, i, Meta{Kind: program.LoDTensor, DType: dtype, Dims: dims})
 	}
 }
 
-// SetAt gives variable i of an output slot its Meta.
+// SetAt sets the type of variable i of an output slot.
 func (s *Shapes) SetAt(slot string, i int, m Meta) {
 	if i < len(s.out[slot]) {
 		m.Dims = append([]int64(nil), m.Dims...)
@@ -149,7 +147,7 @@ func (s *Shapes) Like(outSlot, inSlot string) {
 	}
 }
 
-// Errorf makes the fault of a wrong shape: got as it is found, want as a format.
+// Errorf makes the error of a wrong shape in an input slot. want is a format.
 func (s *Shapes) Errorf(slot, want string, args ...any) error {
 	return fault.E(fault.ShapeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)),
 		fault.Gotf("%s %v", slot, s.In(slot)), fault.Wantf(want, args...))
@@ -163,7 +161,7 @@ func (s *Shapes) Rank(slot string, rank int) error {
 	return nil
 }
 
-// SameType checks that the slots that are present hold one dtype.
+// SameType checks that all variables of the slots have one dtype. Slots may be empty.
 func (s *Shapes) SameType(slots ...string) error {
 	var first string
 	for _, slot := range slots {
@@ -182,7 +180,7 @@ func (s *Shapes) SameType(slots ...string) error {
 	return nil
 }
 
-// IsFloat checks that a slot holds float32 or float64.
+// IsFloat checks that an input slot holds float32 or float64.
 func (s *Shapes) IsFloat(slot string) error {
 	if m := s.In(slot); !m.DType.IsFloat() {
 		return fault.E(fault.TypeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)), fault.Gotf("%s %v", slot, m),
@@ -191,7 +189,7 @@ func (s *Shapes) IsFloat(slot string) error {
 	return nil
 }
 
-// attrs reads the attributes of an op with the defaults of its definition.
+// attrs reads the attributes of an op. An attribute that the op does not set has the default of the definition.
 type attrs struct {
 	op  *program.Op
 	def *Def
@@ -235,8 +233,8 @@ func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool))
 	return v
 }
 
-// Infer runs the shape inference of op. input gives what is known of each input variable by name. The result maps output
-// slots to one Meta per variable. The error is a *fault.Fault that names the op and the user's line.
+// Infer runs the shape inference of op. input returns the type of an input variable by name. The error is a *fault.Fault that names the op and
+// the line of user code.
 func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
 	def, ok := Lookup(op.Type)
 	if !ok {
@@ -272,7 +270,7 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 	return s, nil
 }
 
-// At completes a fault with the op's type and the user's line.
+// At adds the type and the user's line of op to a fault that lacks them.
 func At(op *program.Op, err error) error {
 	if err == nil {
 		return nil

@@ -8,23 +8,24 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A stageRule is one row of the table of legal programs: which ops may stand where at one stage, and in which order.
+// A stageRule is one row of the table of stages: which ops are legal at a stage, where, and in which order.
 type stageRule struct {
-	startup program.Stage // stage of the startup program that a program of this stage carries
-	fed     bool          // a variable that no op writes may be read: it comes from a feed or from the network
-	global  []Class       // classes that are legal in the global block
-	inner   []Class       // and in the others
-	refused []string      // op types that are not legal although their class is
-	once    []string      // op types that come once at most
-	needs   []order       // no first without a second
-	before  []order       // no first behind a second, in one block
+	startup program.Stage // stage of the startup program
+	fed     bool          // ops may read variables that no op writes; they come from a feed or from the network
+	global  []Class       // legal classes in the global block
+	inner   []Class       // legal classes in the other blocks
+	refused []string      // op types that are illegal although their class is legal
+	once    []string      // op types that may stand in a program at most once
+	needs   []order       // if a program has the first op, it has the second too
+	before  []order       // in a block, the first op stands before the second
 	shape   func(p *program.Program, report func(*fault.Fault))
 }
 
-// An order is a pair of op types.
+// An order names two op types.
 type order struct{ first, second string }
 
-// stages is the table. Nothing outside of the process is touched by a program that was sent to a node: files are for local stages.
+// stages is the table. Ops that touch files are legal only in stages that run locally: a program that is sent to a node touches nothing outside of
+// its process.
 var stages = map[program.Stage]stageRule{
 	program.StageLocal: {
 		startup: program.StageStartup,
@@ -85,7 +86,7 @@ var stages = map[program.Stage]stageRule{
 	},
 }
 
-// servesBlocks checks that a pserver program serves, and that the blocks it would run are there.
+// servesBlocks checks that a pserver program has a listen_and_serv op with blocks to run.
 func servesBlocks(p *program.Program, report func(*fault.Fault)) {
 	serve := slices.IndexFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "listen_and_serv" })
 	if serve < 0 {
@@ -99,7 +100,7 @@ func servesBlocks(p *program.Program, report func(*fault.Fault)) {
 	}
 }
 
-// checkOp checks one op against the rule: its class, and that its type is not refused.
+// checkOp checks the class and the type of one op.
 func (r stageRule) checkOp(stage program.Stage, b *program.Block, def *Def) *fault.Fault {
 	legal := r.global
 	if b.Index != 0 {
@@ -123,7 +124,7 @@ func orNothing(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// checkShape checks what the program as a whole must look like at the stage.
+// checkShape checks the program as a whole.
 func (r stageRule) checkShape(p *program.Program, report func(*fault.Fault)) {
 	present := map[string]bool{}
 	for _, b := range p.Blocks {
@@ -132,7 +133,7 @@ func (r stageRule) checkShape(p *program.Program, report func(*fault.Fault)) {
 	for _, need := range r.needs {
 		if present[need.first] && !present[need.second] {
 			report(fault.E(fault.InvalidProgram, fault.Op(need.first), fault.Got("no "+need.second+" in the program"),
-				fault.Want("one, or this op waits for ever")))
+				fault.Want("one, because this op waits for it")))
 		}
 	}
 	if r.shape != nil {
@@ -153,7 +154,7 @@ func (r stageRule) checkOrder(b *program.Block, present map[string]bool, report 
 		}
 		for _, o := range r.before {
 			if o.first == op.Type && behind[o.second] {
-				wrong("this op behind "+o.second, "it before")
+				wrong("this op after "+o.second, "it before that op")
 			}
 		}
 		present[op.Type], behind[op.Type] = true, true

@@ -11,9 +11,9 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// Verify checks a program of a stage, which may come from anywhere, and its startup program against the IR, the registry and the table of
-// stages. It returns every fault as a fault.List, each with its block and op, variable, what was found and wanted, and the line of
-// user code, or nil. It computes nothing and does not change the program.
+// Verify checks a program, which may come from anywhere, and its startup program against the rules of the IR, the registry and the table of stages.
+// It returns nil or all faults as a fault.List. Each fault names its block and op, its variable, what was found, what is right, and the line of
+// user code. Verify computes nothing and does not change the program.
 func Verify(p *program.Program, stage program.Stage) error {
 	rule, ok := stages[stage]
 	if !ok {
@@ -38,7 +38,7 @@ func verifyOne(p *program.Program, stage program.Stage, rule stageRule) fault.Li
 	return faults
 }
 
-// registryRules answers the verifier from the registry and one row of the table of stages.
+// registryRules answers the questions of program.Verify from the registry and one row of the table of stages.
 type registryRules struct {
 	stage program.Stage
 	rule  stageRule
@@ -88,7 +88,7 @@ func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 	return faults
 }
 
-// metaIn looks up declarations as ops of the block see them.
+// metaIn returns a lookup of the declared types that ops of block b see.
 func metaIn(b *program.Block) func(string) (Meta, bool) {
 	return func(name string) (Meta, bool) {
 		v, ok := b.Find(name)
@@ -99,7 +99,7 @@ func metaIn(b *program.Block) func(string) (Meta, bool) {
 	}
 }
 
-// compare holds what an op yields against what the program declares. A declaration without dims, as old files have, fits any.
+// compare checks the declared type of an output against the inferred one. A declaration without dims, as old files have them, fits any.
 func compare(inferred, declared Meta) *fault.Fault {
 	switch {
 	case inferred.Kind == 0: // the op leaves it open
@@ -116,20 +116,20 @@ func compare(inferred, declared Meta) *fault.Fault {
 	return nil
 }
 
-// guard turns a panic in the rules of one op into a fault. Verify is the border where bytes from outside meet them, and one wrong rule must not
-// bring down a server of many jobs.
+// guard turns a panic in the rules of an op into a fault. Verify takes bytes from outside, and one wrong rule must not end a server that runs many
+// jobs.
 func guard(op *program.Op, run func()) (f *fault.Fault) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			f = fault.E(fault.Internal, fault.Op(op.Type), fault.Cause(fmt.Errorf("the rules of the op panicked: %v", panicked)))
+			f = fault.E(fault.Internal, fault.Op(op.Type), fault.Cause(fmt.Errorf("the shape inference or a check of the op panicked: %v", panicked)))
 		}
 	}()
 	run()
 	return nil
 }
 
-// ignoredAttrs lists attributes that programs of Fluid carry and that change nothing that EDL computes: choices of kernels, marks of
-// quantization and fusion, and the ends of wires that only Fluid's own runtime reads.
+// ignoredAttrs lists attributes of Fluid's programs that do not change what EDL computes: choices of kernels, marks of quantization and fusion, and
+// settings that only Fluid's runtime reads.
 var ignoredAttrs = map[string]bool{}
 
 func init() {
@@ -147,8 +147,8 @@ func init() {
 	}
 }
 
-// checkAttrNames reports attributes that neither the op nor, for the op of a gradient, its forward op has, nor Fluid's runtime alone. Such a
-// name is most likely misspelt, and an attribute that is not read silently trains another model.
+// checkAttrNames reports attributes that neither the op nor its forward op defines and that are not in ignoredAttrs. Such a name is probably
+// misspelt. To ignore it would silently train another model.
 func checkAttrNames(op *program.Op, def *Def) fault.List {
 	forward, hasForward := Lookup(strings.TrimSuffix(op.Type, "_grad"))
 	var faults fault.List
@@ -167,9 +167,8 @@ func (d *Def) hasAttr(name string) bool {
 	return slices.ContainsFunc(d.Attrs, func(a Attr) bool { return a.Name == name })
 }
 
-// checkOverlap refuses an op that writes a variable which it reads, unless its definition says that this is well-defined: the slots may share a
-// buffer (Def.InPlace), the output is state of the op (Def.State), or the op is of a class that computes nothing by itself. Any other kernel
-// would read what it has just written.
+// checkOverlap refuses an op that writes a variable which it also reads, because its kernel would read what it has just written. It allows this if
+// the slots may share a buffer (Def.InPlace), if the output is state of the op (Def.State), or if ops of the class do not compute.
 func checkOverlap(op *program.Op, def *Def) fault.List {
 	if def.Class != Compute && def.Class != Backward && def.Class != Random {
 		return nil
