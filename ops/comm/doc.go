@@ -1,13 +1,14 @@
-// Package comm registers the ops that role programs consist of beside the user's own: a trainer's send, send_barrier, recv,
-// fetch_barrier and split_byref, and a pserver's listen_and_serv and exchange_partials.
+// Package comm registers the ops of role programs. A trainer has send, send_barrier, recv, fetch_barrier and split_byref. A pserver has
+// listen_and_serv and exchange_partials.
 //
-// The ops say what moves and when; how it moves is the business of the ops.Comm and ops.Server in the environment, without which none
-// of them binds. A program names servers by index, as in "pserver:0" (see Address); the job knows where they are.
+// The ops say what moves and when. The ops.Comm and ops.Server of the environment move it, and without them the ops do not bind. A program names
+// servers by index, such as "pserver:0" (see Address). The job knows where they are.
 //
-// A step of a trainer sends each slice of a gradient as soon as it exists, and declares its contribution complete at the
-// send barrier; it receives each slice of a parameter, all of which are there after the fetch barrier. Send and recv return before
-// the bytes have moved. The order of the ops is part of the program's meaning, so the transpiler ties them together
-// with control variables, which have no elements.
+// In a step, a trainer sends each slice of a gradient as soon as it exists. The send barrier declares its contribution complete. Then the trainer
+// receives each slice of a parameter, and all of them are there after the fetch barrier. Send and recv return before the bytes have moved. The
+// order of these ops matters, so the transpiler ties them together with control variables, which have no elements.
 //
-// A pserver's program is one listen_and_serv op in block 0 and the blocks that it runs every round; ServiceOf reads what it says.
+// A pserver program is one listen_and_serv op in block 0 and the blocks that it runs in every round. ServiceOf reads the op.
+//
+// Files: trainer.go (the trainer's ops), service.go (listen_and_serv, its Service, exchange_partials), split.go.
 package comm

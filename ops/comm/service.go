@@ -11,21 +11,21 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// NoBlock is the index of a block that a Service does not have.
+// NoBlock stands for a block that a Service does not have.
 const NoBlock program.BlockIndex = program.NoBlock
 
-// A Service is what a listen_and_serv op says. The blocks of a round run in the order of the fields: all of Prepare, Global, LRDecay,
-// all of Optimize. Blocks of one list write different variables, so they may run at the same time.
+// A Service is the content of a listen_and_serv op. The blocks of a round run in the order of the fields: all of Prepare, Global, LRDecay, all of
+// Optimize. Blocks of one list write different variables, so they may run at the same time.
 type Service struct {
 	Server   int  // index of this pserver
-	Sync     bool // a round merges the contributions of all trainers; else each is applied by itself
+	Sync     bool // rounds merge the contributions of all trainers; else the server applies each by itself
 	Prepare  []program.BlockIndex
-	Global   program.BlockIndex // runs once, exchanging what Prepare computed with the other pservers; NoBlock for none
+	Global   program.BlockIndex // exchanges the results of Prepare with the other pservers; NoBlock for none
 	LRDecay  program.BlockIndex // learning-rate schedule; NoBlock for none
 	Optimize []program.BlockIndex
 	Grads    []Contribution // gradients, in the order of the op
-	States   []Contribution // state of the forward pass that lives here; its Block is NoBlock
-	Slices   []Slice        // everything that lives here from round to round, in the order of the op
+	States   []Contribution // state of the forward pass that this server keeps; Block is NoBlock
+	Slices   []Slice        // everything that this server keeps from round to round, in the order of the op
 }
 
 // A Contribution is a variable of block 0 that every trainer sends in every round.
@@ -35,8 +35,7 @@ type Contribution struct {
 	Merge ops.Merge          // never MergeNone
 }
 
-// ServiceOf reads a listen_and_serv op. Whether the blocks exist is for the program's verifier to say. The error is a
-// *fault.Fault.
+// ServiceOf reads a listen_and_serv op. It does not check that the blocks exist; the verifier of the program does. The error is a *fault.Fault.
 func ServiceOf(op *program.Op) (Service, error) {
 	if op.Type != serveOp {
 		return Service{}, ops.At(op, fault.E(fault.InvalidArgument, fault.Got("the op "+fault.Quote(op.Type)), fault.Want(serveOp)))
@@ -70,12 +69,12 @@ func (s *Service) readServer(a attributes) (err error) {
 		return err
 	}
 	if id := a.Int("pserver_id"); id != int64(s.Server) {
-		return invalid("one pserver", "pserver_id %d beside the endpoint %s", id, a.Str("endpoint"))
+		return invalid("one pserver", "pserver_id %d with the endpoint %s", id, a.Str("endpoint"))
 	}
 	return nil
 }
 
-// readStages checks that no block runs twice in a round, and that block 0, which holds the op itself, does not run at all.
+// readStages checks that no block runs twice in a round, and that block 0, which holds the op itself, does not run.
 func (s *Service) readStages(a attributes) (err error) {
 	if s.Global, err = block(a, "global_block"); err != nil {
 		return err
@@ -151,13 +150,13 @@ func block(a attributes, name string) (program.BlockIndex, error) {
 	return program.BlockIndex(index), nil
 }
 
-// invalid makes the fault of an op that contradicts itself: what is wanted, and what was got as a format.
+// invalid makes the error of an op that contradicts itself. got is a format.
 func invalid(want, got string, args ...any) error {
 	return fault.E(fault.InvalidProgram, fault.Op(serveOp), fault.Gotf(got, args...), fault.Want(want))
 }
 
-// A Slice is a variable that lives at a pserver from round to round: a variable of the user's program, or a run of its rows. A
-// checkpoint consists of them, and from a file of the whole a pserver takes its rows.
+// A Slice is a variable that a pserver keeps from round to round: a whole variable of the user's program, or some of its rows. Checkpoints consist
+// of slices. From a file of a whole variable, a pserver takes the rows of its slice.
 type Slice struct {
 	Name      string // at the pserver
 	Origin    string // in the user's program
@@ -166,7 +165,7 @@ type Slice struct {
 	TotalRows int64  // of the origin
 }
 
-// Whole reports whether the slice is all of its origin.
+// Whole reports whether the slice has all rows of its origin.
 func (s Slice) Whole() bool { return s.Rows == s.TotalRows }
 
 func (s *Service) readSlices(a attributes) error {
@@ -199,28 +198,28 @@ func init() {
 		Class: ops.Serve,
 		Doc: "Serves the variables of block 0 until every trainer has completed. A round merges the contributions of all trainers and then runs " +
 			"the blocks: each of prepare_blocks, global_block, the learning-rate block, each of optimize_blocks.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "ignored; Fluid lists what is served", Duplicable: true, Dispensable: true}},
+		Inputs: []ops.Slot{{Name: "X", Doc: "ignored; in Fluid, the variables that the server serves", Duplicable: true, Dispensable: true}},
 		Attrs: []ops.Attr{
 			{Name: "endpoint", Kind: "", Doc: "logical address of this pserver, such as pserver:0"},
 			{Name: "pserver_id", Kind: int32(0), Doc: "index of this pserver, the number in endpoint"},
 			{Name: "sync_mode", Default: true, Doc: "merge the contributions of all trainers in rounds; else apply each by itself"},
 			{Name: "prepare_blocks", Default: []program.BlockIndex{},
-				Doc: "blocks that compute this pserver's part of what all pservers exchange; sync_mode only"},
-			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges and computes what all updates need; -1 for none; sync_mode only"},
+				Doc: "blocks that compute this pserver's part of a value that all pservers exchange; sync_mode only"},
+			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges these parts and computes values for all updates; -1 for none; sync_mode only"},
 			{Name: "lr_decay_block_id", Default: int32(NoBlock), Doc: "block of the learning-rate schedule; -1 for none"},
 			{Name: "optimize_blocks", Kind: []program.BlockIndex{}, Doc: "blocks that update one slice of a parameter each"},
 			{Name: "grad_names", Default: []string{}, Doc: "variables that trainers send gradients to"},
 			{Name: "grad_block_ids", Default: []int32{}, Doc: "the optimize block of each of grad_names"},
-			{Name: "grad_merge", Default: []int32{}, Doc: "how contributions to each of grad_names become one: 1 mean weighted by rows, 2 sum, 3 the first"},
-			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and that live here"},
+			{Name: "grad_merge", Default: []int32{}, Doc: "how contributions to each of grad_names merge: 1 mean weighted by rows, 2 sum, 3 the first"},
+			{Name: "state_names", Default: []string{}, Doc: "variables that the forward pass of trainers updates and this pserver keeps"},
 			{Name: "state_merge", Default: []int32{}, Doc: "how each of state_names merges: 1 mean weighted by rows, 2 sum of the changes, 3 the first"},
-			{Name: "slice_names", Default: []string{}, Doc: "variables that live here from round to round: what a checkpoint holds"},
-			{Name: "slice_origins", Default: []string{}, Doc: "the variable of the user's program that each of slice_names is, or is rows of"},
+			{Name: "slice_names", Default: []string{}, Doc: "variables that this pserver keeps from round to round; a checkpoint holds them"},
+			{Name: "slice_origins", Default: []string{}, Doc: "the variable of the user's program that each of slice_names is a part of"},
 			{Name: "slice_first_rows", Default: []int64{}, Doc: "first row of each of slice_names in its origin"},
 			{Name: "slice_rows", Default: []int64{}, Doc: "rows of each of slice_names; 1 for rank 0"},
 			{Name: "slice_total_rows", Default: []int64{}, Doc: "rows of the origin of each of slice_names"},
 			{Name: "grad_to_block_id", Default: []string{},
-				Doc: "gradient:block as Fluid writes it, for tools that draw programs; never read here, since a name may hold a colon"},
+				Doc: "gradient:block as Fluid writes it, for tools that draw programs; EDL does not read it"},
 		},
 		Infer: func(s *ops.Shapes) error {
 			_, err := serviceOf(s)
@@ -249,7 +248,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "exchange_partials",
 		Class: ops.Dist,
-		Doc: "Gives every pserver the X of all pservers in the current round, such as the exact partial sums behind a global norm. X must have one " +
+		Doc: "Gives every pserver the X of all pservers in the current round, such as the exact partial sums of a global norm. X must have one " +
 			"name, type and shape on all of them. It blocks until all have published theirs.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "what this pserver contributes"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the X of each pserver, in the order of their indexes", Duplicable: true}},

@@ -15,7 +15,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "split_byref",
 		Class: ops.Dist,
-		Doc: "Cuts X into runs of rows, one for each pserver that holds a slice. Unlike Fluid's it copies, since the plan gives every variable " +
+		Doc: "Cuts X into runs of rows, one for each pserver with a slice. It copies, unlike Fluid's op, because the plan gives every variable " +
 			"memory of its own: the cost is reading and writing X once.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "tensor of rank 1 or more"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the runs, from the first row to the last", Duplicable: true}},
@@ -49,7 +49,7 @@ func inferSplit(s *ops.Shapes) error {
 	return nil
 }
 
-// bindSplit checks that the outputs, one after another, lie within the elements of X.
+// bindSplit checks that the outputs fit one after another into the elements of X.
 func bindSplit[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 	x, outs, sections := b.In("X"), b.Outs("Out"), b.Ints("sections")
 	wrong := func(got string, args ...any) error {

@@ -15,7 +15,7 @@ import (
 // epmapAttr is Fluid's name for the list of servers, one per variable.
 const epmapAttr = "epmap"
 
-// attributes are those of an op with their defaults, as Shapes and Binding give them.
+// attributes reads the attributes of an op with defaults. Shapes and Binding implement it.
 type attributes interface {
 	Op() *program.Op
 	Int(string) int64
@@ -25,14 +25,14 @@ type attributes interface {
 	Strs(string) []string
 }
 
-// A destination is where one variable of a send or recv lives.
+// A destination says where one variable of a send or recv is kept.
 type destination struct {
 	server int
 	name   string
 }
 
-// destinations reads epmap and the list of names at the servers, one per variable. No variable may meet another at its
-// destination: a contribution counts once.
+// destinations reads epmap and the names at the servers, one entry per variable. Each destination may occur only once, because a contribution
+// counts once.
 func destinations(a attributes, variables []string, namesAttr string) ([]destination, error) {
 	epmap, names := a.Strs(epmapAttr), a.Strs(namesAttr)
 	if len(names) == 0 {
@@ -62,7 +62,7 @@ func destinations(a attributes, variables []string, namesAttr string) ([]destina
 	return all, nil
 }
 
-// messages prepares what the wire is handed in every step.
+// messages prepares the messages that the op hands to the wire in every step.
 func messages(b *ops.Binding, variables []string, tensors []*tensor.Tensor, namesAttr string, merge ops.Merge) ([]ops.Message, error) {
 	to, err := destinations(b, variables, namesAttr)
 	if err != nil {
@@ -78,7 +78,7 @@ func messages(b *ops.Binding, variables []string, tensors []*tensor.Tensor, name
 	return all, nil
 }
 
-// wire returns the trainer's side of the wire.
+// wire returns the trainer's side of the wire, or an error if the run has none.
 func wire(b *ops.Binding) (ops.Comm, error) {
 	if b.Env == nil || b.Env.Comm == nil {
 		return nil, needsCluster("no connection to pservers")
@@ -86,10 +86,10 @@ func wire(b *ops.Binding) (ops.Comm, error) {
 	return b.Env.Comm, nil
 }
 
-// server returns the pserver that the program runs in.
+// server returns the pserver that runs the program, or an error if there is none.
 func server(b *ops.Binding) (ops.Server, error) {
 	if b.Env == nil || b.Env.Server == nil {
-		return nil, needsCluster("no pserver around the program")
+		return nil, needsCluster("a program that no pserver runs")
 	}
 	return b.Env.Server, nil
 }
@@ -98,23 +98,22 @@ func needsCluster(got string) error {
 	return fault.E(fault.InvalidArgument, fault.Got(got), fault.Want("a cluster"), fault.Hint("this op needs a cluster: run it through edl listen"))
 }
 
-// control gives an output of control variables its shape: no elements.
+// control gives the output of control variables its shape.
 func control(s *ops.Shapes) { s.Set("Out", tensor.Float32, 0) }
 
-// controlOut declares the output that only fixes the order of ops.
-var controlOut = ops.Slot{Name: "Out", Doc: "control variables, without elements: what reads them comes later", Duplicable: true, Dispensable: true}
+// controlOut declares an output without elements. An op that reads it comes later.
+var controlOut = ops.Slot{Name: "Out", Doc: "control variables without elements; an op that reads them comes later", Duplicable: true, Dispensable: true}
 
-// controlIn declares the input that only fixes the order of ops.
-var controlIn = ops.Slot{Name: "X", Doc: "what must have happened before; its elements are not read", Duplicable: true, Dispensable: true}
+// controlIn declares an input that fixes the order of ops. Nobody reads its elements.
+var controlIn = ops.Slot{Name: "X", Doc: "control variables of ops that must come before; nobody reads their elements", Duplicable: true, Dispensable: true}
 
 // scheme begins every logical address.
 const scheme = "pserver:"
 
-// Address returns the logical address of the pserver of an index, such as "pserver:0".
+// Address returns the logical address of the pserver with an index, such as "pserver:0".
 func Address(server int) string { return scheme + strconv.Itoa(server) }
 
-// ParseAddress is the inverse of Address. It takes the one spelling that Address yields, so that equal servers have equal
-// addresses.
+// ParseAddress is the inverse of Address. It accepts no other spelling, so that equal servers have equal addresses.
 func ParseAddress(address string) (int, error) {
 	number, ok := strings.CutPrefix(address, scheme)
 	server, err := strconv.ParseInt(number, 10, 32)
@@ -137,7 +136,7 @@ func init() {
 			{Name: epmapAttr, Kind: []string{}, Doc: "logical address of the pserver of each X, such as pserver:0"},
 			{Name: "send_varnames", Default: []string{}, Doc: "name of each X at its pserver; empty for its own name"},
 			{Name: "merge", Default: int32(ops.MergeMean),
-				Doc: "how the contributions of all trainers become one: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
+				Doc: "how the contributions of all trainers merge: 1 mean weighted by rows, 2 sum, 3 the first", Check: checkMerge},
 		},
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
@@ -180,7 +179,7 @@ func checkMerge(op *program.Op) error {
 	return nil
 }
 
-// mergeable reports whether contributions can be merged by the way of this number.
+// mergeable reports whether a number names a way to merge contributions.
 func mergeable(merge int64) bool {
 	return merge >= int64(ops.MergeMean) && merge <= int64(ops.MergeFirst)
 }

@@ -1,8 +1,7 @@
-// Package fileio registers the ops that move variables to and from parameter files: save, load, save_combine and
-// load_combine, in Fluid's formats.
+// Package fileio registers the ops that read and write parameter files: save, load, save_combine and load_combine, in Fluid's formats.
 //
-// A file_path in a program is a name, not a path: the storage in the environment resolves it below the directory that the run was given and
-// refuses one that leads out of it. Without storage none of the ops binds.
+// The file_path of a program is a name and no path. The storage of the environment resolves it below the directory of the run, and refuses a name
+// that leads out of it. The ops do not bind without storage.
 package fileio
 
 import (
@@ -45,8 +44,8 @@ func save(opType, doc string, many bool) {
 		Inputs: []ops.Slot{{Name: "X", Doc: "what to write", Duplicable: many}},
 		Attrs: []ops.Attr{
 			path,
-			{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; else that is an error"},
-			{Name: saveHalfAttr, Default: false, Doc: "Fluid's, for half precision; true is not supported"},
+			{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; if false, such a file is an error"},
+			{Name: saveHalfAttr, Default: false, Doc: "Fluid's flag for half precision; true is not supported"},
 		},
 		Infer: func(s *ops.Shapes) error {
 			for i, m := range s.Ins("X") {
@@ -78,9 +77,9 @@ func load(opType, doc string, many bool) {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "what to read", Duplicable: many}},
 		Attrs: []ops.Attr{
 			path,
-			{Name: loadHalfAttr, Default: false, Doc: "Fluid's, for half precision; true is not supported"},
+			{Name: loadHalfAttr, Default: false, Doc: "Fluid's flag for half precision; true is not supported"},
 		},
-		// Outputs keep their zero Meta: a file holds what the program declares.
+		// Outputs keep their zero Meta: the declarations of the program count.
 		Infer: func(s *ops.Shapes) error { return refuseHalf(s, loadHalfAttr) },
 		Bind: func(b *ops.Binding) (ops.Kernel, error) {
 			storage, err := storageOf(b)
@@ -103,7 +102,7 @@ func refuseHalf(s *ops.Shapes, attr string) error {
 	return nil
 }
 
-// storageOf returns the files of the run.
+// storageOf returns the files of the run, or an error if the run has none.
 func storageOf(b *ops.Binding) (ops.Storage, error) {
 	if b.Env == nil || b.Env.Storage == nil {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("no directory for parameter files"), fault.Want("one"),
@@ -112,7 +111,7 @@ func storageOf(b *ops.Binding) (ops.Storage, error) {
 	return b.Env.Storage, nil
 }
 
-// complete checks that every variable has a tensor: a file with a hole would be read back wrongly.
+// complete checks that every variable has a tensor. A file without one could not be read back.
 func complete(names []string, tensors []*tensor.Tensor) error {
 	for i, name := range names {
 		if i >= len(tensors) || tensors[i] == nil {

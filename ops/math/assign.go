@@ -35,7 +35,7 @@ func assignGradient(g *ops.Grad) ([]*program.Op, error) {
 // bindCopy copies the elements of X to Out.
 var bindCopy = bindCopyOf("X", "Out")
 
-// bindCopyOf copies the elements of an input slot to an output slot of equal count, which may lie in one buffer.
+// bindCopyOf copies the elements of an input slot to an output slot with as many elements. Both may share a buffer.
 func bindCopyOf(from, to string) opkit.Binder {
 	return opkit.BindElements(from, copyElements[float32](from, to), copyElements[float64](from, to),
 		copyElements[int32](from, to), copyElements[int64](from, to), copyElements[bool](from, to))
@@ -51,7 +51,7 @@ func copyElements[T tensor.Element](fromSlot, toSlot string) opkit.Binder {
 	}
 }
 
-// copyLoop copies the elements of one slot to another, unless they lie in one buffer.
+// copyLoop copies the elements of one slot to another, unless they share a buffer.
 func copyLoop[T tensor.Element](fromSlot, toSlot string, from, to *tensor.Tensor) ops.Loop {
 	return ops.Loop{N: from.Len(), Reads: []string{fromSlot}, Writes: []string{toSlot}, Copies: true, Run: func(_, first, last int) error {
 		src, dst := tensor.Data[T](from)[first:last], tensor.Data[T](to)[first:last]
@@ -78,7 +78,7 @@ func init() {
 	})
 }
 
-// valuesAttr names the attribute that holds the elements of a type.
+// valuesAttr names the attribute that holds the values of an element type.
 func valuesAttr(dtype tensor.DType) string {
 	switch dtype {
 	case tensor.Int32:
@@ -183,8 +183,7 @@ func init() {
 	})
 }
 
-// inferFillConstant is not marked RowSliced: its shape attribute belongs to the whole, so a constant as large as a parameter
-// cannot be computed by rows.
+// The op is not RowSliced: its shape attribute is that of the whole, so it cannot compute some rows of a large constant.
 func inferFillConstant(s *ops.Shapes) error {
 	dtype, err := opkit.DTypeAttr(s, "dtype")
 	if err != nil {

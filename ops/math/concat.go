@@ -65,7 +65,7 @@ func inferConcat(s *ops.Shapes) error {
 	return nil
 }
 
-// addExtents adds two extents along the axis of a concat; the sum with an open one is open.
+// addExtents adds two extents along the axis of a concat. If one is open, so is the sum.
 func addExtents(s *ops.Shapes, a, b int64) (int64, error) {
 	switch {
 	case a == program.Unknown || b == program.Unknown:
@@ -76,14 +76,14 @@ func addExtents(s *ops.Shapes, a, b int64) (int64, error) {
 	return a + b, nil
 }
 
-// A part is a run of extents along the axis of a joined tensor, as CopyStrided wants to know it.
+// A part is the place of one tensor in a joined tensor, as kernel.CopyStrided needs it.
 type part struct {
 	tensor                *tensor.Tensor // nil when nobody wants it
 	offset, width, stride int            // in the joined tensor: where it begins, a run of it, the distance of runs
 	runs                  int
 }
 
-// partsAlong returns where each of the tensors lies in one of dims joined. The extents along the axis stand in order.
+// partsAlong returns the parts of the tensors in a joined tensor of dims joined. They lie one after another along the axis.
 func partsAlong(joined []int64, axis int, tensors []*tensor.Tensor, extents []int64) []part {
 	after := opkit.Count(joined[axis+1:])
 	parts, offset := make([]part, len(tensors)), 0
@@ -117,7 +117,7 @@ func cut[T tensor.Element](b *ops.Binding, joined *tensor.Tensor, parts []part) 
 	})
 }
 
-// axisOf returns the attribute axis in [0, rank), which Infer has checked.
+// axisOf returns the attribute axis as a number in [0, rank). Infer has checked it.
 func axisOf(b *ops.Binding, rank int) int {
 	axis := int(b.Int("axis"))
 	if axis < 0 {
@@ -213,7 +213,7 @@ func splitSections(s *ops.Shapes, extent int64) ([]int64, error) {
 	return sections, nil
 }
 
-// splitGradient joins the gradients of the parts; one that did not arrive is zeros.
+// splitGradient joins the gradients of the parts. A gradient that did not arrive counts as zeros.
 func splitGradient(g *ops.Grad) ([]*program.Op, error) {
 	var list []*program.Op
 	arrived := g.OutGrad("Out")

@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// RowSliced holds for an elementwise op when Y has the dims of X, whose rows it then shares, or one element, which serves
-// every row. A Y that lies over axis 0 alone, or over later axes, is not parameter-shaped; the transpiler looks at the dims.
+// An elementwise op is RowSliced if Y has the dims of X, or one element. Any other Y does not have the shape of a parameter. The
+// transpiler checks the dims.
 
 func init() {
 	opkit.Register(elementwise("elementwise_add", "X + Y", opkit.BindNumbers("X",
@@ -96,7 +96,7 @@ func bindElementwise[T kernel.Number](f func(out, x, y []T, pre, n, post int)) o
 	}
 }
 
-// bindAdd is bindElementwise for an addition, which may be that of a bias.
+// bindAdd is bindElementwise for an addition, which may add a bias.
 func bindAdd[T tensor.Float](f func(out, x, y []T, pre, n, post int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		l := elementwiseLoop(b, f)
@@ -117,7 +117,7 @@ func elementwiseLoop[T kernel.Number](b *ops.Binding, f func(out, x, y []T, pre,
 	}}
 }
 
-// bindElementwiseGrad binds a gradient; copies says that dX = dOut. channels, which may be nil, computes a range of dY.
+// bindElementwiseGrad binds a gradient. copies says that dX = dOut. channels computes a range of dY; it may be nil.
 func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, dout []T, pre, n, post int),
 	channels func(dy, dout []T, pre, n, post, from, to int)) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
@@ -161,13 +161,13 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 	}
 }
 
-// Fluid's broadcasting lays Y over axes of X that follow each other. The attribute axis names the first of them; -1 lays the
-// last axis of Y over the last of X. Trailing extents of 1 are then dropped from Y, so that Y of one element lies over
-// none. X is thereby seen as [pre, n, post] and Y as [n].
+// Fluid's broadcasting aligns Y with adjacent axes of X. The attribute axis names the first of them; -1 aligns the last axes of both.
+// Trailing extents of 1 in Y do not count, so a Y of one element is aligned with no axis. So X can be seen as [pre, n, post] and
+// Y as [n].
 
 var axisAttr = ops.Attr{Name: "axis", Doc: "axis of X where Y begins; -1 lays Y over the last axes", Default: int32(-1)}
 
-// coveredAxes returns the axes [first, last) of X that Y lies over; ok is false when Y does not fit there.
+// coveredAxes returns the axes [first, last) of X that Y is aligned with. ok is false if Y does not fit there.
 func coveredAxes(x, y []int64, axis int64) (first, last int, ok bool) {
 	if len(y) > len(x) || axis < -1 || axis > int64(len(x)) {
 		return 0, 0, false
@@ -185,7 +185,7 @@ func coveredAxes(x, y []int64, axis int64) (first, last int, ok bool) {
 	return first, last, last <= len(x) && ops.Compatible(x[first:last], y)
 }
 
-// inferBroadcast checks that Y fits over X and gives Out the dims of X.
+// inferBroadcast checks that Y fits X and gives Out the dims of X.
 func inferBroadcast(s *ops.Shapes) error {
 	if err := s.SameType("X", "Y"); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// The squared norm is an exact sum, rounded once, so that it does not depend on the order of the elements. Its two
-// halves, squared_l2_norm_partial on each slice and squared_l2_norm_merge over all of them, give the very bits of
+// The squared norm is an exact sum that is rounded once, so the order of the elements does not matter. squared_l2_norm_partial on each
+// slice and then squared_l2_norm_merge over all slices give the bits of
 // squared_l2_norm on the whole.
 
 func init() {
@@ -53,7 +53,7 @@ func init() {
 	})
 }
 
-// squareSum returns the exact sum of squares of x; words is scratch memory of kernel.SquareSumWords.
+// squareSum returns the exact sum of squares of x. words is scratch memory of kernel.SquareSumWords elements.
 func squareSum[T tensor.Float](words []int64, x []T) float64 {
 	clear(words)
 	kernel.SquareSumAdd(words, x)

@@ -53,7 +53,7 @@ func inferMul(s *ops.Shapes) error {
 	return s.SameType("X", "Y")
 }
 
-// mulCost estimates flops operations for each of the m*k*n products of every matrix that is wanted.
+// mulCost estimates flops operations for each of the m*k*n products of every wanted matrix.
 func mulCost(flops int64) func(*ops.Shapes) ops.Cost {
 	return func(s *ops.Shapes) ops.Cost {
 		n := opkit.Size(s.In("Y").Dims[s.Int("y_num_col_dims"):])
@@ -163,8 +163,8 @@ func matmulCost(flops int64) func(*ops.Shapes) ops.Cost {
 	}
 }
 
-// A matmulShape says how the matrices of a matmul lie. A step is the distance from one matrix to the next, 0 where one
-// matrix meets all; ld is the length of a row as it is stored.
+// A matmulShape says how the matrices of a matmul lie in memory. A step is the distance between matrices of a batch, 0 if the operand has only one.
+// ld is the length of a stored row.
 type matmulShape struct {
 	batch, m, n, k         int
 	transposeX, transposeY bool
@@ -221,7 +221,7 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			return nil
 		}, nil
 	}
-	// An operand that meets all matrices of the other has a gradient that sums over them, so that one is cut by rows.
+	// An operand with one matrix for the whole batch has a gradient that sums over the batch. Such a gradient is divided by rows.
 	most := max(p.m, p.n, p.k)
 	each := kernel.GemmWorkspace(most, most, most)
 	workspace := b.Scratch(x.DType(), b.Parts()*each)
@@ -246,11 +246,11 @@ func bindMatmulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	return b.Loops(loops...)
 }
 
-// A gradCut is what a range of iterations computes of a gradient: rows of the matrices of a part of the batch.
+// A gradCut is the part of a gradient that a range of iterations computes: some rows of the matrices of a part of the batch.
 type gradCut struct{ first, last, row, end int }
 
-// matmulGradIterations returns how many iterations the gradient of an operand has, and how many rows each of its matrices: matrices where it
-// has as many as the batch, else rows of the only one.
+// matmulGradIterations returns the iterations of the gradient of an operand, and the rows of each of its matrices. An iteration is a matrix if the
+// operand has one for each of the batch, else a row of the only one.
 func matmulGradIterations(batch, step int, operand *tensor.Tensor) (n, rows int) {
 	dims := operand.Dims()
 	rows = int(dims[len(dims)-2])
@@ -260,7 +260,7 @@ func matmulGradIterations(batch, step int, operand *tensor.Tensor) (n, rows int)
 	return rows, 0
 }
 
-// cutOf returns what iterations [from, to) compute; rows is 0 where they are rows.
+// cutOf returns the part that iterations [from, to) compute.
 func cutOf(batch, rows, from, to int) gradCut {
 	if rows > 0 {
 		return gradCut{from, to, 0, rows}
@@ -268,7 +268,7 @@ func cutOf(batch, rows, from, to int) gradCut {
 	return gradCut{0, batch, from, to}
 }
 
-// matmulGradOnce are the loops of the gradients of one product.
+// matmulGradOnce makes the loops of the gradients of a single product.
 func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
 	dx := product[T]{transY: !p.transposeY, m: p.m, n: p.k, k: p.n, x: b.In("Out@GRAD"), xLD: p.n, xSlot: "Out@GRAD", y: b.In("Y"), yLD: p.yLD,
 		ySlot: "Y"}
@@ -293,7 +293,7 @@ func matmulGradOnce[T tensor.Float](b *ops.Binding, p matmulShape) []ops.Loop {
 	return loops
 }
 
-// matmulGradX overwrites what cut says of dx, which sums over the batch when X has one matrix.
+// matmulGradX overwrites the part cut of dx. It sums over the batch if X has one matrix.
 func matmulGradX[T tensor.Float](p matmulShape, dx, y, dout, workspace []T, cut gradCut) {
 	for i := cut.first; i < cut.last; i++ {
 		to, b, g := dx[i*p.xStep:], y[i*p.yStep:], dout[i*p.m*p.n:]
@@ -305,7 +305,7 @@ func matmulGradX[T tensor.Float](p matmulShape, dx, y, dout, workspace []T, cut 
 	}
 }
 
-// matmulGradY overwrites what cut says of dy, which sums over the batch when Y has one matrix.
+// matmulGradY overwrites the part cut of dy. It sums over the batch if Y has one matrix.
 func matmulGradY[T tensor.Float](p matmulShape, dy, x, dout, workspace []T, cut gradCut) {
 	for i := cut.first; i < cut.last; i++ {
 		to, a, g := dy[i*p.yStep:], x[i*p.xStep:], dout[i*p.m*p.n:]
@@ -317,7 +317,7 @@ func matmulGradY[T tensor.Float](p matmulShape, dy, x, dout, workspace []T, cut 
 	}
 }
 
-// accumulateProduct adds rows of alpha*op(a)*op(b), of n columns over k, to c, from which it first clears them if fresh.
+// accumulateProduct adds rows of alpha*op(a)*op(b) to c, with n columns and sums over k. If fresh is true it first clears these rows of c.
 func accumulateProduct[T tensor.Float](transA, transB bool, n, k int, alpha T, a []T, lda int, b []T, ldb int, c []T, ldc int,
 	workspace []T, cut gradCut, fresh bool) {
 	c = c[cut.row*ldc:]
@@ -344,10 +344,10 @@ type product[T tensor.Float] struct {
 }
 
 const (
-	// leastRows is below how many rows reading the other matrix takes a good part of the time.
+	// leastRows is how many rows a range should have at least. With fewer rows, reading the other matrix takes much of the time.
 	leastRows = 16
-	// panel is how many columns go together, as many as fit the tiles of every processor. A cut by columns divides the rows of a panel in
-	// groups of at least leastRows, so that parts differ by less than a panel.
+	// panel is how many columns a range by columns takes at a time: a multiple of the tile width of every processor. The division by columns may
+	// also divide the rows of a panel, into groups of at least leastRows, so that parts differ by less than a panel.
 	panel = 16
 )
 

@@ -85,7 +85,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 	})
 }
 
-// markReduced returns which axes of a tensor of a rank are reduced; ok is false for an axis out of range or named twice.
+// markReduced returns which axes of a tensor of a rank are reduced. ok is false if an axis is out of range or occurs twice.
 func markReduced(dim []int64, all bool, rank int) (reduced []bool, ok bool) {
 	reduced = make([]bool, rank)
 	if all {
@@ -157,7 +157,7 @@ func bindSpread[T tensor.Float](f func(plan *kernel.ReducePlan, dx, dout []T, fr
 	}
 }
 
-// gradIterations returns how the gradient of a reduction is cut, and which of its inputs of the dims of Out each range reads as a whole.
+// gradIterations returns the iterations of the gradient of a reduction, and which of its inputs each range reads as a whole.
 func gradIterations(plan *kernel.ReducePlan, outs ...string) (n int, whole []string) {
 	n, allOut := plan.GradIterations()
 	if allOut {

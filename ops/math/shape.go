@@ -13,7 +13,7 @@ import (
 var reshapeAttr = ops.Attr{Name: "shape", Kind: []int32(nil),
 	Doc: "extents of Out; 0 takes the extent of X on the same axis, and one -1 takes what remains"}
 
-// xShapeSlot is the output by which reshape2 and transpose2 tell their gradients the dims of X.
+// xShapeSlot is the output that tells the gradients of reshape2 and transpose2 the dims of X.
 var xShapeSlot = ops.Slot{Name: "XShape", Doc: "no elements; its dims are 0 and then those of X", Intermediate: true}
 
 func init() {
@@ -82,8 +82,8 @@ func setXShape(s *ops.Shapes) {
 	s.Set("XShape", s.In("X").DType, slices.Concat([]int64{0}, s.In("X").Dims)...)
 }
 
-// reshaped applies the attribute shape to the dims of X. Extents that are copied by 0 cancel on both sides, so that an open
-// or empty batch leaves the others certain.
+// reshaped applies the attribute shape to the dims of X. Extents that a 0 copies cancel on both sides, so an open or empty batch leaves the others
+// certain.
 func reshaped(s *ops.Shapes, x, shape []int64) ([]int64, error) {
 	if len(shape) > tensor.MaxRank {
 		return nil, opkit.BadAttr(s, "shape", "at most %d extents", tensor.MaxRank)

@@ -50,7 +50,7 @@ func sumCost(s *ops.Shapes) ops.Cost {
 	return ops.Cost{Flops: opkit.Size(s.In("X").Dims) * int64(len(s.Ins("X"))-1), Bytes: opkit.Bytes(s)}
 }
 
-// sumGradient copies the gradient of Out to that of every term.
+// sumGradient copies the gradient of Out to the gradient of every term.
 func sumGradient(g *ops.Grad) ([]*program.Op, error) {
 	var copies []*program.Op
 	for _, to := range g.InGrad("X") {
@@ -66,7 +66,7 @@ func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	if to.IsSelected() || slices.ContainsFunc(terms, (*tensor.Tensor).IsSelected) {
 		return bindSumRows[T](b)
 	}
-	// Out may lie in the buffer of the first term. When that term comes again, it must still be whole.
+	// Out may share the buffer of the first term. If this term occurs again, the loop must not have overwritten it.
 	var apart *tensor.Tensor
 	if names := b.Op().Inputs["X"]; slices.Contains(names[1:], names[0]) {
 		apart = b.Scratch(to.DType(), to.Len())
@@ -86,7 +86,7 @@ func bindSum[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	})
 }
 
-// sumKind gives the sum of terms its kind: rows when all are rows, and then as many as all have together; else dense.
+// sumKind sets the kind of a sum. If all terms are sparse, the sum is sparse and has as many rows as all terms together. Otherwise it is dense.
 func sumKind(total *ops.Meta, terms []ops.Meta) {
 	total.Kind, total.Rows = program.SelectedRows, 0
 	for _, m := range terms {
@@ -102,7 +102,7 @@ func sumKind(total *ops.Meta, terms []ops.Meta) {
 	}
 }
 
-// bindSumRows sums terms of which some are rows.
+// bindSumRows sums terms of which some or all are sparse.
 func bindSumRows[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	to, terms := b.Out("Out"), b.Ins("X")
 	if to.IsSelected() {
@@ -126,7 +126,7 @@ func bindSumRows[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
-// addTerms adds each term to total, rows where they belong.
+// addTerms adds each term to total. The rows of a sparse term go where they belong.
 func addTerms[T kernel.Number](total []T, terms []*tensor.Tensor, width int) {
 	for _, t := range terms {
 		rows, _ := t.Selected()

@@ -12,12 +12,12 @@ import (
 func in(name, doc string) []ops.Slot  { return []ops.Slot{{Name: name, Doc: doc}} }
 func out(name, doc string) []ops.Slot { return []ops.Slot{{Name: name, Doc: doc}} }
 
-// A unary is a function applied to each element, with its derivative.
+// A unary is a function of each element, with its derivative.
 type unary struct {
 	name    string
 	doc     string
 	gradDoc string
-	reads   string // what the gradient reads besides dOut: "X", "Out" or nothing
+	reads   string // what the gradient reads in addition to dOut: "X", "Out" or nothing
 	flops   int64
 
 	f32     func(out, x []float32)
@@ -136,13 +136,13 @@ func init() {
 	})
 }
 
-// inferNumbersLike gives Out the shape of X, which holds numbers.
+// inferNumbersLike gives Out the type of X, which must hold numbers.
 func inferNumbersLike(s *ops.Shapes) error {
 	s.Like("Out", "X")
 	return opkit.CheckType(s, "X", s.In("X").DType != tensor.Bool, "numbers")
 }
 
-// scaleGradient is the scale op again, without the bias: dX = scale*dOut.
+// scaleGradient is a scale op without the bias: dX = scale*dOut.
 func scaleGradient(g *ops.Grad) ([]*program.Op, error) {
 	op := scaleOf(g, g.OutGrad("Out"), g.InGrad("X"), 1)
 	if factor, set := g.Op().Attrs["scale"]; set {

@@ -1,17 +1,18 @@
-// Package optim registers the ops that update parameters: sgd, momentum, adagrad, decayed_adagrad, adadelta, adam, adamax,
-// rmsprop and ftrl, with the slots, attributes, defaults and arithmetic of Fluid.
+// Package optim registers the ops that update parameters: sgd, momentum, adagrad, decayed_adagrad, adadelta, adam, adamax, rmsprop and ftrl, with
+// the slots, attributes, defaults and arithmetic of Fluid.
 //
-// An update reads a parameter, its gradient, the accumulators that the algorithm keeps (each of the parameter's dims)
-// and numbers of one element, such as the learning rate. It writes the new parameter and accumulators, in place when
-// the program names the same variables on both sides, as optimizers do.
+// An update reads a parameter, its gradient, its accumulators (state tensors with the dims of the parameter) and numbers of one element, such as
+// the learning rate. It writes the new parameter and the new accumulators, in place if the program names the same variables on both sides, as
+// optimizers do.
 //
-// Each element of the result depends on the same element of the operands and on the numbers alone. That is why all ops
-// here are RowSliced: a parameter cut by rows over pservers trains bit for bit like the whole one.
+// Each element of the result depends only on the same element of the operands and on the numbers. So all ops of the package are RowSliced: a
+// parameter whose rows are divided among pservers gets the same bits as the whole parameter.
 //
-// A gradient may be sparse, rows of a table. The result is then that of the same gradient made dense, bit for bit, but for
-// two rules: sgd applies rows that repeat one after another, without summing them first; and adam with lazy_mode leaves rows alone that
-// the gradient does not hold.
+// A gradient may be sparse: some rows of a table. The result has the bits of the same gradient made dense, with two exceptions. sgd applies
+// repeated rows one after another and does not sum them first. adam with lazy_mode changes only rows that the gradient holds.
 //
-// An op is one rule: a declaration of accumulators, numbers and attributes, and a function that calls the numeric loop in
-// ops/kernel. Shape inference and binding are the same for all.
+// An op is one rule: a declaration of accumulators, numbers and attributes, and a function that calls a loop of ops/kernel. All share shape
+// inference and binding.
+//
+// Files: rules.go (the ops), rule.go (what they share), rows.go (sparse gradients).
 package optim

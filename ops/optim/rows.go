@@ -10,15 +10,15 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A sparse gradient is rows of a table, each row any number of times. Unless the rule is row by row, places of one row are first
-// summed, in the order of the batch, to the bits of the dense gradient. Then the rule runs on blocks of rows that fit into the cache:
-// where it touches all rows, on one block of the table after another, with zeros for the rows without a gradient, so that the
-// result is that of the dense gradient; where it is lazy, on blocks gathered from the rows that have one. No memory grows with the table.
+// A sparse gradient holds rows of a table. A row may occur several times: each occurrence is a place. Unless the rule has rowByRow, the
+// update first sums the places of one row, in the order of the batch, which gives the bits of the dense gradient. Then the rule runs on
+// blocks of rows that fit into the cache. A rule that changes all rows runs on one block of the table after another, with zeros for rows
+// without a gradient. A lazy rule runs on blocks gathered from rows of the gradient. No memory grows with the table.
 
-// blockElements is about how many elements of each operand a block has: all operands of adam together fit into the L2 cache.
+// blockElements is about how many elements of each operand a block has. All operands of adam for one block fit into the L2 cache.
 const blockElements = 4096
 
-// always is the laziness of a rule that a gradient of zero makes change nothing.
+// always is the lazy function of a rule that changes nothing where the gradient is zero.
 func always(*ops.Binding) bool { return true }
 
 // A rowUpdate applies a rule to a sparse gradient.
@@ -29,7 +29,7 @@ type rowUpdate[T tensor.Float] struct {
 	rows   *tensor.Tensor
 	height int64
 	width  int
-	whole  operands[T] // only of a rule that goes row by row
+	whole  operands[T] // only for a rule with rowByRow
 
 	order, spare *tensor.Tensor // of the length of rows
 	ordered      []int64        // one of them, as kernel.OrderRows left it
@@ -40,7 +40,7 @@ type rowUpdate[T tensor.Float] struct {
 type rowPart[T tensor.Float] struct {
 	whole, block operands[T]
 	sums         *tensor.Tensor   // merged gradients
-	touched      *tensor.Tensor   // rows of the block; only where the rule is lazy, as is gathered
+	touched      *tensor.Tensor   // rows of the block; touched and gathered are for lazy rules only
 	gathered     []*tensor.Tensor // Param and each accumulator
 }
 
@@ -150,7 +150,7 @@ func (u *rowUpdate[T]) allRows(part, from, to int) error {
 	return nil
 }
 
-// touchedRows updates those of rows [from, to) of the table that the gradient holds.
+// touchedRows updates the rows of the gradient that lie in rows [from, to) of the table.
 func (u *rowUpdate[T]) touchedRows(part, from, to int) error {
 	p, ordered := u.part(part, from, to)
 	o, b, n, values := &p.whole, &p.block, u.rows.Len(), tensor.Data[T](u.grad)

@@ -21,16 +21,16 @@ type rule struct {
 	float32      prepare[float32]
 	float64      prepare[float64]
 
-	// Of a sparse gradient; see rows.go.
-	lazy     func(*ops.Binding) bool // leaves rows alone that the gradient does not hold; nil: never
-	rowByRow bool                    // is that of sgd, which is linear in the gradient: rows that repeat are applied in turn
+	// For a sparse gradient; see rows.go.
+	lazy     func(*ops.Binding) bool // whether only rows of the gradient change; nil: never
+	rowByRow bool                    // apply repeated rows one after another; right for sgd, which is linear in the gradient
 }
 
 // An accumulator is a tensor that the update reads and writes.
 type accumulator struct {
 	in, out  string // slots
 	doc      string
-	onlyWith string // BOOLEAN attribute without which both slots may be absent; empty when they never may
+	onlyWith string // the slots may be empty unless this BOOLEAN attribute is true; "": never empty
 }
 
 // needed reports whether the slots must hold variables.
@@ -41,7 +41,7 @@ func (a accumulator) needed(attrs interface{ Bool(string) bool }) bool {
 // prepare reads the attributes once and returns the update, which is called once per step.
 type prepare[T tensor.Float] func(*ops.Binding) func(*operands[T])
 
-// operands are what an update works on. All slices are of one length and are updated in place, grad excepted.
+// operands are the slices that an update works on. All have one length. The update changes all but grad in place.
 type operands[T tensor.Float] struct {
 	param, grad  []T
 	accumulators [][]T // in the order of the rule; nil where an optional one is absent
@@ -98,13 +98,13 @@ func (r *rule) numberSlots() []string {
 	return slots
 }
 
-// missing is the fault of a slot that holds no variable where one is needed.
+// missing makes the error of a slot that holds no variable.
 func missing(slot string) error {
 	return fault.E(fault.InvalidProgram, fault.Got("no variable in slot "+slot), fault.Want("one"))
 }
 
-// infer checks that gradient and accumulators have the parameter's dims, that numbers have one element, and that all
-// are of one type; every output is like the input that it updates.
+// infer checks that gradient and accumulators have the dims of the parameter, that numbers have one element, and that all have one type. Every
+// output is like the input that it updates.
 func (r *rule) infer(s *ops.Shapes) error {
 	if !s.Wants(paramOutSlot) {
 		return missing(paramOutSlot)
@@ -161,8 +161,7 @@ func (r *rule) bind(b *ops.Binding) (ops.Kernel, error) {
 	return nil, fault.E(fault.TypeMismatch, fault.Got("Param "+param.String()), fault.Want("float32 or float64"))
 }
 
-// bindAs collects the tensors of all slots and checks them once more, because a plan is bound to tensors that no
-// inference has seen.
+// bindAs collects the tensors of all slots. It checks them again, because nobody has inferred the shapes of the tensors that a plan binds.
 func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Kernel, error) {
 	param := b.In(paramSlot)
 	updated := []state{{in: param, out: b.Out(paramOutSlot), slot: paramOutSlot}}
@@ -206,11 +205,11 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 	}})
 }
 
-// bound is what an update is bound to, but for the gradient.
+// bound is what an update is bound to, without the gradient.
 type bound[T tensor.Float] struct {
 	updated []state // the parameter and then the accumulators
 	numbers []*tensor.Tensor
-	noRate  bool // numbers do not begin with the learning rate
+	noRate  bool // the numbers have no learning rate in front
 }
 
 func (a *bound[T]) operands() operands[T] {
@@ -232,7 +231,7 @@ func (a *bound[T]) load(o *operands[T], from, to int) {
 	}
 }
 
-// A state is a tensor before and after the update, often one and the same.
+// A state is a tensor before and after the update, often the same tensor.
 type state struct {
 	in, out  *tensor.Tensor
 	slot     string // of out

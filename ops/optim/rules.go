@@ -18,7 +18,7 @@ func number(name string, value float32, low, high float64, doc string) ops.Attr 
 // fraction declares a FLOAT attribute between 0 and 1, such as a decay rate.
 func fraction(name string, value float32, doc string) ops.Attr { return number(name, value, 0, 1, doc) }
 
-// inRange checks a number and says what is wanted; NaN and infinities are in no range.
+// inRange checks a number. Its error is the legal range, which contains neither NaN nor infinities.
 func inRange(name string, low, high float64) func(*program.Op) error {
 	return func(op *program.Op) error {
 		v, ok := op.Float(name)
@@ -29,15 +29,15 @@ func inRange(name string, low, high float64) func(*program.Op) error {
 	}
 }
 
-// epsilonAttr declares the small number that keeps a division from zero.
+// epsilonAttr declares a small number that prevents a division by zero.
 func epsilonAttr(value float32) ops.Attr {
-	return number("epsilon", value, 0, math.MaxFloat32, "keeps the division from zero")
+	return number("epsilon", value, 0, math.MaxFloat32, "prevents a division by zero")
 }
 
 func init() {
 	register(rule{
 		opType:   "sgd",
-		doc:      "Steps against the gradient. ParamOut = Param - LearningRate*Grad. Of a sparse gradient, rows that repeat are applied in turn.",
+		doc:      "Steps against the gradient. ParamOut = Param - LearningRate*Grad. Repeated rows of a sparse gradient apply one after another.",
 		flops:    2,
 		float32:  sgd[float32],
 		float64:  sgd[float64],
@@ -183,8 +183,8 @@ func init() {
 			fraction("beta1", 0.9, "how much of Moment1 stays"),
 			fraction("beta2", 0.999, "how much of Moment2 stays"),
 			epsilonAttr(1e-8),
-			{Name: "lazy_mode", Default: false, Doc: "of a sparse gradient, leaves rows alone that it does not hold, moments too"},
-			{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "Fluid's: a matter of speed there, ignored here"},
+			{Name: "lazy_mode", Default: false, Doc: "with a sparse gradient, change only the rows that it holds, moments included"},
+			{Name: "min_row_size_to_use_multithread", Default: int64(1000), Doc: "ignored; in Fluid it affects speed only"},
 		},
 		flops:   12,
 		float32: adam[float32],
@@ -193,7 +193,7 @@ func init() {
 	})
 	register(rule{
 		opType: "adamax",
-		doc: "Is adam with the largest gradient in place of the mean of squares. MomentOut = beta1*Moment + (1-beta1)*Grad; " +
+		doc: "Works as adam with the largest gradient in place of the mean of squares. MomentOut = beta1*Moment + (1-beta1)*Grad; " +
 			"InfNormOut = max(|Grad|, beta2*InfNorm + epsilon); ParamOut = Param - LearningRate/(1-Beta1Pow)*MomentOut/InfNormOut. " +
 			"The power is multiplied afterwards by a scale op.",
 		accumulators: []accumulator{
@@ -232,7 +232,7 @@ func init() {
 		doc: "Follows the regularised leader, which sets weak parameters to exactly 0. n = SquaredAccumulator + Grad^2; " +
 			"z = LinearAccumulator + Grad - (n^-lr_power - SquaredAccumulator^-lr_power)/LearningRate*Param; " +
 			"ParamOut = 0 where |z| <= l1, else (sign(z)*l1 - z)/(n^-lr_power/LearningRate + 2*l2); SquaredAccumOut = n; LinearAccumOut = z. " +
-			"A LearningRate of 0 changes nothing, as does the limit of ever smaller rates; Fluid divides by it, which gives NaN.",
+			"A LearningRate of 0 changes nothing; Fluid divides by it, which gives NaN.",
 		accumulators: []accumulator{
 			{in: "SquaredAccumulator", out: "SquaredAccumOut", doc: "sum of squared gradients, at first 0"},
 			{in: "LinearAccumulator", out: "LinearAccumOut", doc: "the linear term, at first 0"},

@@ -1,13 +1,11 @@
-// Package random registers the ops that give parameters their initial values by chance: uniform_random,
-// gaussian_random and truncated_gaussian_random.
+// Package random registers the ops that give parameters random initial values: uniform_random, gaussian_random and truncated_gaussian_random.
 //
-// Chance is counted, not drawn: an element is a function of the seed, of the name of the variable and of its index,
-// whatever was computed before, elsewhere or in parallel. So a startup program gives the same values on every machine and in every run.
-// Seed 0, which in Fluid means another seed each time, is a seed like any other here; since the variable's name
-// takes part, variables of one seed differ from each other.
+// The values do not come from a generator with state. Each element is a function of the seed, the name of the variable and the index of the
+// element. So a startup program gives the same values on every machine and in every run. In Fluid, seed 0 means another seed each time; here it is
+// a seed like any other. Variables with one seed still differ, because their names do.
 //
-// A slice of a variable starts with the values that it has in the whole: the attributes origin and first_element say of
-// which variable it is a slice and where it begins. Slice makes such an op from that of the whole.
+// A slice of a variable has the values of these rows in the whole variable. The attributes origin and first_element say which variable that is and
+// where the slice begins. Slice makes the op of a slice from the op of the whole.
 package random
 
 import (
@@ -44,11 +42,11 @@ func init() {
 		kernel.GaussianFill[float32], kernel.GaussianFill[float64], checkDeviation)
 	register("truncated_gaussian_random",
 		"Fills Out with numbers of the normal distribution that lie within two standard deviations of the mean.",
-		real("mean", 0, "mean before truncation, which it leaves as it is"), real("std", 1, "standard deviation before truncation"),
+		real("mean", 0, "mean"), real("std", 1, "standard deviation before truncation"),
 		kernel.TruncatedGaussianFill[float32], kernel.TruncatedGaussianFill[float64], checkDeviation)
 }
 
-// fill is a random fill of package kernel; a and b are the two parameters of the distribution.
+// fill is a random fill of package kernel. a and b are the two parameters of the distribution.
 type fill[T tensor.Float] func(out []T, seed int64, stream, first uint64, a, b float64)
 
 func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[float64], check func(*ops.Shapes) error) {
@@ -62,7 +60,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 			{Name: "dtype", Default: int32(tensor.Float32), Doc: "element type of Out, as Fluid numbers it: float32 5 or float64 6"},
 			a, b,
 			{Name: "seed", Default: int64(0), Doc: "key of the generator; 0 is a seed like any other"},
-			{Name: originAttr, Default: "", Doc: "variable that Out is a slice of; empty for Out itself"},
+			{Name: originAttr, Default: "", Doc: "the variable whose slice Out is; empty for Out itself"},
 			{Name: firstAttr, Default: int64(0), Doc: "index in the origin of the first element of Out", Check: checkFirst},
 		},
 		Infer: func(s *ops.Shapes) error {
@@ -139,7 +137,7 @@ func binder[T tensor.Float](f fill[T], a, b string) opkit.Binder {
 	}
 }
 
-// originOf names the variable whose values an op computes, whole or in part.
+// originOf names the variable whose values an op computes, all or some of them.
 func originOf(op *program.Op) string {
 	if name, _ := op.Str(originAttr); name != "" {
 		return name
@@ -147,13 +145,12 @@ func originOf(op *program.Op) string {
 	return op.Out("Out")
 }
 
-// Slice returns the op that gives the variable out the values which rows [from, to) of axis 0 have in the output of op.
-// op is one of this package, whole or itself a slice; a scalar is one row, [0, 1). It fails for another op and for rows that op does
-// not fill.
+// Slice returns an op that fills the variable out with rows [from, to) of axis 0 of the output of op. op is an op of this package, of a whole
+// variable or of a slice. A scalar has one row. Slice fails for another op, and for rows that op does not fill.
 func Slice(op *program.Op, out string, from, to int64) (*program.Op, error) {
 	if def, ok := ops.Lookup(op.Type); !ok || def.Class != ops.Random {
-		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Got("an op that draws nothing"),
-			fault.Want("an initializer by chance"))
+		return nil, fault.E(fault.InvalidArgument, fault.On(op), fault.Got("an op that is not random"),
+			fault.Want("a random initializer"))
 	}
 	shape, _ := op.Ints(shapeAttr)
 	n, ok := tensor.Count(shape)

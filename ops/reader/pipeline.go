@@ -8,21 +8,20 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A Pipeline says how the batches of a read op come from record files.
+// A Pipeline says how to make the batches of a read op from record files.
 type Pipeline struct {
 	Dataset       string        // logical name
-	Fields        []program.Var // what one sample holds: dtype and dims without the batch; named like the outputs of the read op
+	Fields        []program.Var // of one sample: dtype and dims without the batch; named like the outputs of the read op
 	ShuffleBuffer int           // samples shuffled at a time; 0 for the order of the files
 	ShuffleSeed   int64
 	Batch         int  // samples of the global batch
-	DropLast      bool // leave out a last batch that is smaller
+	DropLast      bool // leave out the last batch if it is smaller
 	Prefetch      int  // batches prepared ahead; 0 for none
 	Passes        int  // how often the dataset is read, at least 1
 }
 
-// PipelineOf follows the readers behind a read op of block to the file reader. Its error is a *fault.Fault that names the op at
-// fault: one with bad attributes, a reader that no op or more than one op creates, a decorator that stands twice, a shuffle after the batch,
-// or no batch at all.
+// PipelineOf follows the readers of a read op of block back to the file reader. The error is a *fault.Fault that names the wrong op: its attributes
+// are wrong, no op or more than one creates its reader, a decorator stands twice, a shuffle stands after the batch, or there is no batch.
 func PipelineOf(block *program.Block, read *program.Op) (Pipeline, error) {
 	chain, err := chainOf(block, read)
 	if err != nil {
@@ -50,7 +49,7 @@ func PipelineOf(block *program.Block, read *program.Op) (Pipeline, error) {
 	return p, nil
 }
 
-// add takes over what one op of the chain says.
+// add sets what one op of the chain defines.
 func (p *Pipeline) add(s *ops.Shapes) error {
 	switch s.Op().Type {
 	case recordIOOp:
@@ -74,8 +73,8 @@ func (p *Pipeline) add(s *ops.Shapes) error {
 	return nil
 }
 
-// chainOf lists the ops from the file reader to the read op. An op takes its reader from one that stands before it, so the search ends
-// in every program.
+// chainOf lists the ops from the file reader to the read op. The op that creates a reader must stand before the op that takes it, so the search
+// ends in every program.
 func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 	if read.Type != readOp {
 		return nil, ops.At(read, fault.E(fault.InvalidArgument, fault.Got("the op "+fault.Quote(read.Type)), fault.Want(readOp)))
@@ -106,7 +105,7 @@ func chainOf(block *program.Block, read *program.Op) ([]*program.Op, error) {
 	}
 }
 
-// creatorOf returns the index of the one op that creates a reader, which must be before position at.
+// creatorOf returns the index of the one op that creates a reader. It must stand before position at.
 func creatorOf(block *program.Block, user *program.Op, name string, at int) (int, error) {
 	found := -1
 	for i, op := range block.Ops {

@@ -1,14 +1,13 @@
-// Package reader registers the ops through which data enters and leaves a program, and reads from a program how its data
-// is to be prepared.
+// Package reader registers the ops that bring data into a program and out of it. It also reads from a program how its data is prepared.
 //
-// A reader variable stands for a stream of samples. create_recordio_file_reader makes one from a dataset, which the program
-// names and the job binds to files; decorators make a reader from a reader: create_shuffle_reader, create_batch_reader,
-// create_double_buffer_reader and create_multi_pass_reader; and read takes the next batch from the last one. The ops compute
-// nothing: PipelineOf turns the chain behind a read op into a Pipeline, and an executor that knows the files sets it up.
+// A reader variable is a stream of samples. create_recordio_file_reader makes one from a dataset, which the program names and the job binds to
+// files. Decorators make a reader from a reader: create_shuffle_reader, create_batch_reader, create_double_buffer_reader and
+// create_multi_pass_reader. The op read takes the next batch from the last reader. These ops compute nothing. PipelineOf turns the chain of readers
+// of a read op into a Pipeline, and an executor that knows the files runs it.
 //
-// Samples have one shape, [784] say; a batch has an open extent in front, [-1 784]. A shuffle acts on samples, so it comes before
-// the batch. The other decorators may stand anywhere, each once: a pass ends with its records wherever
-// create_multi_pass_reader stands, so that neither shuffle buffers nor batches reach from one pass into the next.
+// All samples have one shape, such as [784]. A batch has an open extent in front: [-1 784]. A shuffle works on samples, so it comes before the
+// batch. The other decorators may stand anywhere, each at most once. A pass ends with its records wherever create_multi_pass_reader stands: no
+// shuffle buffer and no batch contains records of two passes.
 //
 // The ops feed and fetch are Fluid's border between a program and its caller, as saved models have them.
 package reader
@@ -38,7 +37,7 @@ const (
 	underlying = "UnderlyingReader"
 )
 
-// MaxPrefetch bounds the batches that a double buffer may prepare ahead, since memory for all is set aside at the start.
+// MaxPrefetch is how many batches a double buffer may prepare ahead at most. The executor allocates memory for all of them at the start.
 const MaxPrefetch = 1024
 
 func init() {
@@ -51,7 +50,7 @@ func init() {
 			{Name: "dataset", Kind: "", Doc: "logical name of the dataset, which the job binds to files", Check: checkDataset},
 			{Name: "shape_concat", Kind: []int32{}, Doc: "dims of all tensors of a sample, one after another, without the batch"},
 			{Name: "ranks", Kind: []int32{}, Doc: "how many entries of shape_concat belong to each tensor"},
-			{Name: "lod_levels", Kind: []int32{}, Doc: "0 for each tensor: samples are of one shape"},
+			{Name: "lod_levels", Kind: []int32{}, Doc: "0 for each tensor, because all samples have one shape"},
 			{Name: "dtypes", Kind: []int32{}, Doc: "element type of each tensor, as Fluid numbers it"},
 		},
 		Infer: func(s *ops.Shapes) error {
@@ -71,12 +70,12 @@ func init() {
 		ops.Attr{Name: "drop_last", Default: false, Doc: "leave out a last batch that is smaller"})
 	decorator(doubleBufferOp, "Prepares batches ahead, while the program computes.", same,
 		ops.Attr{Name: "capacity", Default: int32(2), Doc: "batches that may be ready", Check: atLeastOne("capacity", MaxPrefetch)},
-		ops.Attr{Name: "place", Default: "", Doc: "Fluid's: on which device batches wait; ignored, since there is one memory"})
+		ops.Attr{Name: "place", Default: "", Doc: "in Fluid, the device that keeps the batches; ignored"})
 	decorator(multiPassOp, "Reads the dataset several times, from its first record to its last.", same,
 		ops.Attr{Name: "pass_num", Kind: int32(0), Doc: "how often", Check: atLeastOne("pass_num", math.MaxInt32)})
 }
 
-// decorator registers an op that makes a reader from a reader; fields gives what the new one yields.
+// decorator registers an op that makes a reader from a reader. fields returns the fields of the new reader.
 func decorator(opType, doc string, fields func(*ops.Shapes, []program.Var) ([]program.Var, error), attrs ...ops.Attr) {
 	ops.Register(ops.Def{
 		Type:    opType,
@@ -99,7 +98,7 @@ func decorator(opType, doc string, fields func(*ops.Shapes, []program.Var) ([]pr
 	})
 }
 
-// same is for decorators that yield what they get.
+// same is for decorators that do not change the fields.
 func same(_ *ops.Shapes, fields []program.Var) ([]program.Var, error) { return fields, nil }
 
 func checkDataset(op *program.Op) error {
@@ -109,7 +108,7 @@ func checkDataset(op *program.Op) error {
 	return nil
 }
 
-// atLeastOne checks a count and says what is wanted.
+// atLeastOne checks a count. Its error is the legal range.
 func atLeastOne(name string, most int64) func(*program.Op) error {
 	return func(op *program.Op) error {
 		if v, ok := op.Int(name); ok && (v < 1 || v > most) {
@@ -123,7 +122,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:    readOp,
 		Class:   ops.Read,
-		Doc:     "Takes the next batch of a reader. The run ends when there is none.",
+		Doc:     "Takes the next batch of a reader. The run ends after the last batch.",
 		Inputs:  []ops.Slot{{Name: "Reader", Doc: "reader of batches"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "one tensor for each field of the reader", Duplicable: true}},
 		Infer:   inferRead,
@@ -145,10 +144,10 @@ func inferRead(s *ops.Shapes) error {
 	return nil
 }
 
-// maxSampleRank leaves room for the batch.
+// maxSampleRank leaves one axis for the batch.
 const maxSampleRank = tensor.MaxRank - 1
 
-// fieldsOf reads what one sample of a file holds from shape_concat, ranks, lod_levels and dtypes.
+// fieldsOf reads the fields of a sample from shape_concat, ranks, lod_levels and dtypes.
 func fieldsOf(s *ops.Shapes) ([]program.Var, error) {
 	ranks, levels, dtypes := s.Ints("ranks"), s.Ints("lod_levels"), s.Ints("dtypes")
 	shapes := s.Ints("shape_concat")
@@ -169,14 +168,14 @@ func fieldsOf(s *ops.Shapes) ([]program.Var, error) {
 		dims := shapes[:rank]
 		shapes = shapes[rank:]
 		if n, ok := tensor.Count(dims); !ok || n == 0 {
-			return nil, opkit.BadAttr(s, "shape_concat", "extents of at least 1: samples of one shape, without the batch")
+			return nil, opkit.BadAttr(s, "shape_concat", "extents of at least 1, without the batch")
 		}
 		dtype := tensor.DType(dtypes[i])
 		if int64(dtype) != dtypes[i] || !dtype.Computable() {
 			return nil, opkit.BadAttr(s, "dtypes", "bool 0, int32 2, int64 3, float32 5 or float64 6")
 		}
 		if levels[i] != 0 {
-			return nil, opkit.UnsupportedAttr(s, "lod_levels", "0: samples of one shape")
+			return nil, opkit.UnsupportedAttr(s, "lod_levels", "0, because all samples have one shape")
 		}
 		fields[i] = program.Var{Kind: program.LoDTensor, DType: dtype, Dims: slices.Clone(dims)}
 	}
@@ -196,7 +195,7 @@ func readerIn(s *ops.Shapes, slot string) ([]program.Var, error) {
 	return m.Fields, nil
 }
 
-// batched puts an open extent in front of the dims of every field.
+// batched puts an open extent before the dims of every field.
 func batched(s *ops.Shapes, samples []program.Var) ([]program.Var, error) {
 	batch := slices.Clone(samples)
 	for i := range batch {
