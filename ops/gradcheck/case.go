@@ -12,15 +12,15 @@ import (
 
 // A Case is one op with concrete inputs.
 type Case struct {
-	Name    string // what the case is about; the type of the op comes first in messages anyway
+	Name    string // what the case is about
 	Type    string
-	Inputs  map[string][]*tensor.Tensor // floats as float64; nil is a hole
+	Inputs  map[string][]*tensor.Tensor // floats as float64; nil stands for program.Empty
 	Outputs map[string]int              // number of variables of duplicable outputs; others have one
 	Attrs   map[string]program.Attr
 
-	Want map[string][]*tensor.Tensor // outputs that must come out, within 1e-12; slots may be left out
+	Want map[string][]*tensor.Tensor // expected outputs, within 1e-12; slots may be left out
 
-	// Loss names the output slots that the gradient is checked from; nil means all floats that are not intermediate.
+	// Loss names the output slots whose sum is differentiated. Nil: all floats that are not intermediate.
 	Loss []string
 	// Constant names the float input slots that no gradient flows to.
 	Constant []string
@@ -109,7 +109,7 @@ func (c Case) wanted() []string {
 	return names
 }
 
-// Floats makes a float64 tensor. It panics when values do not fill dims, since cases are written by hand.
+// Floats makes a float64 tensor. It panics if the values do not fill dims, because cases are written by hand.
 func Floats(dims []int64, values ...float64) *tensor.Tensor {
 	return must(tensor.FromSlice(values, some(dims)...))
 }
@@ -129,8 +129,8 @@ func Bools(dims []int64, values ...bool) *tensor.Tensor {
 	return must(tensor.FromSlice(values, some(dims)...))
 }
 
-// Spread makes a float64 tensor of numbers between -1 and 1 that depend on seed. All are different and at least 1/(2n) from 0 and
-// from each other, so that finite differences never cross a kink or change an order.
+// Spread makes a float64 tensor of numbers between -1 and 1 that depend on seed. They differ by at least 1/(2n) from each other and from 0, so that
+// finite differences do not cross a kink or change an order.
 func Spread(seed int, dims ...int64) *tensor.Tensor {
 	n, _ := tensor.Count(dims)
 	values := make([]float64, n)
@@ -148,7 +148,7 @@ func Spread(seed int, dims ...int64) *tensor.Tensor {
 	return Floats(dims, values...)
 }
 
-// One puts tensors into the form of a slot.
+// One makes a slot of one tensor each.
 func One(values ...*tensor.Tensor) []*tensor.Tensor { return values }
 
 func gcd(a, b int) int {
@@ -207,7 +207,7 @@ func numbers(t *tensor.Tensor) []float64 {
 	return out
 }
 
-// garble fills a tensor with values that betray a kernel which reads before it writes.
+// garble fills a tensor with values that reveal a kernel which reads before it writes.
 func garble(t *tensor.Tensor) *tensor.Tensor {
 	for i := range t.Len() {
 		switch t.DType() {
@@ -245,7 +245,7 @@ func firstFar(got, want *tensor.Tensor, tolerance float64) int {
 	return -1
 }
 
-// Rows makes a sparse float64 tensor: rows of one of the given height.
+// Rows makes a sparse float64 tensor: rows of a tensor of the given height.
 func Rows(height int64, rows []int64, dims []int64, values ...float64) *tensor.Tensor {
 	return must((&tensor.SelectedRows{Rows: rows, Height: height, Value: Floats(dims, values...)}).Tensor())
 }

@@ -1,17 +1,19 @@
-// Package gradcheck is the test kit for ops: a table of small cases, and the laws that every op obeys on them.
+// Package gradcheck is the test kit for ops. It has cases, and laws that every op obeys on them.
 //
-// A Case names an op type, gives it concrete inputs in float64 and attributes, and may state the outputs that were computed by
-// hand. Laws runs each case through a minimal interpreter, which infers, binds and runs one op at a time, and checks that
+// A Case names an op type and gives it inputs in float64 and attributes. It may state outputs that were computed by hand. Laws runs each case in a
+// minimal interpreter, which infers, binds and runs one op at a time. It checks that
 //
 //   - outputs are those that the case states,
-//   - the ops that the gradient maker writes give the gradient that central finite differences give,
+//   - the gradient equals central finite differences,
 //   - float32 gives the same within its precision,
-//   - running allocates nothing,
+//   - a run allocates nothing,
 //   - an output that may share the buffer of an input gives the same bits there,
-//   - an output that nobody wants changes nothing for the others,
-//   - a RowSliced op gives the bits of rows of the whole when it sees those rows alone,
-//   - shape inference with open extents agrees with that of known ones, and costs are not negative,
+//   - an output that nobody wants does not change the others,
+//   - a RowSliced op gives the same bits for rows that it gets alone,
+//   - shape inference with open extents agrees with the inference of known ones, and costs are not negative,
 //   - no mutation of slots, dims, types or attributes makes inference or a kernel panic.
 //
-// Laws also fails when an op that is registered in the test binary has no case, so that a new op cannot be forgotten.
+// Laws also fails if an op of the test binary has no case, so that nobody forgets a new op. LawsOf does not: it is for modules that add ops.
+//
+// Files: case.go (cases and values), laws.go, kernel_laws.go (laws of kernels and loops), hostile.go (mutations), interpreter.go.
 package gradcheck

@@ -18,8 +18,8 @@ import (
 // attempts is the number of mutated ops that hostile tries.
 const attempts = 30000
 
-// hostile mutates the ops of the cases and their gradients. Inference must return, and what it accepts must bind and run, when
-// it is small; a kernel may report what it finds in its data. The mutations are the same in every run.
+// hostile mutates the ops of the cases and their gradients. Inference must return. If it accepts a small op, the op must bind and run; a kernel may
+// return an error for its data. Every run makes the same mutations.
 func hostile(t *testing.T, cases []Case) {
 	type seed struct {
 		op    *program.Op

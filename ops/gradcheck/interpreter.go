@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// An Interpreter runs single ops on named tensors. It is the simplest executor there can be: every output and every
-// scratch buffer is allocated apart and filled with garbage.
+// An Interpreter runs single ops on named tensors. It is the simplest possible executor: it allocates every output and every scratch buffer apart
+// and fills it with garbage.
 type Interpreter struct {
 	Vars map[string]*tensor.Tensor
 	Env  ops.Env
@@ -21,7 +21,7 @@ func NewInterpreter(vars map[string]*tensor.Tensor, step ops.Step) *Interpreter 
 	return &Interpreter{Vars: vars, Env: ops.Env{Step: &step}}
 }
 
-// Infer runs the shape inference of op on the variables as they are.
+// Infer runs the shape inference of op on the present variables.
 func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 	return ops.Infer(op, func(name string) (ops.Meta, bool) {
 		t, ok := m.Vars[name]
@@ -36,7 +36,7 @@ func (m *Interpreter) Infer(op *program.Op) (*ops.Shapes, error) {
 	})
 }
 
-// Bind infers the shapes of op, allocates the outputs that do not exist in these shapes yet, and binds the kernel.
+// Bind infers the shapes of op, allocates outputs that do not exist in these shapes, and binds the kernel.
 func (m *Interpreter) Bind(op *program.Op) (ops.Kernel, error) {
 	kernel, _, err := m.bind(op)
 	return kernel, err
@@ -91,7 +91,7 @@ func (m *Interpreter) Run(ctx context.Context, list ...*program.Op) error {
 	return nil
 }
 
-// Sequences cuts the rows of t into sequences of these lengths, which must add up to its rows.
+// Sequences gives t a LoD of sequences of these lengths. The lengths must add up to its rows.
 func Sequences(t *tensor.Tensor, lengths ...int64) *tensor.Tensor {
 	offsets := make([]int64, len(lengths)+1)
 	for i, n := range lengths {

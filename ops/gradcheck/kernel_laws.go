@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// inPlace runs op with each output that may share the buffer of an input in that buffer, and compares bits.
+// inPlace runs op with each output in the buffer of the input that it may share, and compares bits.
 func inPlace(t *trace, op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
 	for to, from := range def.InPlace {
@@ -50,8 +50,7 @@ func (t *trace) copyFor(op *program.Op) *Interpreter {
 	return NewInterpreter(vars, *t.Env.Step)
 }
 
-// rowSliced runs a RowSliced op on the rows of parameter-shaped arguments from the second on, and compares bits with
-// those rows of the whole. Arguments of other dims are given as they are.
+// rowSliced runs a RowSliced op without the first row of arguments with the shape of the parameter, and compares bits with the run on all rows.
 func rowSliced(t *trace, op *program.Op) error {
 	def, _ := ops.Lookup(op.Type)
 	first := t.Vars[op.Out(def.Outputs[0].Name)]
@@ -97,8 +96,8 @@ func sameBits(got, want *tensor.Tensor) error {
 	return nil
 }
 
-// unwanted runs op with one output after the other replaced by a hole; the others must keep their bits. Random ops are left
-// out, because the name of an output is what they draw by.
+// unwanted runs op with one output after the other replaced by program.Empty. The other outputs must keep their bits. It leaves out random ops,
+// which key their numbers by the name of an output.
 func unwanted(t *trace, op *program.Op) error {
 	if def, _ := ops.Lookup(op.Type); def.Class == ops.Random {
 		return nil
@@ -128,8 +127,8 @@ func unwanted(t *trace, op *program.Op) error {
 	return nil
 }
 
-// ranges checks what the loops of op promise (see ops.Loop): that ranges in any order, of different parts, give the bits of the whole, and that each
-// range reads and writes nothing but what its iterations own.
+// ranges checks the law of loops (see ops.Loop): ranges in any order and with different parts give the bits of the whole, and each range reads and
+// writes only what its iterations own.
 func ranges(t *trace, op *program.Op) error {
 	whole := t.copyFor(op)
 	if err := whole.Run(context.Background(), op); err != nil {
@@ -169,7 +168,7 @@ func rangesOf(t *trace, op *program.Op, whole *Interpreter, workers int) error {
 	return nil
 }
 
-// before binds op in a fresh interpreter, runs the loops before one of them, and returns that one and those behind it.
+// before binds op in a new interpreter, runs the loops before one of them, and returns that loop and the later ones.
 func before(t *trace, op *program.Op, workers, at int) (*Interpreter, []ops.Loop, error) {
 	m := t.copyFor(op)
 	m.Env.Workers = workers
@@ -192,7 +191,7 @@ func runAll(loops []ops.Loop) error {
 	return nil
 }
 
-// backwards runs the later iterations of a loop before the earlier ones, and then the loops behind it.
+// backwards runs the later iterations of a loop before the earlier ones, and then the later loops.
 func backwards(t *trace, op *program.Op, whole *Interpreter, workers, at, from int) error {
 	m, loops, err := before(t, op, workers, at)
 	if err != nil {
@@ -218,7 +217,7 @@ func backwards(t *trace, op *program.Op, whole *Interpreter, workers, at, from i
 	return nil
 }
 
-// alone runs one iteration of a loop where nothing that it does not own holds its value.
+// alone runs one iteration of a loop while all elements that it does not own hold garbage.
 func alone(t *trace, op *program.Op, whole *Interpreter, workers, at, i int) error {
 	m, loops, err := before(t, op, workers, at)
 	if err != nil {

@@ -141,7 +141,7 @@ func Golden(c Case) error {
 	return matchesWant(c, t)
 }
 
-// A trace is a case that was run forwards and, when the op has a gradient, backwards.
+// A trace is a case that ran forwards and, if the op has a gradient, backwards.
 type trace struct {
 	*Interpreter
 	forward  *program.Op

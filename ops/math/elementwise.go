@@ -213,8 +213,8 @@ func layout(b *ops.Binding, x, y []int64) (pre, n, post int) {
 	return opkit.Count(x[:first]), opkit.Count(x[first:last]), opkit.Count(x[last:])
 }
 
-// Ranges says how a loop over [pre, n, post] is cut into ranges: along Y, whose elements then go with those of X, or along an axis that Y does
-// not have, so that each range needs all of Y.
+// ranges says how a loop over [pre, n, post] is divided. Either ranges divide Y, and each has its part of Y. Or they divide an axis that Y does not
+// have, and each needs all of Y.
 type ranges struct {
 	n   int // iterations
 	byY bool
@@ -230,7 +230,7 @@ func rangesOf(pre, n, post int) ranges {
 	return ranges{n: n, byY: true}
 }
 
-// whole names the inputs that a range needs all of.
+// whole names the inputs that every range needs as a whole.
 func (r ranges) whole() []string {
 	if r.byY {
 		return nil

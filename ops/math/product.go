@@ -351,8 +351,8 @@ const (
 	panel = 16
 )
 
-// loop cuts a product by rows, which other loops over rows can be joined to. For several goroutines a product of fewer rows than columns is
-// cut by columns, so that each reads its part of the larger matrix. An element of a product has the same bits either way (kernel.Gemm).
+// loop makes a loop over rows, which can join other loops over rows. For several goroutines, a product with fewer rows than columns is a loop over
+// columns, so that each goroutine reads only its part of the larger matrix. An element of a product has the same bits either way (kernel.Gemm).
 func (p *product[T]) loop(b *ops.Binding) ops.Loop {
 	each := kernel.GemmWorkspace(p.m, p.n, p.k)
 	workspace := b.Scratch(p.x.DType(), b.Parts()*each)

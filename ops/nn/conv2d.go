@@ -73,7 +73,7 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}})
 	}
 	if dfilter != nil {
-		// By channels, of each of which only one range gathers patches; by filters when there are too few of them.
+		// A range is some channels, so that only one range gathers the patches of a channel. If there are too few channels, a range is some filters.
 		channels, filters := shape.InChannels/shape.Groups, shape.OutChannels/shape.Groups
 		byChannel := channels >= 4*b.Parts()
 		n, blocks := filters, make([]kernel.Conv2DBlock, b.Parts())
@@ -115,7 +115,7 @@ func bindConv2DGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	return b.Loops(loops...)
 }
 
-// convolutionShape collects what the kernels want to know. Without output elements there are no images to go through.
+// convolutionShape collects what the kernels need to know. If the output has no elements, there are no images.
 func convolutionShape(b *ops.Binding, x, filter, out []int64) (shape kernel.Conv2DShape, images int) {
 	stride, padding, dilation := b.Ints("strides"), b.Ints("paddings"), b.Ints("dilations")
 	images = int(out[0])
@@ -133,8 +133,8 @@ func convolutionShape(b *ops.Binding, x, filter, out []int64) (shape kernel.Conv
 	}, images
 }
 
-// mostWindow bounds strides, paddings, dilations and window extents, far above any real one, so that sums of their products
-// cannot overflow.
+// mostWindow bounds strides, paddings, dilations and window extents. It is far above real values, and small enough that sums of their products do
+// not overflow.
 const mostWindow = math.MaxInt16
 
 // dataFormatAttr is the layout of images; the name of the attribute differs between ops.
@@ -142,10 +142,10 @@ func dataFormatAttr(name string) ops.Attr {
 	return ops.Attr{Name: name, Doc: "layout of images; only NCHW, which AnyLayout also means, is computed here", Default: "NCHW"}
 }
 
-// paddingAlgorithmAttr comes from Fluid 1.6, where it may ask that paddings be computed.
+// paddingAlgorithmAttr comes from Fluid 1.6, where it can make the op compute the paddings.
 var paddingAlgorithmAttr = ops.Attr{Name: "padding_algorithm", Doc: "EXPLICIT: paddings says it; others are not computed here", Default: "EXPLICIT"}
 
-// checkImages checks the attributes that change how windows lie over images.
+// checkImages checks the attributes that say where windows lie in images.
 func checkImages(s *ops.Shapes) error {
 	if s.Str("padding_algorithm") != "EXPLICIT" {
 		return opkit.UnsupportedAttr(s, "padding_algorithm", "EXPLICIT")
@@ -248,7 +248,7 @@ func convolutionPlaces(s *ops.Shapes) (places [2]int64, err error) {
 	return places, nil
 }
 
-// convolutionGradCost counts each product once for the input and once for the filter, where their gradients are wanted.
+// convolutionGradCost counts each product once for each wanted gradient: of the input and of the filter.
 func convolutionGradCost(s *ops.Shapes) ops.Cost {
 	wanted := int64(0)
 	for _, slot := range []string{"Input@GRAD", "Filter@GRAD"} {

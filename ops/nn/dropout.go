@@ -83,7 +83,7 @@ func bindDropoutGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	})
 }
 
-// dropout returns the function that both the op and its gradient apply. With is_test it does not read the mask.
+// dropout returns the function of the op and of its gradient. With is_test it does not read the mask.
 func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 	probability, upscale := b.Float("dropout_prob"), b.Str("dropout_implementation") == upscaleInTrain
 	switch {
@@ -98,8 +98,8 @@ func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 	}
 }
 
-// firstElement returns the place of the first element of x in the whole batch, whose rows this trainer's rows are a part
-// of. An axis 0 that is no multiple of the rows is not the batch; every trainer then draws the same.
+// firstElement returns the index of the first element of x in the whole batch, of which this trainer has some rows. If axis 0 is no multiple of the
+// rows, it is not the batch, and every trainer draws the same.
 func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
 	rows := x.Dims()
 	if step.Rows <= 0 || len(rows) == 0 || rows[0]%step.Rows != 0 {
@@ -108,7 +108,7 @@ func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
 	return uint64(step.RowOffset) * uint64(int64(x.Len())/step.Rows)
 }
 
-// streamAt derives the random stream of a step from that of a variable, by the finalizer of SplitMix64.
+// streamAt derives the random stream of a step from that of a variable, with the finalizer of SplitMix64.
 func streamAt(name uint64, step *ops.Step) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	h := name

@@ -25,7 +25,7 @@ func init() {
 		func(s *ops.Shapes) ([]int64, error) { return s.In("Ids").Dims, nil })
 }
 
-// registerLookup registers an embedding; places returns the dims that the ids stand in.
+// registerLookup registers an embedding. places returns the dims of Ids without the last 1.
 func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, error)) {
 	opkit.Register(ops.Def{
 		Type: name,
@@ -76,7 +76,7 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	return nil
 }
 
-// checkIDs reports the first id that names no row of the table; the first of ids belongs to row first.
+// checkIDs reports the first id that is no row of the table. ids[0] belongs to row first.
 func checkIDs(op *program.Op, ids []int64, first int, rows int64) error {
 	at := kernel.FirstBadID(ids, rows)
 	if at < 0 {
@@ -125,7 +125,7 @@ func bindLookupGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}})
 }
 
-// sparseGradient makes the gradient of a table rows when the lookup is sparse: as many as there are ids.
+// sparseGradient makes the gradient of a table sparse if the lookup is. It has as many rows as there are ids.
 func sparseGradient(s *ops.Shapes) {
 	if !s.Bool("is_sparse") || !s.Wants("W@GRAD") {
 		return
@@ -134,7 +134,7 @@ func sparseGradient(s *ops.Shapes) {
 	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: table.DType, Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
 }
 
-// bindLookupRows makes the ids the rows of the gradient, and the gradient of Out its values. Rows of padding are zeros.
+// bindLookupRows makes a sparse gradient: its rows are the ids and its values the gradient of Out. Rows of padding ids are zeros.
 func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, table, ids, dout, dtable := b.Op(), b.In("W"), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD")
 	height, width, padding := table.Dims()[0], int(table.Dims()[1]), b.Int("padding_idx")
@@ -146,7 +146,7 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		rows := numbers.Int64s()
 		copy(rows, ids.Int64s())
 		values := tensor.Data[T](dtable)
-		copy(values, tensor.Data[T](dout)) // nothing when the plan gave both the same memory
+		copy(values, tensor.Data[T](dout)) // does nothing if the plan gave both the same memory
 		if padding != kernel.NoPadding {
 			kernel.ClearRowsOf(values, rows, width, padding)
 		}
@@ -154,7 +154,7 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}, nil
 }
 
-// standIn returns memory for a copy of in when it may share its memory with out, which is as long, else nil.
+// standIn returns memory for a copy of in if in and out, of equal length, may share their memory, else nil.
 func standIn(b *ops.Binding, in, out *tensor.Tensor) *tensor.Tensor {
 	if in.Len() != out.Len() {
 		return nil

@@ -44,8 +44,8 @@ func inferLoss(s *ops.Shapes, x, loss string) error {
 	return nil
 }
 
-// byLabel makes the loop of a loss over rows of classes. The kernel soft computes rows [from, to) of labels that are distributions, hard those of
-// labels that name a class and were checked.
+// byLabel makes the loop of a loss over rows of classes. soft computes rows [from, to) if labels are distributions. hard computes them if a label
+// is the number of a class; it gets labels that were checked.
 func byLabel[T tensor.Float](b *ops.Binding, rows, classes int, soft func(from, to int, labels []T),
 	hard func(from, to int, labels []int64, ignored int64)) (ops.Kernel, error) {
 	op, label, distributions, ignored := b.Op(), b.In("Label"), b.Bool("soft_label"), b.Int("ignore_index")
@@ -63,7 +63,7 @@ func byLabel[T tensor.Float](b *ops.Binding, rows, classes int, soft func(from, 
 	}})
 }
 
-// checkLabels reports the first label that names no class; the first of labels belongs to row first.
+// checkLabels reports the first label that is no class. labels[0] belongs to row first.
 func checkLabels(op *program.Op, labels []int64, first, classes int, ignored int64) error {
 	row := kernel.FirstBadLabel(labels, int64(classes), ignored)
 	if row < 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// orScratch returns the output of a slot, or n elements of scratch memory when nobody wants it.
+// orScratch returns the output of a slot, or n elements of scratch memory if nobody wants the output.
 func orScratch[T tensor.Element](b *ops.Binding, slot string, n int) *tensor.Tensor {
 	if t := b.Out(slot); t != nil {
 		return t
@@ -90,7 +90,7 @@ func inferBatchNorm(s *ops.Shapes) error {
 	return nil
 }
 
-// givenStatistics reports whether the op normalises by Mean and Variance rather than by the batch.
+// givenStatistics reports whether the op normalises by Mean and Variance and not by the batch.
 func givenStatistics(b *ops.Binding) bool { return b.Bool("is_test") || b.Bool("use_global_stats") }
 
 // channelsOf returns dims as [n, c, hw].
@@ -116,7 +116,7 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			clear(batchVariance[first:last])
 		}
 		switch {
-		case len(from) == 0: // a batch without rows says nothing of the statistics
+		case len(from) == 0: // a batch without rows does not change the statistics
 		case given:
 			kernel.BatchNormInfer(to, from, tensor.Data[T](scale), tensor.Data[T](bias), movingMean, movingVariance, n, c, hw, first, last, epsilon)
 		default:
@@ -232,7 +232,7 @@ func bindLayerNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	rows, width := opkit.Matrix(x.Dims(), int(b.Int("begin_norm_axis")))
 	epsilon := b.Float("epsilon")
 	var loops []ops.Loop
-	if dscale != nil || dbias != nil { // first, since X@GRAD may be in the place of Y@GRAD
+	if dscale != nil || dbias != nil { // first, because X@GRAD may share the buffer of Y@GRAD
 		reads := []string{"X", "Mean", "Variance", "Y@GRAD"}
 		loops = append(loops, ops.Loop{N: width, Apart: true, Reads: reads, Whole: reads, Writes: []string{"Scale@GRAD", "Bias@GRAD"},
 			Run: func(_, from, to int) error {

@@ -111,7 +111,7 @@ func poolingCost(s *ops.Shapes) ops.Cost {
 	return ops.Cost{Flops: opkit.Size([]int64{opkit.Size(out), opkit.Size(window)}), Bytes: opkit.Bytes(s)}
 }
 
-// poolingShape collects what the kernels want to know. Without elements there are no planes to go through.
+// poolingShape collects what the kernels need to know. Without elements there are no planes.
 func poolingShape(b *ops.Binding, x, out []int64) (shape kernel.Pool2DShape, planes int) {
 	shape = kernel.Pool2DShape{
 		InHeight: int(x[2]), InWidth: int(x[3]), OutHeight: int(out[2]), OutWidth: int(out[3]),

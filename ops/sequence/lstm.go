@@ -101,7 +101,7 @@ func inferLSTM(s *ops.Shapes) error {
 	return nil
 }
 
-// inferInitialState checks the sequences of Input, and H0 and C0 beside them.
+// inferInitialState checks the sequences of Input, and H0 and C0.
 func inferInitialState(s *ops.Shapes, width int64) error {
 	sequences, err := s.CountSequences("Input")
 	if err != nil {
@@ -121,7 +121,7 @@ func inferInitialState(s *ops.Shapes, width int64) error {
 	return nil
 }
 
-// times multiplies an extent that may be open.
+// times multiplies an extent, which may be open, by a number.
 func times(n, extent int64) int64 {
 	if extent == program.Unknown {
 		return program.Unknown
@@ -136,7 +136,7 @@ func lstmCost(flops int64) func(*ops.Shapes) ops.Cost {
 	}
 }
 
-// A network is what lstm and its gradient have in common.
+// A network is what lstm and its gradient share.
 type network[T tensor.Float] struct {
 	batch
 	reverse      bool
@@ -145,7 +145,7 @@ type network[T tensor.Float] struct {
 	h0, c0       *tensor.Tensor // nil for zeros
 	packed       *tensor.Tensor // Weight, or its transpose, as kernel.GemmPacked reads it
 
-	cell      kernel.LSTM[T] // without the values of peepholes
+	cell      kernel.LSTM[T] // the values of peepholes are not set
 	peepholes bool
 }
 
@@ -157,7 +157,7 @@ func newNetwork[T tensor.Float](b *ops.Binding, rows batch) *network[T] {
 		cell: kernel.NewLSTM[T](int(weight.Dims()[0]), b.Str("gate_activation"), b.Str("cell_activation"), b.Str("candidate_activation"), nil)}
 }
 
-// pack is the loop that packs Weight, once in a run.
+// pack is the loop that packs Weight once in a run.
 func (n *network[T]) pack(transposed bool) ops.Loop {
 	return ops.Loop{N: 1, Reads: []string{"Weight"}, Writes: []string{}, Apart: true, Run: func(int, int, int) error {
 		columns, depth := 4*n.width, n.width
@@ -178,8 +178,8 @@ func (n *network[T]) cells() kernel.LSTM[T] {
 	return l
 }
 
-// before returns the row of values, which has a row for each step, that stands before a step of a sequence: that of the initial ones at the first
-// step, nil when there are none.
+// before returns the row of values before a step of a sequence. values has a row for each step. For the first step it is the row of the initial
+// values, nil if there are none.
 func (n *network[T]) before(values []T, initial *tensor.Tensor, s *steps, sequence, step int) []T {
 	switch {
 	case step > 0:
@@ -197,10 +197,10 @@ type forward[T tensor.Float] struct {
 	*network[T]
 	input, hidden, cells, gates, active *tensor.Tensor
 
-	state     *tensor.Tensor // [sequences, D+gap]: Hidden of the step before, in the order of the steps
+	state     *tensor.Tensor // [sequences, D+gap]: Hidden of the previous step, sequences sorted
 	sums      *tensor.Tensor // [sequences, 4D]: its product with Weight
 	work      *tensor.Tensor
-	workspace int // elements of work for each part
+	workspace int // elements of work that each part has
 	parts     []steps
 }
 
@@ -215,13 +215,13 @@ func bindLSTM[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	return b.Loops(n.pack(false), ops.Loop{N: n.n, Least: leastSequences, Whole: []string{"Weight", "Bias"}, Apart: true, Run: f.run})
 }
 
-// gap is how many elements lie between the rows of a factor, so that rows of a power of two do not fall into few sets of the cache.
+// gap is the number of unused elements between rows. Without it, rows whose length is a power of two would fall into few sets of the cache.
 const gap = 16
 
-// leastSequences is how many sequences are worth a goroutine: for fewer, reading Weight in every step takes a good part of the time.
+// leastSequences is how many sequences are worth a goroutine. With fewer, reading Weight in every step takes much of the time.
 const leastSequences = 16
 
-// orScratch returns the output of a slot, or n elements of scratch memory when nobody wants it.
+// orScratch returns the output of a slot, or n elements of scratch memory if nobody wants the output.
 func orScratch[T tensor.Float](b *ops.Binding, slot string, n int) *tensor.Tensor {
 	if t := b.Out(slot); t != nil {
 		return t
@@ -278,10 +278,10 @@ type backward[T tensor.Float] struct {
 	dinput                       *tensor.Tensor
 	dh0, dc0, dweight, dbias     *tensor.Tensor // nil when nobody wants them
 
-	states    *tensor.Tensor // [rows, D]: Hidden of the step before, for dWeight
-	carriedH  *tensor.Tensor // [sequences, D]: gradient of Hidden that comes from the step after, in the order of the steps
-	carriedC  *tensor.Tensor // the same of Cell
-	dgates    *tensor.Tensor // [sequences, 4D+gap]: dInput of a step, in that order
+	states    *tensor.Tensor // [rows, D]: Hidden of the previous step, for dWeight
+	carriedH  *tensor.Tensor // [sequences, D]: gradient of Hidden from the next step, sequences sorted
+	carriedC  *tensor.Tensor // [sequences, D]: gradient of Cell from the next step
+	dgates    *tensor.Tensor // [sequences, 4D+gap]: dInput of a step, sequences sorted
 	work      *tensor.Tensor
 	workspace int // elements that a part of work gives to products of matrices
 	parts     []steps
@@ -402,11 +402,11 @@ func (k *backward[T]) biases(int, int, int) error {
 	return nil
 }
 
-// steps orders a range of sequences for work by steps. Its memory is used again from run to run.
+// steps orders a range of sequences for work step by step. Runs share its memory.
 type steps struct {
 	offsets []int64
 	reverse bool  // the last row of a sequence is its first step
-	order   []int // sequences, the longest first; of equally long ones in their order
+	order   []int // sequences, the longest first; equally long ones keep their order
 }
 
 // arrange takes sequences [from, to) of a batch.
@@ -423,7 +423,7 @@ func (s *steps) length(sequence int) int {
 	return int(s.offsets[sequence+1] - s.offsets[sequence])
 }
 
-// longest returns how many steps there are.
+// longest returns the number of steps.
 func (s *steps) longest() int {
 	if len(s.order) == 0 {
 		return 0
@@ -431,7 +431,7 @@ func (s *steps) longest() int {
 	return s.length(s.order[0])
 }
 
-// active returns how many sequences have a step, which are the first of order; before is a number that is not too small.
+// active returns how many sequences have a step. They are the first of order. before is an upper bound of the result.
 func (s *steps) active(step, before int) int {
 	for before > 0 && s.length(s.order[before-1]) <= step {
 		before--

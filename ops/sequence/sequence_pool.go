@@ -30,8 +30,8 @@ func batchIn(b *ops.Binding, slot string) batch {
 	return batch{op: b.Op(), slot: slot, value: value, n: n}
 }
 
-// offsets returns where each sequence begins, and behind them the number of rows. It refuses a LoD that does not cut the rows into as many
-// sequences as the kernel was bound for.
+// offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
+// sequences of the bound kernel.
 func (x batch) offsets() ([]int64, error) {
 	err := x.value.CheckLoD()
 	lod := x.value.LoD()
@@ -214,7 +214,7 @@ func (x batch) checkIndex(index []int32, begin, end int64) error {
 	return nil
 }
 
-// unpool spreads the gradient of the row of a sequence over its rows, the first of which is number begin.
+// unpool spreads the gradient of a pooled row over the rows of its sequence. begin is the number of the first of them.
 func unpool[T tensor.Float](dx, dout []T, index []int32, kind string, width, begin int) {
 	if len(dx) == 0 {
 		return
