@@ -11,7 +11,7 @@ func Stride(height, width int) Option {
 	return Option{"Stride", func(s *settings) { s.stride = window(height, width) }}
 }
 
-// Padding sets how many rows above and below, and columns left and right, are added to the image. The default is 0, 0.
+// Padding sets how many rows above and below, and columns left and right, the layer adds to the image. The default is 0, 0.
 func Padding(height, width int) Option {
 	return Option{"Padding", func(s *settings) { s.padding = window(height, width) }}
 }
@@ -21,7 +21,7 @@ func Dilation(height, width int) Option {
 	return Option{"Dilation", func(s *settings) { s.dilation = window(height, width) }}
 }
 
-// Groups splits the channels into groups that are convolved apart. The default is 1.
+// Groups splits the channels into groups with a convolution each. The default is 1.
 func Groups(n int) Option { return Option{"Groups", func(s *settings) { s.groups = n }} }
 
 // WindowSize sets a filter or pooling window that is not square.
@@ -75,7 +75,7 @@ func AvgPool() Option { return Option{"AvgPool", func(s *settings) { s.avg = tru
 // GlobalPooling makes the window as large as the image.
 func GlobalPooling() Option { return Option{"GlobalPooling", func(s *settings) { s.global = true }} }
 
-// CeilMode rounds the size of the result up, so that the last window may reach over the edge.
+// CeilMode rounds the size of the result up. The last window may then reach over the edge.
 func CeilMode() Option { return Option{"CeilMode", func(s *settings) { s.ceilMode = true }} }
 
 // CountPadding lets padded zeros count in the average.

@@ -17,8 +17,8 @@ func Dims(dims ...int64) Option {
 // NoBatchDim says that Dims are those of the whole variable, not those of one record in a batch.
 func NoBatchDim() Option { return Option{"NoBatchDim", func(s *settings) { s.noBatch = true }} }
 
-// Data declares a variable that is fed by name. Its dims are those of one record behind an open batch axis, and its
-// type is float32 unless DType says otherwise. No gradient flows into it.
+// Data declares a variable that is fed by name. Its dims are an open batch axis and then the dims of one record. Its type is float32 unless DType
+// says otherwise. No gradient flows into it.
 //
 // Options: Dims, DType, NoBatchDim, LoD.
 func Data(m *Model, name string, opts ...Option) Variable {
@@ -42,7 +42,7 @@ func (l *layer) data(name string) Variable {
 	}
 	if l.lod < 0 || l.lod > 0 && l.noBatch {
 		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Gotf("%d LoD levels", l.lod),
-			fault.Want("at least 0, and rows to cut into sequences")))
+			fault.Want("at least 0, and an axis of rows")))
 	}
 	dims := l.dims
 	if !l.noBatch {
@@ -56,10 +56,10 @@ func (l *layer) data(name string) Variable {
 	return Variable{l.model, v}
 }
 
-// A Reader is a stream of samples in the program, and after Batch a stream of batches. Like a Variable it is poisoned after a mistake.
+// A Reader is a stream of samples in the program, after Batch a stream of batches. Like a Variable it is poisoned after a mistake.
 type Reader struct {
 	v      Variable
-	fields []string // names of the variables that Read gives
+	fields []string // names of the variables that Read returns
 }
 
 // A FieldSpec declares one tensor of a sample.
@@ -68,14 +68,14 @@ type FieldSpec struct {
 	opts []Option
 }
 
-// Field declares one tensor of a sample: the name of the variable that will hold a batch of it, the dims of one sample, and
-// float32 unless DType says otherwise.
+// Field declares one tensor of a sample: the name of the variable for a batch of it, and the dims of one sample. The type is float32 unless DType
+// says otherwise.
 //
 // Options: Dims, DType.
 func Field(name string, opts ...Option) FieldSpec { return FieldSpec{name, opts} }
 
-// OpenDataset reads the samples of a dataset, which the program knows by name only: the job says in which files its records are.
-// The fields stand in the order in which a record holds them. Op: create_recordio_file_reader.
+// OpenDataset reads the samples of a dataset. The program knows the dataset by name, and the job says which files hold its records. The fields
+// stand in the order of a record. Op: create_recordio_file_reader.
 func OpenDataset(m *Model, dataset string, fields ...FieldSpec) Reader {
 	l := begin(m, "open_dataset", nil)
 	attrs := Attrs{"dataset": dataset, "shape_concat": []int64{}, "ranks": []int64{}, "lod_levels": []int64{}, "dtypes": []int64{}}
@@ -96,8 +96,8 @@ func OpenDataset(m *Model, dataset string, fields ...FieldSpec) Reader {
 	return r
 }
 
-// Shuffle yields the samples of a buffer in an order that follows from the seed and the number of the pass. It acts on
-// samples, so it comes before Batch.
+// Shuffle yields the samples of a buffer in an order that follows from the seed and the number of the pass. It works on samples, so it comes before
+// Batch.
 func Shuffle(r Reader, buffer, seed int) Reader {
 	return r.decorate("create_shuffle_reader", Attrs{"buffer_size": buffer, "seed": seed})
 }
@@ -121,8 +121,8 @@ func (r Reader) decorate(opType string, attrs Attrs) Reader {
 	return r
 }
 
-// Read takes the next batch, and returns one variable for each field, in order and under the field's name. So a program that
-// reads its data can also be fed by these names. No gradient flows into them. Op: read.
+// Read takes the next batch. It returns one variable for each field, in order and with the name of the field. So a caller may also feed the program
+// by these names. No gradient flows into them. Op: read.
 func Read(r Reader) []Variable {
 	l := start("read", nil, nil, r.v)
 	batch := make([]Variable, len(r.fields))

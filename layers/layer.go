@@ -14,12 +14,12 @@ import (
 type layer struct {
 	settings
 	model  *Model
-	kind   string // such as "fc"
+	kind   string // of the layer, such as "fc"
 	prefix string // of the names that it gives, such as "fc_0"
-	failed bool   // an input is poisoned or a mistake was noted: build nothing more
+	failed bool   // build nothing more, because an input is poisoned or a mistake was noted
 }
 
-// start begins a layer on its inputs. takes lists the options that it knows beside Name.
+// start begins a layer on its inputs. takes lists the options of the layer besides Name.
 func start(kind string, opts []Option, takes []string, inputs ...Variable) *layer {
 	l := &layer{settings: defaults(), kind: kind}
 	for _, x := range inputs {
@@ -60,7 +60,7 @@ func (l *layer) open(opts []Option, takes []string) *layer {
 	return l
 }
 
-// mistake notes what is wrong and ends the layer.
+// mistake notes a mistake and ends the layer.
 func (l *layer) mistake(f *fault.Fault) Variable {
 	if f.Where == "" {
 		f.Where = "layer " + l.kind
@@ -76,12 +76,12 @@ func (l *layer) fail() Variable {
 	return Variable{model: l.model}
 }
 
-// op appends an op whose single output slot gets one new variable, and returns that variable.
+// op appends an op with a single output slot and returns a new variable for it.
 func (l *layer) op(opType string, in In, attrs Attrs, slot string) Variable {
 	return l.multi(opType, in, attrs, slot)[0]
 }
 
-// multi appends an op and returns one new variable for each slot; a slot may be named repeatedly.
+// multi appends an op and returns one new variable for each slot. A slot may be named repeatedly.
 func (l *layer) multi(opType string, in In, attrs Attrs, slots ...string) []Variable {
 	outs := make([]Variable, len(slots))
 	out := In{}
@@ -112,7 +112,7 @@ func (l *layer) write(opType string, in In, attrs Attrs, out In) {
 	}
 }
 
-// temporary declares a variable whose type emit fills in.
+// temporary declares a variable. emit sets its type.
 func (l *layer) temporary() Variable {
 	if l.failed {
 		return l.fail()
@@ -124,7 +124,7 @@ func (l *layer) temporary() Variable {
 	return Variable{l.model, v}
 }
 
-// activate appends the activation that the user asked for.
+// activate appends the activation of option Act.
 func (l *layer) activate(x Variable) Variable {
 	if l.act == "" || l.failed {
 		return x
@@ -132,7 +132,7 @@ func (l *layer) activate(x Variable) Variable {
 	return l.op(l.act, In{"X": {x}}, nil, "Out")
 }
 
-// result ends the layer: the variable takes the layer's name when the user gave one.
+// result ends the layer. The variable takes the name of the layer if the user gave one.
 func (l *layer) result(v Variable) Variable {
 	if l.failed {
 		return l.fail()
@@ -153,12 +153,11 @@ func (l *layer) result(v Variable) Variable {
 	return Variable{l.model, named}
 }
 
-// untyped marks a variable that was declared for an op's output and has no type before the op's shapes were inferred.
+// untyped marks a variable that an op will write. Shape inference sets its type.
 const untyped program.VarKind = -1
 
-// Append appends a complete op to the program, for passes that build ops themselves. Outputs that are not declared are
-// declared. The op gets the role of As, and the line of user code unless it has one. Append notes a mistake and returns
-// false when the op is wrong, and then appends nothing.
+// Append appends a complete op, for passes that build ops themselves. It declares outputs that are not declared. The op gets the role of As, and
+// the line of user code unless it has one. If the op is wrong, Append notes a mistake, appends nothing and returns false.
 func (m *Model) Append(op *program.Op) bool {
 	global := m.main.Global()
 	for _, name := range op.OutputNames() {
@@ -167,7 +166,7 @@ func (m *Model) Append(op *program.Op) bool {
 	return m.emit(global, op)
 }
 
-// emit is Append to any block, for outputs that are declared.
+// emit is Append for any block. The outputs must be declared.
 func (m *Model) emit(b *program.Block, op *program.Op) bool {
 	op.SetRole(m.role)
 	if len(m.roleVars) > 0 {
@@ -205,7 +204,7 @@ func (m *Model) emit(b *program.Block, op *program.Op) bool {
 	return true
 }
 
-// typeOutputs gives each output the type that was inferred; one that has a type already must be compatible.
+// typeOutputs gives each output its inferred type. If an output has a type already, both must be compatible.
 func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 	for slot, names := range op.Outputs {
 		for i, name := range names {
@@ -233,7 +232,7 @@ func typeOutputs(b *program.Block, op *program.Op, shapes *ops.Shapes) error {
 
 func sortedSlots(in In) []string { return slices.Sorted(maps.Keys(in)) }
 
-// names returns the names of variables by slot. Empty slots are left out.
+// names returns the names of variables by slot. It leaves out empty slots.
 func names(in In) map[string][]string {
 	out := map[string][]string{}
 	for slot, vs := range in {

@@ -15,7 +15,7 @@ func SquareErrorCost(prediction, label Variable, opts ...Option) Variable {
 // SoftLabel says that the labels are probabilities of all classes, not the number of one class.
 func SoftLabel() Option { return Option{"SoftLabel", func(s *settings) { s.softLabel = true }} }
 
-// IgnoreIndex sets the class number whose records cost nothing; the default is -100.
+// IgnoreIndex sets the class number of records that do not count. The default is -100.
 func IgnoreIndex(class int64) Option {
 	return Option{"IgnoreIndex", func(s *settings) { s.ignore = class }}
 }
@@ -46,8 +46,8 @@ func LogLoss(probability, label Variable, opts ...Option) Variable {
 	return l.result(l.op("log_loss", In{"Predicted": {probability}, "Labels": {label}}, Attrs{"epsilon": l.epsilon}, "Loss"))
 }
 
-// SigmoidCrossEntropyWithLogits is -y log(p) - (1 - y) log(1 - p) with p = sigmoid(logit), in one op that does not lose precision, for
-// a label y from 0 to 1 of the logit's shape. Elements whose label is IgnoreIndex cost nothing.
+// SigmoidCrossEntropyWithLogits is -y log(p) - (1 - y) log(1 - p) with p = sigmoid(logit), in one op that does not lose precision. The label y has
+// the shape of the logit and values from 0 to 1. Elements with the label IgnoreIndex do not count.
 //
 // Options: IgnoreIndex, Name.
 func SigmoidCrossEntropyWithLogits(logit, label Variable, opts ...Option) Variable {
@@ -58,8 +58,8 @@ func SigmoidCrossEntropyWithLogits(logit, label Variable, opts ...Option) Variab
 // Softmax turns the last axis into probabilities: exp(xᵢ) / Σ exp(xⱼ).
 func Softmax(x Variable, opts ...Option) Variable { return unary("softmax", x, opts) }
 
-// TopK returns the k largest values of the last axis in falling order, and their int64 indices. Of equal values the one of the smaller index
-// comes first. No gradient flows through it.
+// TopK returns the k largest values of the last axis in falling order, and their int64 indices. For equal values, the smaller index comes first. No
+// gradient flows through it.
 func TopK(x Variable, k int, opts ...Option) (values, indices Variable) {
 	l := start("top_k", opts, nil, x)
 	if !l.failed && k < 1 {

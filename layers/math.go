@@ -6,7 +6,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// The functions of one variable take the option Name and nothing else unless they say so.
+// Functions of one variable take only the option Name unless their docs say otherwise.
 
 // Relu is max(x, 0).
 func Relu(x Variable, opts ...Option) Variable { return unary("relu", x, opts) }
@@ -64,13 +64,13 @@ func Clip(x Variable, low, high float64, opts ...Option) Variable {
 	return l.result(l.op("clip", In{"X": {x}}, Attrs{"min": low, "max": high}, "Out"))
 }
 
-// ClipByNorm scales x down to a Euclidean norm of limit when its norm is larger.
+// ClipByNorm scales x down to a Euclidean norm of limit if its norm is larger.
 func ClipByNorm(x Variable, limit float64, opts ...Option) Variable {
 	l := start("clip_by_norm", opts, nil, x)
 	return l.result(l.op("clip_by_norm", In{"X": {x}}, Attrs{"max_norm": limit}, "Out"))
 }
 
-// SquaredNorm is the sum of squares of all elements, [1], computed so that neither the order of the elements nor a split by rows changes a bit.
+// SquaredNorm is the sum of squares of all elements, [1]. Neither the order of the elements nor a split by rows changes a bit of it.
 func SquaredNorm(x Variable, opts ...Option) Variable { return unary("squared_l2_norm", x, opts) }
 
 // Cast converts the element type.
@@ -79,13 +79,13 @@ func Cast(x Variable, to tensor.DType, opts ...Option) Variable {
 	return l.result(l.op("cast", In{"X": {x}}, Attrs{"in_dtype": x.DType(), "out_dtype": to}, "Out"))
 }
 
-// ZerosLike is a variable of x's shape filled with 0.
+// ZerosLike is a variable with the shape of x, filled with 0.
 func ZerosLike(x Variable, opts ...Option) Variable { return unary("fill_zeros_like", x, opts) }
 
 // Assign copies x to a new variable.
 func Assign(x Variable, opts ...Option) Variable { return unary("assign", x, opts) }
 
-// AssignTo copies x into a variable that exists, such as a state, and returns that variable.
+// AssignTo copies x into an existing variable, such as a state, and returns that variable.
 func AssignTo(to, x Variable) Variable {
 	l := start("assign", nil, nil, x, to)
 	l.write("assign", In{"X": {x}}, nil, In{"Out": {to}})
@@ -113,8 +113,8 @@ func FillConstant(m *Model, value float64, dims []int64, opts ...Option) Variabl
 	return l.result(l.op("fill_constant", nil, Attrs{"shape": dims, "dtype": l.dtype, "value": value}, "Out"))
 }
 
-// The elementwise layers combine two variables element by element. Where the dims differ, y is stretched over x: the
-// axes of y match those of x that start at Axis (default: the last ones), and every other axis repeats y.
+// The elementwise layers combine two variables element by element. If the dims differ, y is broadcast over x: the axes of y match
+// the axes of x that start at Axis (default: the last ones), and y repeats along every other axis.
 
 // Add is x + y.
 //
@@ -156,7 +156,7 @@ func Sums(xs []Variable, opts ...Option) Variable {
 	return l.result(l.op("sum", In{"X": xs}, nil, "Out"))
 }
 
-// Axes sets the axes that a reduction removes, counted from the end when negative. By default all are, and the result is [1].
+// Axes sets the axes that a reduction removes. Negative axes count from the end. The default is all axes, with the result [1].
 func Axes(axes ...int) Option {
 	return Option{"Axes", func(s *settings) { s.axes = slices.Clone(axes) }}
 }

@@ -16,24 +16,24 @@ type Model struct {
 	seed     int64
 	mistakes fault.List
 	params   map[string]ParamAttr // settings of the parameters that layers created
-	role     program.Role         // of the ops that are appended now
-	roleVars []string             // pairs of parameter and gradient that they belong to
+	role     program.Role         // of the next ops
+	roleVars []string             // parameter and gradient, pair after pair, that the next ops belong to
 }
 
-// NewModel returns a model without variables or ops, whose seed is 0.
+// NewModel returns a model without variables or ops. Its seed is 0.
 func NewModel() *Model {
 	return &Model{main: program.New(), params: map[string]ParamAttr{}}
 }
 
-// Seed sets the seed of every random op that is built afterwards: initial values and dropout. Random ops are keyed
-// by the seed and the name of what they write, so one seed serves all of them. It returns m.
+// Seed sets the seed of every random op that is built afterwards: initial values and dropout. It returns m. One seed serves all ops, because each
+// also uses the name of the variable that it writes.
 func (m *Model) Seed(seed int64) *Model {
 	m.seed = seed
 	return m
 }
 
-// Program returns the finished program with its startup program, or every mistake that was made, each with the line of
-// user code that made it. The error is a fault.List. A program that is returned has passed ops.Verify.
+// Program returns the finished program with its startup program. It has passed ops.Verify. If mistakes were made, Program returns all of them as a
+// fault.List, each with its line of user code.
 func (m *Model) Program() (*program.Program, error) {
 	if err := m.mistakes.Err(); err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (m *Model) Program() (*program.Program, error) {
 	return m.main, nil
 }
 
-// Building returns the program as it stands, for passes that append to it, such as the backward pass. It may be
-// incomplete or faulty; users want Program.
+// Building returns the unfinished program, for passes that append to it, such as the backward pass. It may be wrong or incomplete. Users call
+// Program.
 func (m *Model) Building() *program.Program { return m.main }
 
-// Report notes a mistake. A fault without a line gets the line of user code that is being executed. The same mistake for
-// several parameters, as a wrong update rule makes it, is noted once.
+// Report notes a mistake. A fault without a line gets the present line of user code. Report notes an equal mistake only once, as a wrong update
+// rule makes one for each parameter.
 func (m *Model) Report(f *fault.Fault) {
 	if f.Line == "" {
 		f.Line = userLine()
@@ -87,8 +87,8 @@ func (m *Model) Settings(parameter string) ParamAttr {
 	return attr
 }
 
-// As runs build, and gives every op that it appends a role and the pairs of parameter and gradient that the op belongs to
-// (see program.AttrRoleVar), so that a transpiler knows what to move. Optimizers build updates through it.
+// As runs build. Every op that build appends gets the role and the pairs of parameter and gradient (see program.AttrRoleVar). The transpiler uses
+// both to place ops. Optimizers build updates with it.
 func (m *Model) As(role program.Role, roleVars []string, build func()) {
 	outerRole, outerVars := m.role, m.roleVars
 	m.role, m.roleVars = role, roleVars
@@ -96,8 +96,8 @@ func (m *Model) As(role program.Role, roleVars []string, build func()) {
 	build()
 }
 
-// State declares a persistable variable that is no parameter, such as the moment of an optimizer, and gives it an
-// initial value in the startup program. The name must be free.
+// State declares a persistable variable that is no parameter, such as a moment of an optimizer, with an initial value in the startup program. The
+// name must be free.
 func (m *Model) State(name string, dtype tensor.DType, dims []int64, init Initializer) Variable {
 	return m.persistable(program.Var{Name: name, Kind: program.LoDTensor, DType: dtype, Dims: dims, Persistable: true, StopGradient: true}, init)
 }
@@ -129,7 +129,7 @@ func (m *Model) persistable(v program.Var, init Initializer) Variable {
 	return Variable{m, added}
 }
 
-// UniqueName returns the first of prefix_0, prefix_1, ... that no variable has and that was not returned before.
+// UniqueName returns the first of prefix_0, prefix_1, ... that is no variable and that it has not returned before.
 func (m *Model) UniqueName(prefix string) string {
 	for {
 		name := m.main.UniqueName(prefix)
@@ -146,8 +146,8 @@ func userLine() string {
 	return program.CallerLine("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
 }
 
-// A Variable is a value that a program will compute. It is poisoned when the layer that should have built it was used wrongly: every
-// layer on a poisoned variable returns a poisoned variable and reports nothing. The zero Variable is poisoned and belongs to no model.
+// A Variable is a value that a program will compute. It is poisoned if the call that should have built it was wrong. A layer on a poisoned variable
+// returns a poisoned variable and reports nothing. The zero Variable is poisoned and belongs to no model.
 type Variable struct {
 	model *Model
 	v     *program.Var
@@ -156,10 +156,10 @@ type Variable struct {
 // OK reports whether the variable exists.
 func (v Variable) OK() bool { return v.v != nil }
 
-// Model returns the model that the variable belongs to, also for a poisoned one; nil for the zero Variable.
+// Model returns the model of the variable, even of a poisoned one. It is nil for the zero Variable.
 func (v Variable) Model() *Model { return v.model }
 
-// Name returns the variable's name in the program, by which it is fed and fetched; "" when poisoned.
+// Name returns the name for feeds and fetches, "" for a poisoned variable.
 func (v Variable) Name() string {
 	if v.v == nil {
 		return ""
@@ -167,7 +167,7 @@ func (v Variable) Name() string {
 	return v.v.Name
 }
 
-// Dims returns the extents, program.Unknown where the program leaves one open, such as the batch; nil when poisoned.
+// Dims returns the extents. An open extent, such as the batch, is program.Unknown. The dims of a poisoned variable are nil.
 func (v Variable) Dims() []int64 {
 	if v.v == nil {
 		return nil
@@ -175,7 +175,7 @@ func (v Variable) Dims() []int64 {
 	return slices.Clone(v.v.Dims)
 }
 
-// DType returns the element type; that of a poisoned variable is meaningless.
+// DType returns the element type. The type of a poisoned variable means nothing.
 func (v Variable) DType() tensor.DType {
 	if v.v == nil {
 		return tensor.Float32
@@ -186,7 +186,7 @@ func (v Variable) DType() tensor.DType {
 // IsSparse reports whether the variable holds some rows of a table, as the gradient of a table with Sparse does.
 func (v Variable) IsSparse() bool { return v.v != nil && v.v.Kind == program.SelectedRows }
 
-// StopGradient keeps gradients from flowing through the variable, and returns it. A parameter that stops its gradient is not trained.
+// StopGradient stops gradients at the variable, and returns the variable. A parameter that stops its gradient is not trained.
 func (v Variable) StopGradient() Variable {
 	if v.v != nil {
 		v.v.StopGradient = true
@@ -205,7 +205,7 @@ func (v Variable) String() string {
 // rank returns the number of axes.
 func (v Variable) rank() int { return len(v.v.Dims) }
 
-// resolveAxis returns axis i of a variable, counted from the end when negative; it reports a mistake when there is none.
+// resolveAxis returns axis i of a variable as a number from 0. It reports a mistake if there is no such axis.
 func (l *layer) resolveAxis(x Variable, i int) (int, bool) {
 	rank := x.rank()
 	if i < -rank || i >= rank {

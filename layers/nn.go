@@ -6,14 +6,14 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// FC is a fully connected layer: act(x·w + b) with w [columns of x, size] and b [size]. The leading axes of x, one
-// unless NumFlattenDims says otherwise, are rows and stay; the others are flattened to columns.
+// FC is a fully connected layer: act(x·w + b) with w [columns of x, size] and b [size]. The leading axes of x are rows and stay: one axis, or
+// NumFlattenDims axes. The other axes are flattened to columns.
 //
 // Options: Act, Param (default Xavier), Bias (default 0), NoBias, NumFlattenDims, Name. Ops: mul, elementwise_add, activation.
 func FC(x Variable, size int64, opts ...Option) Variable { return FCs([]Variable{x}, size, opts...) }
 
-// FCs is FC on several inputs, each with a weight of its own, whose products are summed: act(Σ xᵢ·wᵢ + b). A Param
-// with a name is taken by the first weight only.
+// FCs is FC on several inputs. Each input has a weight of its own, and the products are summed: act(Σ xᵢ·wᵢ + b). If Param has a name, only the
+// first weight takes it.
 func FCs(xs []Variable, size int64, opts ...Option) Variable {
 	l := start("fc", opts, []string{"Act", "Param", "Bias", "NoBias", "NumFlattenDims"}, xs...)
 	if !l.failed && size < 1 {
@@ -54,7 +54,7 @@ func TransposeY() Option { return Option{"TransposeY", func(s *settings) { s.tra
 // Alpha multiplies the result of MatMul. The default is 1.
 func Alpha(factor float64) Option { return Option{"Alpha", func(s *settings) { s.alpha = factor }} }
 
-// MatMul is the matrix product of the last two axes of x and y; leading axes are batches.
+// MatMul is the matrix product of the last two axes of x and y. Leading axes are batches.
 //
 // Options: TransposeX, TransposeY, Alpha, Name. Op: matmul.
 func MatMul(x, y Variable, opts ...Option) Variable {
@@ -62,21 +62,20 @@ func MatMul(x, y Variable, opts ...Option) Variable {
 	return l.result(l.op("matmul", In{"X": {x}, "Y": {y}}, Attrs{"transpose_X": l.transposeX, "transpose_Y": l.transposeY, "alpha": l.alpha}, "Out"))
 }
 
-// PaddingIndex sets the id whose row is read as zeros and is not trained.
+// PaddingIndex sets an id whose row reads as zeros and is not trained.
 func PaddingIndex(id int64) Option {
 	return Option{"PaddingIndex", func(s *settings) { s.padID = id }}
 }
 
-// Sparse makes the gradient of the table sparse: one row for each id of a batch in place of the whole table. An update then costs as
-// much as the batch is large, not the table, where the optimizer leaves rows without a gradient alone: SGD, Adagrad and Adam with
-// optimizer.Lazy. With the others the result is that of the dense gradient. Sparse gradients are neither clipped nor regularized, and
-// are for one machine.
+// Sparse makes the gradient of the table sparse: it has one row for each id of a batch, and not every row of the table. With SGD, Adagrad, or Adam
+// with optimizer.Lazy, the cost of an update then grows with the batch and not with the table. With other optimizers the cost stays, and so does
+// the result. Sparse gradients cannot be clipped or regularized, and they train on one machine only.
 func Sparse() Option {
 	return Option{"Sparse", func(s *settings) { s.sparse = true }}
 }
 
-// Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]; the result is [..., width]. Layers share a
-// table when their Param names the same parameter.
+// Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]. The result is [..., width]. Layers whose Param names the same
+// parameter share a table.
 //
 // Options: Param (default Xavier), PaddingIndex, Sparse, DType, Name. Op: lookup_table.
 func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
@@ -96,12 +95,12 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 	return l.result(l.op("lookup_table", In{"W": {w}, "Ids": {ids}}, attrs, "Out"))
 }
 
-// UpscaleInTrain divides what dropout keeps by the share that it keeps, and passes values on unchanged when testing. By
-// default dropout multiplies by that share when testing.
+// UpscaleInTrain makes dropout divide the kept values by the share of kept values in training, and keep values unchanged in testing. By default
+// dropout multiplies by that share in testing.
 func UpscaleInTrain() Option { return Option{"UpscaleInTrain", func(s *settings) { s.upscale = true }} }
 
-// Dropout sets each element to 0 with a probability. Which ones follows from the model's seed, the op, the step and
-// the position in the global batch, so a batch split over machines loses the same elements.
+// Dropout sets each element to 0 with a probability. The choice follows from the model's seed, the op, the step and the position in the global
+// batch. So a batch that is split over machines loses the same elements.
 //
 // Options: UpscaleInTrain, IsTest, Name. Op: dropout.
 func Dropout(x Variable, probability float64, opts ...Option) Variable {
@@ -123,8 +122,8 @@ func KeepStatistics(share float64) Option {
 	return Option{"KeepStatistics", func(s *settings) { s.momentum = share }}
 }
 
-// BatchNorm gives each channel (axis 1) of a batch mean 0 and variance 1, and then a learned scale and bias. It keeps moving statistics for use
-// after training. Parameters: w_0 scale, b_0 bias; w_1 and w_2 are the moving mean and variance, which are saved but not trained.
+// BatchNorm gives each channel (axis 1) of a batch mean 0 and variance 1, and then applies a learned scale and bias. It keeps moving statistics for
+// use after training. Parameters: w_0 is the scale, b_0 the bias. w_1 and w_2 are the moving mean and variance, which are saved but not trained.
 //
 // Options: Act, Param (the scale, default 1), Bias (default 0), Epsilon, KeepStatistics, IsTest, Name. Op: batch_norm.
 func BatchNorm(x Variable, opts ...Option) Variable {
@@ -152,8 +151,7 @@ func BeginNormAxis(axis int) Option {
 	return Option{"BeginNormAxis", func(s *settings) { s.beginNorm = axis }}
 }
 
-// LayerNorm gives each record mean 0 and variance 1 over the axes from BeginNormAxis on, and then a learned scale and bias per
-// element.
+// LayerNorm gives each record mean 0 and variance 1 over the axes from BeginNormAxis on, and then applies a learned scale and bias to each element.
 //
 // Options: Act, Param (the scale, default 1), Bias (default 0), NoBias, Epsilon, BeginNormAxis, Name. Op: layer_norm.
 func LayerNorm(x Variable, opts ...Option) Variable {

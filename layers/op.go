@@ -10,7 +10,7 @@ import (
 // In names variables by slot of an op.
 type In map[string][]Variable
 
-// Attrs names attributes of an op. An int, int64 or float64 is converted to the type that the op declares.
+// Attrs gives attributes of an op by name. An int, int64 or float64 is converted to the type that the op declares.
 type Attrs map[string]program.Attr
 
 // Outputs are the variables that an op writes, by slot.
@@ -19,7 +19,7 @@ type Outputs struct {
 	slots In
 }
 
-// One returns the first variable of a slot, poisoned when the slot is empty.
+// One returns the first variable of a slot, a poisoned one if the slot is empty.
 func (o Outputs) One(slot string) Variable {
 	if vs := o.slots[slot]; len(vs) > 0 {
 		return vs[0]
@@ -30,8 +30,7 @@ func (o Outputs) One(slot string) Variable {
 // All returns the variables of a slot.
 func (o Outputs) All(slot string) []Variable { return o.slots[slot] }
 
-// Op appends any registered op to m. Every output slot that is not dispensable gets one new variable. OpInto is for outputs that
-// exist or are many.
+// Op appends any registered op to m. Every output slot that is not dispensable gets one new variable. For other outputs, see OpInto.
 func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	l := opLayer(m, opType, in)
 	def, ok := ops.Lookup(opType)
@@ -51,14 +50,14 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	return l.finish(opType, in, attrs, out)
 }
 
-// OpInto appends any registered op to m that writes to the given variables. NewVariables makes new ones.
+// OpInto appends any registered op to m. The op writes to the given variables. NewVariables makes new ones.
 func OpInto(m *Model, opType string, in In, attrs Attrs, out In) Outputs {
 	l := opLayer(m, opType, in, out)
 	return l.finish(opType, in, attrs, out)
 }
 
-// NewVariables declares n variables for OpInto, whose types follow from the op that writes them. They are named
-// prefix.tmp_0 and so on. Each must be written before it is read.
+// NewVariables declares n variables for OpInto, with the names prefix.tmp_0 and so on. Their types follow from the op that writes them, so write
+// each before you read it.
 func NewVariables(m *Model, prefix string, n int) []Variable {
 	l := begin(m, prefix, nil)
 	vs := make([]Variable, max(n, 0))
@@ -98,8 +97,8 @@ func (l *layer) finish(opType string, in In, attrs Attrs, out In) Outputs {
 	return Outputs{l.model, out}
 }
 
-// convertAttrs brings attributes to the types that the op declares, so that a user may write an int or a float64 where the
-// program format has int32, int64 or float32. A value that does not convert is left for the verifier to refuse.
+// convertAttrs converts attributes to the types that the op declares. So a user may write an int or a float64 for int32, int64 or float32. It
+// leaves a value that does not convert, and the verifier refuses it.
 func convertAttrs(op *program.Op, def *ops.Def) {
 	for _, a := range def.Attrs {
 		value, ok := op.Attrs[a.Name]
@@ -117,7 +116,7 @@ func convertAttrs(op *program.Op, def *ops.Def) {
 	}
 }
 
-// plain replaces Go types that the format does not have.
+// plain replaces Go types that the program format does not have.
 func plain(value program.Attr) program.Attr {
 	switch v := value.(type) {
 	case int:

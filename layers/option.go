@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// An Option changes a default of a layer. An option that a layer does not know is a mistake.
+// An Option changes a default of a layer. It is a mistake to give a layer an option that it does not list.
 type Option struct {
 	name string
 	set  func(*settings)
@@ -66,7 +66,7 @@ func defaults() settings {
 	}
 }
 
-// Name names the layer: its result is called name, its parameters name.w_0, name.b_0 and its intermediate results name.tmp_0.
+// Name names the layer. Its result gets this name, its parameters name.w_0 and name.b_0, its intermediate results name.tmp_0.
 func Name(name string) Option { return Option{"Name", func(s *settings) { s.name = name }} }
 
 // Param sets how the weight of a layer is created.
@@ -81,8 +81,7 @@ func NoBias() Option { return Option{"NoBias", func(s *settings) { s.noBias = tr
 // Act appends an activation by the type of its op, such as "relu", "tanh" or "softmax".
 func Act(opType string) Option { return Option{"Act", func(s *settings) { s.act = opType }} }
 
-// NumFlattenDims sets how many leading axes of the input of FC are rows of its matrix; the others are flattened to columns. The default
-// is 1.
+// NumFlattenDims sets how many leading axes of the input of FC are rows of its matrix. The other axes are flattened to columns. The default is 1.
 func NumFlattenDims(n int) Option {
 	return Option{"NumFlattenDims", func(s *settings) { s.flatten = n }}
 }
@@ -90,7 +89,7 @@ func NumFlattenDims(n int) Option {
 // DType sets the element type of a result; the default is float32.
 func DType(dtype tensor.DType) Option { return Option{"DType", func(s *settings) { s.dtype = dtype }} }
 
-// Axis sets the axis that a layer works along, counted from the end when negative.
+// Axis sets the axis of a layer. A negative axis counts from the end.
 func Axis(axis int) Option { return Option{"Axis", func(s *settings) { s.axis = axis }} }
 
 // Epsilon sets the small number that keeps a division or logarithm finite.
@@ -98,10 +97,10 @@ func Epsilon(epsilon float64) Option {
 	return Option{"Epsilon", func(s *settings) { s.epsilon = epsilon }}
 }
 
-// IsTest builds the layer as it behaves after training: dropout passes values on, batch norm uses the moving statistics.
+// IsTest builds the layer for use after training: dropout drops nothing, and batch norm uses the moving statistics.
 func IsTest() Option { return Option{"IsTest", func(s *settings) { s.isTest = true }} }
 
-// apply applies options and returns a fault when one is not among those that the layer takes.
+// apply applies options. It returns a fault if the layer does not take one of them.
 func (s *settings) apply(layer string, opts []Option, takes []string) *fault.Fault {
 	for _, o := range opts {
 		if !slices.Contains(takes, o.name) {

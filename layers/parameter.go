@@ -10,13 +10,13 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// ParamAttr says how a layer creates one of its parameters. The zero value leaves everything to the layer.
+// ParamAttr says how a layer creates a parameter. The zero value leaves all to the layer.
 type ParamAttr struct {
-	// Name of the parameter. Two layers that name the same parameter share it; the settings of the first one hold.
+	// Name of the parameter. Layers that name the same parameter share it. The settings of the first layer count.
 	Name string
-	// Initializer gives the initial value; nil is the default of the layer.
+	// Initializer sets the initial value. Nil: the default of the layer.
 	Initializer Initializer
-	// Regularizer overrides that of the optimizer.
+	// Regularizer replaces the regularizer of the optimizer.
 	Regularizer Regularizer
 	// LearningRate multiplies the rate of the optimizer; 0 means 1. To keep a parameter as it is, set Frozen.
 	LearningRate float64
@@ -31,7 +31,7 @@ func (l *layer) parameter(suffix string, attr ParamAttr, dtype tensor.DType, dim
 	}
 	if slices.ContainsFunc(dims, func(d int64) bool { return d <= 0 }) {
 		return l.mistake(fault.E(fault.ShapeMismatch, fault.Gotf("a parameter of dims %v", dims), fault.Want("extents that are known and above 0"),
-			fault.Hint("only the batch may be left open in the input of a layer with parameters")))
+			fault.Hint("in the input of a layer with parameters, only the batch may be open")))
 	}
 	if attr.Name == "" {
 		attr.Name = l.model.UniqueName(l.prefix + "." + suffix)
@@ -55,7 +55,7 @@ func (l *layer) shared(have Variable, dtype tensor.DType, dims []int64) Variable
 	want := ops.Meta{Kind: program.LoDTensor, DType: dtype, Dims: dims}
 	if !have.v.Persistable || have.v.DType != dtype || !slices.Equal(have.v.Dims, dims) {
 		return l.mistake(fault.E(fault.ShapeMismatch, fault.Var(have.Name()), fault.Gotf("%v, built before", ops.MetaOf(have.v)),
-			fault.Want(want.String()), fault.Hint("layers share a parameter by name only when its shape is the same")))
+			fault.Want(want.String()), fault.Hint("layers that share a parameter must need the same shape")))
 	}
 	return have
 }
@@ -82,18 +82,18 @@ func L1(coefficient float64) Regularizer {
 	return func(p Variable) Variable { return Scale(Sign(p), coefficient, 0) }
 }
 
-// An Initializer returns the op that gives a variable its first value. The op runs in the startup program and has
-// no inputs; its output Out is filled in by the caller.
+// An Initializer returns the op that gives a variable its first value. The op runs in the startup program and has no inputs. The caller fills in
+// the output Out.
 type Initializer func(Target) *program.Op
 
-// A Target is the variable that an Initializer is asked to fill.
+// A Target is the variable that an Initializer fills.
 type Target struct {
 	DType tensor.DType
 	Dims  []int64
 	Seed  int64 // of the model
 }
 
-// op starts the op of an initializer with the shape and dtype that all of them have.
+// op makes the op of an initializer, with shape and dtype.
 func (t Target) op(opType string, attrs Attrs) *program.Op {
 	op := &program.Op{Type: opType, Attrs: map[string]program.Attr{"shape": t.Dims, "dtype": int32(t.DType)}}
 	for name, value := range attrs {
@@ -128,8 +128,8 @@ func TruncatedNormal(mean, deviation float64) Initializer {
 	}
 }
 
-// Xavier draws uniformly from [-limit, limit) with limit = sqrt(6 / (fan in + fan out)), which keeps the variance of
-// signals and gradients alike through a layer. It is the default of FC and Embedding. (Glorot and Bengio 2010.)
+// Xavier draws uniformly from [-limit, limit) with limit = sqrt(6 / (fan in + fan out)). Signals and gradients then keep about the same variance
+// from layer to layer. It is the default of FC and Embedding. (Glorot and Bengio 2010.)
 func Xavier() Initializer {
 	return func(t Target) *program.Op {
 		in, out := fans(t.Dims)
@@ -163,8 +163,8 @@ func MSRANormal() Initializer {
 	}
 }
 
-// fans returns how many inputs and outputs one unit of a weight has, as Fluid counts them: a matrix [in, out]; a filter
-// [out, in, height, width], whose window multiplies both; for a vector, its length twice.
+// fans returns the number of inputs and outputs of a weight, as Fluid counts them. A matrix is [in, out]. A filter is [out, in, height, width], and
+// the window multiplies both. For a vector, both are its length.
 func fans(dims []int64) (in, out float64) {
 	switch len(dims) {
 	case 0:

@@ -6,30 +6,30 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// LoD says that the rows of Data are cut into sequences, in so many levels: 1 for sentences of words, 2 for paragraphs of such. The dims of the
-// variable have one open axis, for the rows of all sequences. What is fed carries the offsets of its sequences (tensor.Tensor.SetLoD).
+// LoD says that the rows of Data form sequences, in so many levels: 1 for sentences of words, 2 for paragraphs of sentences. The variable has one
+// open axis, for the rows of all sequences. The fed tensor carries the offsets of the sequences (tensor.Tensor.SetLoD).
 func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = levels }} }
 
-// NoPeepholes keeps the cell of DynamicLSTM from its gates, and the weights of it out of the bias.
+// NoPeepholes builds DynamicLSTM without peepholes: the gates do not see the cell, and the bias has no weights for it.
 func NoPeepholes() Option { return Option{"NoPeepholes", func(s *settings) { s.noPeepholes = true }} }
 
 // Reverse makes DynamicLSTM read each sequence from its end.
 func Reverse() Option { return Option{"Reverse", func(s *settings) { s.reverse = true }} }
 
-// InitialState sets what DynamicLSTM begins with, [sequences, size/4] each. The default is zeros.
+// InitialState sets the first hidden and cell of DynamicLSTM, [sequences, size/4] each. The default is zeros.
 func InitialState(hidden, cell Variable) Option {
 	return Option{"InitialState", func(s *settings) { s.hidden, s.cell = &hidden, &cell }}
 }
 
-// LSTMActs sets the functions of DynamicLSTM: of the gates, of the cell on its way into hidden, and of the candidate. Each is sigmoid, tanh, relu or
-// identity; the defaults are sigmoid, tanh and tanh.
+// LSTMActs sets the functions of DynamicLSTM: for the gates, for the cell before it enters hidden, and for the candidate. Each is sigmoid, tanh,
+// relu or identity. The defaults are sigmoid, tanh and tanh.
 func LSTMActs(gate, cell, candidate string) Option {
 	return Option{"LSTMActs", func(s *settings) { s.gateAct, s.cellAct, s.candidateAct = gate, cell, candidate }}
 }
 
-// DynamicLSTM runs long short-term memory over sequences. x holds what the input gives to the candidate, input, forget and output gate of each
-// row, [rows, size], such as the result of FC; size is four times the width of hidden and cell, [rows, size/4]. Parameters: w_0 [size/4, size], b_0
-// [1, size], and behind it the peepholes, 3*size/4.
+// DynamicLSTM is a long short-term memory over sequences. x is [rows, size], such as the result of FC. It holds the input for the candidate, input,
+// forget and output gate of each row. hidden and cell are [rows, size/4]. Parameters: w_0 [size/4, size] and b_0 [1, size], with peepholes [1,
+// 7*size/4].
 //
 // Options: Param (default Xavier), Bias (default 0), NoPeepholes, Reverse, InitialState, LSTMActs, Name (of hidden). Op: lstm.
 func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable) {
@@ -64,7 +64,7 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	return l.result(out[0]), out[1]
 }
 
-// SequencePool makes one row of each sequence of x, column by column: kind is max, average, sum, sqrt (the sum over the square root of the
+// SequencePool makes one row of each sequence of x, column by column. kind is max, average, sum, sqrt (the sum divided by the square root of the
 // length), last or first. A sequence without rows gives zeros.
 //
 // Options: Name. Op: sequence_pool.

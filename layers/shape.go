@@ -14,12 +14,12 @@ func Concat(xs []Variable, axis int, opts ...Option) Variable {
 	return l.result(l.op("concat", In{"X": xs}, Attrs{"axis": axis}, "Out"))
 }
 
-// Split cuts x into parts of equal size along an axis, counted from the end when negative. The results of a poisoned x are poisoned.
+// Split divides x into parts of equal size along an axis. A negative axis counts from the end. If x is poisoned, so are the results.
 func Split(x Variable, parts, axis int, opts ...Option) []Variable {
 	return split(x, parts, axis, Attrs{"num": parts}, opts)
 }
 
-// SplitSections cuts x into parts of the given sizes along an axis.
+// SplitSections divides x into parts of the given sizes along an axis.
 func SplitSections(x Variable, sections []int64, axis int, opts ...Option) []Variable {
 	return split(x, len(sections), axis, Attrs{"sections": sections}, opts)
 }
@@ -39,7 +39,7 @@ func split(x Variable, parts, axis int, attrs Attrs, opts []Option) []Variable {
 	return l.multi("split", In{"X": {x}}, attrs, slots...)
 }
 
-// Reshape gives the elements of x other dims: 0 keeps the extent of x on that axis, and one -1 takes what remains.
+// Reshape gives the elements of x other dims. A 0 keeps the extent of x on that axis. One -1 takes what remains.
 //
 // Options: Act, Name. Op: reshape2.
 func Reshape(x Variable, dims []int64, opts ...Option) Variable {
