@@ -12,9 +12,9 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// AppendBackward appends the ops that compute the gradient of loss, which has one element, with respect to the given
-// variables: all trainable parameters when none is given. It returns those that loss depends on with their
-// gradients, in the given order. The gradient of x is called x@GRAD. A model has one backward pass.
+// AppendBackward appends the ops that compute the gradient of loss, which has one element, with respect to the given variables. Without variables
+// it takes all trainable parameters. It returns the variables that loss depends on, in the given order, with their gradients. The gradient of x is
+// called x@GRAD. A model has one backward pass.
 func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 	m := loss.Model()
 	if !loss.OK() {
@@ -34,10 +34,10 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 		wrt = m.Parameters()
 	}
 	b := &backward{model: m, block: m.Building().Global(), loss: loss.Name(), arrived: map[string]bool{}}
-	if !b.trace(wrt) || !b.differentiate() {
+	if !b.selectVariables(wrt) || !b.differentiate() {
 		return nil
 	}
-	b.gather()
+	b.sumGradients()
 	b.markParameters(wrt)
 	if !b.append() {
 		return nil
@@ -45,18 +45,18 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 	return b.pairs(wrt)
 }
 
-// backward is one backward pass while it is built.
+// backward is one backward pass under construction.
 type backward struct {
 	model   *layers.Model
 	block   *program.Block
 	loss    string
 	path    []*program.Op   // forward ops that loss depends on, in order
-	wanted  map[string]bool // forward variables that pass gradients on
+	wanted  map[string]bool // forward variables whose gradient somebody needs
 	arrived map[string]bool // forward variables whose gradient some op in steps writes
-	steps   []*program.Op   // what will be appended
+	steps   []*program.Op   // the ops to append
 }
 
-// differentiate builds the gradient ops of the path in reverse.
+// differentiate builds the gradient ops of the path, from the last op to the first.
 func (b *backward) differentiate() bool {
 	b.steps = append(b.steps, b.lossGradient())
 	b.arrived[b.loss] = true
@@ -81,15 +81,15 @@ func (b *backward) differentiate() bool {
 	return true
 }
 
-// lossGradient starts the chain: the derivative of loss by itself is 1.
+// lossGradient starts with the derivative of loss with respect to itself, which is 1.
 func (b *backward) lossGradient() *program.Op {
 	loss, _ := b.block.Var(b.loss)
 	return &program.Op{Type: "fill_constant", Outputs: map[string][]string{"Out": {program.GradName(b.loss)}},
 		Attrs: map[string]program.Attr{"shape": loss.Dims, "dtype": int32(loss.DType), "value": float32(1)}}
 }
 
-// gradientOf returns the ops that pass the gradients of op's outputs on to its inputs; none when no gradient has arrived or nobody wants
-// any.
+// gradientOf returns the ops that compute gradients of the inputs of op from gradients of its outputs. It returns none if no gradient has arrived
+// or nobody wants one.
 func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 	def, ok := ops.Lookup(op.Type)
 	if !ok || def.Gradient == nil || !b.any(op.OutputNames(), b.arrived) || !b.any(op.InputNames(), b.wanted) {
@@ -101,13 +101,13 @@ func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if anyNeeds(grads) {
+	if anyNeedsZeros(grads) {
 		every := func(name string) bool { return true }
 		whole, err := def.Gradient(ops.NewGrad(op, def, every, wanted))
 		if err != nil {
 			return nil, err
 		}
-		grads = fillHoles(grads, whole)
+		grads = fillMissing(grads, whole)
 	}
 	return trim(grads), nil
 }
@@ -121,7 +121,7 @@ func (b *backward) any(names []string, in map[string]bool) bool {
 	return false
 }
 
-// append declares the gradients, with the types of their forward variables unless they are sparse, and appends the steps to the program.
+// append declares the gradients and appends the steps to the program. A gradient has the type of its forward variable, unless it is sparse.
 func (b *backward) append() bool {
 	for i, op := range b.steps {
 		b.declareOutputs(op)
@@ -140,7 +140,7 @@ func (b *backward) append() bool {
 	return true
 }
 
-// pairs returns the variables that a gradient arrived for.
+// pairs returns the variables whose gradient arrived.
 func (b *backward) pairs(wrt []layers.Variable) []Pair {
 	var pairs []Pair
 	for _, v := range wrt {
@@ -151,9 +151,9 @@ func (b *backward) pairs(wrt []layers.Variable) []Pair {
 	return pairs
 }
 
-// trace finds the forward ops that loss depends on, and the variables between wrt and loss that gradients pass through. It
-// reports false after a mistake.
-func (b *backward) trace(wrt []layers.Variable) bool {
+// selectVariables finds the forward ops that loss depends on, and the variables between wrt and loss whose gradients are needed. It reports false
+// after a mistake.
+func (b *backward) selectVariables(wrt []layers.Variable) bool {
 	b.wanted = map[string]bool{}
 	for _, v := range wrt {
 		if v.Model() != b.model || !v.OK() {
@@ -191,7 +191,7 @@ func (b *backward) trace(wrt []layers.Variable) bool {
 	return true
 }
 
-// findPath collects the forward ops that contribute to loss, in program order.
+// findPath collects the forward ops that loss depends on, in program order.
 func (b *backward) findPath() {
 	needed := map[string]bool{b.loss: true}
 	for _, op := range slices.Backward(b.block.Ops) {
@@ -206,7 +206,7 @@ func (b *backward) findPath() {
 	slices.Reverse(b.path)
 }
 
-// forwardName returns the variable whose gradient, or part of it, is called name.
+// forwardName returns the variable whose gradient, or part of a gradient, has this name.
 func forwardName(name string) (string, bool) {
 	name, _, _ = strings.Cut(name, program.RenameMark)
 	return strings.CutSuffix(name, program.GradSuffix)
@@ -214,16 +214,16 @@ func forwardName(name string) (string, bool) {
 
 func slots(args map[string][]string) []string { return slices.Sorted(maps.Keys(args)) }
 
-// An argument is one place where an op writes a variable.
+// An argument is a place where an op writes a variable.
 type argument struct {
 	op    *program.Op
 	slot  string
 	index int
 }
 
-// gather makes one gradient of several: a variable that is used by k ops receives k parts, which are renamed to
-// x@GRAD@RENAME@0 and so on, and summed directly after the last of them.
-func (b *backward) gather() {
+// sumGradients sums the gradients of a variable that several ops use. Each of k ops writes one part. The parts are renamed to x@GRAD@RENAME@0 and
+// so on, and a sum op follows the last of them.
+func (b *backward) sumGradients() {
 	writers := map[string][]argument{}
 	for _, op := range b.steps {
 		for _, slot := range slots(op.Outputs) {
@@ -235,20 +235,20 @@ func (b *backward) gather() {
 			}
 		}
 	}
-	var gathered []*program.Op
+	var steps []*program.Op
 	for _, op := range b.steps {
-		gathered = append(gathered, op)
+		steps = append(steps, op)
 		for _, name := range op.OutputNames() {
 			if parts := writers[name]; len(parts) > 1 && parts[len(parts)-1].op == op {
 				delete(writers, name)
-				gathered = append(gathered, sumParts(name, parts))
+				steps = append(steps, sumParts(name, parts))
 			}
 		}
 	}
-	b.steps = gathered
+	b.steps = steps
 }
 
-// sumParts renames the parts of a gradient and returns the op that sums them in the order of the backward pass.
+// sumParts renames the parts of a gradient. It returns the op that sums them, in the order of the backward pass.
 func sumParts(name string, parts []argument) *program.Op {
 	sum := &program.Op{Type: "sum", Inputs: map[string][]string{}, Outputs: map[string][]string{"Out": {name}}}
 	for i, part := range parts {
@@ -260,7 +260,7 @@ func sumParts(name string, parts []argument) *program.Op {
 	return sum
 }
 
-// markParameters names, on the last op that writes the gradient of a parameter, the parameter and the gradient.
+// markParameters sets the role variables, parameter and gradient, of the last op that writes the gradient of a parameter.
 func (b *backward) markParameters(wrt []layers.Variable) {
 	parameters := map[string]bool{}
 	for _, v := range wrt {
@@ -280,11 +280,11 @@ func (b *backward) markParameters(wrt []layers.Variable) {
 	}
 }
 
-// A gradient op has a hole, program.Empty, where the gradient of a forward output did not arrive. What the op can do without is left
-// out; elsewhere the gradient is zero and says so.
+// A gradient op has program.Empty in place of the gradient of a forward output that did not arrive. If the op can do without this gradient,
+// the slot is left out. Otherwise an op before it fills the gradient with zeros.
 
-// needs reports whether op cannot run with a hole in an input slot.
-func needs(op *program.Op, slot string) bool {
+// needsZeros reports whether an input slot of op lacks a gradient that op cannot do without.
+func needsZeros(op *program.Op, slot string) bool {
 	if !slices.Contains(op.Inputs[slot], program.Empty) {
 		return false
 	}
@@ -296,10 +296,10 @@ func needs(op *program.Op, slot string) bool {
 	return i >= 0 && !def.Inputs[i].Dispensable
 }
 
-func anyNeeds(grads []*program.Op) bool {
+func anyNeedsZeros(grads []*program.Op) bool {
 	for _, op := range grads {
 		for slot := range op.Inputs {
-			if needs(op, slot) {
+			if needsZeros(op, slot) {
 				return true
 			}
 		}
@@ -307,9 +307,9 @@ func anyNeeds(grads []*program.Op) bool {
 	return false
 }
 
-// fillHoles returns grads with a fill_zeros_like op for every gradient that one of them needs and that did not arrive. whole is
-// the same list as it would be had all gradients arrived; it tells the name that belongs into a hole.
-func fillHoles(grads, whole []*program.Op) []*program.Op {
+// fillMissing returns grads with a fill_zeros_like op for every gradient that did not arrive and that an op cannot do without. whole is what grads
+// would be if all gradients had arrived. It gives the names of the missing gradients.
+func fillMissing(grads, whole []*program.Op) []*program.Op {
 	if len(grads) != len(whole) {
 		return whole
 	}
@@ -317,7 +317,7 @@ func fillHoles(grads, whole []*program.Op) []*program.Op {
 	zeros := map[string]bool{}
 	for i, op := range grads {
 		for _, slot := range slots(op.Inputs) {
-			if !needs(op, slot) {
+			if !needsZeros(op, slot) {
 				continue
 			}
 			names := slices.Clone(op.Inputs[slot])
@@ -345,7 +345,7 @@ func zeroGradient(forward, line string) *program.Op {
 	return op
 }
 
-// trim drops slots that hold nothing but holes, and ops without outputs.
+// trim drops slots without variables, and ops without outputs.
 func trim(grads []*program.Op) []*program.Op {
 	var kept []*program.Op
 	for _, op := range grads {
@@ -363,7 +363,7 @@ func trim(grads []*program.Op) []*program.Op {
 	return kept
 }
 
-// declareOutputs declares the gradients that op writes, but for sparse ones, whose kind follows from the op.
+// declareOutputs declares the gradients that op writes, except sparse ones: their kind follows from the op.
 func (b *backward) declareOutputs(op *program.Op) {
 	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
 		v, ok := b.block.Var(name)

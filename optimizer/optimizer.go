@@ -10,16 +10,16 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// An Optimizer appends to a model what makes it learn.
+// An Optimizer appends the ops that train a model.
 type Optimizer struct {
 	rule   Rule
 	rate   source
-	noRate bool // the rule does not read the rate
+	noRate bool // the rule does not read the learning rate
 	settings
-	mistake *fault.Fault // of the construction; reported where it is used
+	mistake *fault.Fault // of the constructor call; Minimize and Apply report it
 }
 
-// A Rule builds the update of one parameter. It is called once for each.
+// A Rule builds the update of one parameter. The optimizer calls it once for each.
 type Rule func(*Update)
 
 // Custom returns an optimizer that updates every parameter by rule.
@@ -29,7 +29,7 @@ func Custom[R Rate](rate R, rule Rule, opts ...Option) *Optimizer {
 	return build(rate, "Custom", opts, nil, func(settings) Rule { return rule })
 }
 
-// build makes an optimizer whose rule depends on options. takes lists the options beside those that every optimizer takes.
+// build makes an optimizer whose rule depends on options. takes lists the options besides those of every optimizer.
 func build[R Rate](rate R, name string, opts []Option, takes []string, rule func(settings) Rule) *Optimizer {
 	o := &Optimizer{rate: sourceOf(rate), settings: defaults()}
 	takes = append([]string{"Regularize", "ClipGradients"}, takes...)
@@ -49,8 +49,8 @@ func build[R Rate](rate R, name string, opts []Option, takes []string, rule func
 	return o
 }
 
-// Minimize appends the backward pass of loss and the updates of the given parameters, all trainable ones when none is given.
-// It returns the parameters with their gradients as the backward pass computed them.
+// Minimize appends the backward pass of loss and the updates of the given parameters. Without parameters it takes all trainable ones. It returns
+// the parameters with the gradients that the backward pass computes.
 func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable) []Pair {
 	if o.mistake != nil && loss.Model() != nil {
 		loss.Model().Report(o.mistake)
@@ -61,8 +61,8 @@ func (o *Optimizer) Minimize(loss layers.Variable, parameters ...layers.Variable
 	return pairs
 }
 
-// Apply appends the learning rate, clipping, regularization and the updates for gradients that exist. Use it after
-// AppendBackward when the gradients are to be changed in between.
+// Apply appends the learning rate, clipping, regularization and the updates for existing gradients. Use it after AppendBackward if you change
+// gradients in between.
 func (o *Optimizer) Apply(pairs []Pair) {
 	if len(pairs) == 0 || !pairs[0].Param.OK() {
 		return
@@ -88,7 +88,7 @@ func (o *Optimizer) Apply(pairs []Pair) {
 	}
 }
 
-// regularize adds the gradient of the penalty: that of the parameter's settings, else that of the optimizer.
+// regularize adds the gradient of the penalty. The regularizer of the parameter comes before that of the optimizer.
 func (o *Optimizer) regularize(p Pair) Pair {
 	penalty := p.Param.Model().Settings(p.Param.Name()).Regularizer
 	if penalty == nil {
@@ -97,7 +97,7 @@ func (o *Optimizer) regularize(p Pair) Pair {
 	if penalty != nil && p.Grad.IsSparse() {
 		p.Param.Model().Report(fault.E(fault.Unsupported, fault.Var(p.Param.Name()), fault.Got("a penalty on a parameter with a sparse gradient"),
 			fault.Want("a dense gradient"),
-			fault.Hint("give the penalty to the other parameters alone, or look the table up without layers.Sparse"), fault.Line(userLine())))
+			fault.Hint("give the penalty to the other parameters only, or look the table up without layers.Sparse"), fault.Line(userLine())))
 		return p
 	}
 	if penalty != nil {
@@ -125,16 +125,16 @@ func userLine() string {
 	return program.CallerLine("github.com/edl-go/edl/layers", "github.com/edl-go/edl/optimizer")
 }
 
-// A Pair is a parameter with its gradient, which clipping and regularization replace on the way to the update.
+// A Pair is a parameter with its gradient. Clipping and regularization replace the gradient.
 type Pair struct {
 	Param layers.Variable
 	Grad  layers.Variable
 }
 
-// Build runs build, and gives the ops that it appends the role of an update of the pair's parameter.
+// Build runs build. The ops that build appends get the role of an update of the pair's parameter.
 func (p Pair) Build(build func()) { buildFor([]Pair{p}, build) }
 
-// buildFor is Build for ops that serve several parameters at once. Pairs of no model build nothing.
+// buildFor is Build for ops that serve several parameters. It builds nothing without pairs of a model.
 func buildFor(pairs []Pair, build func()) {
 	if len(pairs) == 0 || pairs[0].Param.Model() == nil {
 		return
@@ -154,18 +154,18 @@ func asFault(err error) *fault.Fault {
 	return fault.E(fault.Internal, fault.Cause(err))
 }
 
-// An Update is the update of one parameter while a Rule builds it. What the rule appends runs once per step, after the
-// backward pass; in a distributed job it runs where the parameter lives.
+// An Update is the update of one parameter while a Rule builds it. The ops of the rule run once per step, after the backward pass. In a distributed
+// job they run on the pserver that keeps the parameter.
 type Update struct {
 	Param layers.Variable
-	Grad  layers.Variable // of Param's shape, clipped and regularized
-	Rate  layers.Variable // learning rate [1], times the factor that the parameter's settings ask for
+	Grad  layers.Variable // of the shape of Param, clipped and regularized
+	Rate  layers.Variable // learning rate [1], times the factor in the settings of the parameter
 
 	model *layers.Model
 }
 
-// State returns a new variable of Param's shape that lives from step to step and starts with one value. It is called
-// <parameter>_<name>_0, as in Fluid. When a parameter is sliced over servers, so is its state.
+// State returns a new variable of the shape of Param that keeps its value from step to step. It starts with one value. It is called
+// <parameter>_<name>_0, as in Fluid. If a parameter is sliced over servers, so is its state.
 func (u *Update) State(name string, initial float64) layers.Variable {
 	return u.state(name, u.Param.Dims(), initial)
 }
@@ -182,7 +182,7 @@ func (u *Update) state(name string, dims []int64, initial float64) layers.Variab
 // Set gives Param or a state its new value.
 func (u *Update) Set(variable, value layers.Variable) { layers.AssignTo(variable, value) }
 
-// Op appends an op that writes to variables that exist, such as Param and states.
+// Op appends an op that writes to existing variables, such as Param and states.
 func (u *Update) Op(opType string, in layers.In, attrs layers.Attrs, out layers.In) {
 	layers.OpInto(u.model, opType, in, attrs, out)
 }
@@ -190,8 +190,8 @@ func (u *Update) Op(opType string, in layers.In, attrs layers.Attrs, out layers.
 // one is a slot of one variable.
 func one(v layers.Variable) []layers.Variable { return []layers.Variable{v} }
 
-// step appends an update op of Fluid's form: Param, Grad and LearningRate in, ParamOut out, and states that go in and come out under the
-// given slots.
+// step appends an update op of Fluid's form: inputs Param, Grad and LearningRate, output ParamOut, and states with the given slots as inputs and
+// outputs.
 func (u *Update) step(opType string, attrs layers.Attrs, states ...state) {
 	in := layers.In{"Param": one(u.Param), "Grad": one(u.Grad)}
 	if u.Rate.OK() {
@@ -213,7 +213,7 @@ type state struct {
 	variable layers.Variable
 }
 
-// power keeps beta to the power of the step: it starts at beta and next multiplies it after the update.
+// power keeps beta to the power of the step. It starts at beta. next multiplies it after the update.
 func (u *Update) power(name string, beta float64) (power state, next func()) {
 	v := u.Number(name, beta)
 	return state{variable: v}, func() {

@@ -2,7 +2,7 @@ package optimizer
 
 import "github.com/edl-go/edl/layers"
 
-// An Option changes a default of an optimizer. An option that the optimizer does not know is a mistake.
+// An Option changes a default of an optimizer. It is a mistake to give an optimizer an option that it does not list.
 type Option struct {
 	name string
 	set  func(*settings)
@@ -27,7 +27,7 @@ func defaults() settings {
 	return settings{beta1: 0.9, beta2: 0.999, decay: 0.95, power: -0.5}
 }
 
-// epsilonOr returns the epsilon that the user set, else that of the rule.
+// epsilonOr returns the epsilon of the options, else that of the rule.
 func (s settings) epsilonOr(fallback float64) float64 {
 	if s.epsilon != nil {
 		return *s.epsilon
@@ -35,17 +35,17 @@ func (s settings) epsilonOr(fallback float64) float64 {
 	return fallback
 }
 
-// Regularize adds the gradient of a penalty to every gradient whose parameter has no regularizer of its own, after clipping.
+// Regularize adds the gradient of a penalty to every gradient, after clipping. A parameter with a regularizer of its own takes that one.
 func Regularize(penalty layers.Regularizer) Option {
 	return Option{"Regularize", func(s *settings) { s.penalty = penalty }}
 }
 
-// ClipGradients limits gradients before they are used.
+// ClipGradients limits gradients before the optimizer uses them.
 func ClipGradients(clip Clip) Option {
 	return Option{"ClipGradients", func(s *settings) { s.clip = clip }}
 }
 
-// Epsilon sets the small number that keeps a divisor away from 0.
+// Epsilon sets the small number that prevents a division by zero.
 func Epsilon(epsilon float64) Option {
 	return Option{"Epsilon", func(s *settings) { s.epsilon = &epsilon }}
 }
@@ -63,14 +63,14 @@ func WithMomentum(momentum float64) Option {
 	return Option{"WithMomentum", func(s *settings) { s.momentum = momentum }}
 }
 
-// Nesterov looks ahead along the velocity.
+// Nesterov computes the step from the velocity after the update.
 func Nesterov() Option { return Option{"Nesterov", func(s *settings) { s.nesterov = true }} }
 
-// Lazy leaves those rows of a table alone, moments too, that a batch does not look up. It concerns tables that are looked up with
-// layers.Sparse, whose rows otherwise go on moving along their moments.
+// Lazy changes only those rows of a table that a batch looks up, moments included. It is for tables with layers.Sparse. Without it, the other rows
+// go on moving along their moments.
 func Lazy() Option { return Option{"Lazy", func(s *settings) { s.lazy = true }} }
 
-// Centered divides by the variance of the gradients in place of their mean square.
+// Centered divides by the variance of the gradients and not by their mean square.
 func Centered() Option { return Option{"Centered", func(s *settings) { s.centered = true }} }
 
 // Penalties sets the weights of the L1 and L2 penalties inside Ftrl. The defaults are 0.
@@ -81,8 +81,7 @@ func Penalties(l1, l2 float64) Option {
 // Power sets the exponent of the sum of squared gradients in Ftrl. The default is -0.5.
 func Power(power float64) Option { return Option{"Power", func(s *settings) { s.power = power }} }
 
-// A Clip builds the ops that limit gradients, and returns the pairs with the limited ones. What it builds for one pair belongs
-// inside Pair.Build.
+// A Clip builds the ops that limit gradients, and returns the pairs with the limited gradients. It builds the ops of one pair within Pair.Build.
 type Clip func([]Pair) []Pair
 
 // ByValue limits every element of every gradient to [low, high].
@@ -90,7 +89,7 @@ func ByValue(low, high float64) Clip {
 	return each(func(grad layers.Variable) layers.Variable { return layers.Clip(grad, low, high) })
 }
 
-// ByNorm scales each gradient down to a Euclidean norm of limit when its norm is larger.
+// ByNorm scales each gradient down to a Euclidean norm of limit if its norm is larger.
 func ByNorm(limit float64) Clip {
 	return each(func(grad layers.Variable) layers.Variable { return layers.ClipByNorm(grad, limit) })
 }
@@ -104,9 +103,9 @@ func each(change func(layers.Variable) layers.Variable) Clip {
 	}
 }
 
-// ByGlobalNorm scales all gradients by limit / max(norm, limit), where norm is the Euclidean norm of all of them together. The
-// sum of squares of each gradient is exact and does not depend on how the gradient is sliced, and only scalars meet across
-// parameters, so a distributed job clips by the same norm as a local one.
+// ByGlobalNorm scales all gradients by limit / max(norm, limit), where norm is the Euclidean norm of all gradients together. The sum of squares of
+// each gradient is exact and does not depend on how the gradient is sliced, and parameters share only scalars. So a distributed job clips by the
+// same norm as a local one.
 func ByGlobalNorm(limit float64) Clip {
 	return func(pairs []Pair) []Pair {
 		squares := make([]layers.Variable, len(pairs))

@@ -10,13 +10,13 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A source is where a learning rate comes from.
+// A source gives a learning rate.
 type source struct {
 	constant float64
 	schedule Schedule // nil for a constant
 }
 
-// Rate is what a learning rate may be: a number or a Schedule.
+// Rate is the type of a learning rate: a number or a Schedule.
 type Rate interface{ float64 | int | Schedule }
 
 func sourceOf[R Rate](rate R) source {
@@ -34,8 +34,8 @@ func sourceOf[R Rate](rate R) source {
 	return source{}
 }
 
-// build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so
-// that it can be changed by feeding or loading.
+// build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so that a feed or a load can
+// change it.
 func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
 		m.Report(fault.E(fault.InvalidArgument, fault.Gotf("a learning rate %v", s.constant),
@@ -54,12 +54,11 @@ func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	return rate
 }
 
-// A Schedule builds the learning rate [1] of a step. Its argument holds the number of the step, [1], 0 in the first one, and is exact below 2²⁴.
-// Its ops run once per global step, whatever number of machines take part.
+// A Schedule builds the learning rate [1] of a step. Its argument is the number of the step, [1], which is 0 in the first step and exact below 2²⁴.
+// The ops run once per global step, however many machines take part.
 type Schedule func(step layers.Variable) layers.Variable
 
-// step returns the number of the step as a number of the given type. The counter behind it starts at -1 and is
-// incremented before it is read.
+// step returns the number of the step as a number of the given type. Its counter starts at -1 and is incremented before it is read.
 func step(m *layers.Model, dtype tensor.DType) layers.Variable {
 	counter, ok := m.Variable(program.LRDecayCounter)
 	if !ok {
@@ -69,7 +68,7 @@ func step(m *layers.Model, dtype tensor.DType) layers.Variable {
 	return layers.Cast(counter, dtype)
 }
 
-// constant returns a value [1] of the type of like.
+// constant returns a value [1] with the type of like.
 func constant(like layers.Variable, value float64) layers.Variable {
 	if !like.OK() {
 		return like
@@ -77,7 +76,7 @@ func constant(like layers.Variable, value float64) layers.Variable {
 	return layers.FillConstant(like.Model(), value, []int64{1}, layers.DType(like.DType()))
 }
 
-// atLeast reports a mistake on the model of step, and returns a poisoned variable, unless value is at least least.
+// atLeast checks that value is at least least. If not, it reports a mistake on the model of step and returns a poisoned variable.
 func atLeast(step layers.Variable, name string, value, least float64) (layers.Variable, bool) {
 	if value >= least && !math.IsInf(value, 0) {
 		return step, true
@@ -135,8 +134,8 @@ func periods(step layers.Variable, steps int, staircase bool) (layers.Variable, 
 	return quotient, true
 }
 
-// Polynomial falls from rate to end within a number of steps: (rate - end) · (1 - min(step, steps)/steps)^power + end. With cycle, steps
-// grows to the next multiple of itself that step does not pass, so the rate rises again after each end.
+// Polynomial falls from rate to end within a number of steps: (rate - end) · (1 - min(step, steps)/steps)^power + end. With cycle, steps grows to
+// the next multiple that step has not passed, so the rate rises again after each end.
 func Polynomial(rate float64, steps int, end, power float64, cycle bool) Schedule {
 	return func(step layers.Variable) layers.Variable {
 		if bad, ok := atLeast(step, "steps", float64(steps), 1); !ok {
@@ -171,7 +170,7 @@ func Noam(width, warmup int) Schedule {
 	}
 }
 
-// Cosine falls along half a cosine, once per epoch: rate · ½(cos(epoch · π/epochs) + 1), where epoch is step/stepsPerEpoch rounded down.
+// Cosine falls along half a cosine over all epochs: rate · ½(cos(epoch · π/epochs) + 1), where epoch is step/stepsPerEpoch rounded down.
 func Cosine(rate float64, stepsPerEpoch, epochs int) Schedule {
 	return func(step layers.Variable) layers.Variable {
 		if bad, ok := atLeast(step, "epochs", float64(epochs), 1); !ok {
@@ -185,9 +184,9 @@ func Cosine(rate float64, stepsPerEpoch, epochs int) Schedule {
 	}
 }
 
-// Piecewise is constant between boundaries: values[i] while step < boundaries[i], and the last value, of which there is one
-// more than boundaries, afterwards. The rate is the sum of every value times an indicator that is exactly 0 or 1, of
-// which exactly one is 1, so each step sees one of the values to the bit.
+// Piecewise is constant between boundaries: values[i] while step < boundaries[i], and the last value afterwards. There is one value more than
+// boundaries. The rate is the sum of every value times an indicator. Exactly one indicator is 1 and the others are 0, so each step has exactly one
+// of the values, bit for bit.
 func Piecewise(boundaries []int, values []float64) Schedule {
 	boundaries, values = slices.Clone(boundaries), slices.Clone(values)
 	return func(step layers.Variable) layers.Variable {
@@ -219,7 +218,7 @@ func Piecewise(boundaries []int, values []float64) Schedule {
 	}
 }
 
-// LinearWarmup rises from start to end over warmup steps, and follows the inner rate afterwards.
+// LinearWarmup rises from start to end over warmup steps. Afterwards it follows the inner rate.
 func LinearWarmup[R Rate](inner R, warmup int, start, end float64) Schedule {
 	source := sourceOf(inner)
 	return func(step layers.Variable) layers.Variable {
