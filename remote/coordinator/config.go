@@ -49,7 +49,7 @@ type Lead struct {
 }
 
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+	return generation.Policy{Sync: c.Sync, Start: c.Start.Round, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
 		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 

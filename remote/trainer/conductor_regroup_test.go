@@ -29,7 +29,7 @@ func (c *conductor) regroup(ctx context.Context, ranks ...uint32) error {
 		if err != nil {
 			return err
 		}
-		if next.Round, next.Commit, err = machine.Decide(c.current, answers); err != nil {
+		if next.Round, next.Commit, err = machine.Decide(0, c.current, answers); err != nil {
 			return err
 		}
 	}

@@ -8,36 +8,46 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Decide says at which round all servers go on after a freeze that ended generation g, and what the round before is made of. answers are those of all
-// servers, by index.
+// servers, by index. start is the first round of the job.
 //
 // A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply
 // it. So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
-func Decide(g Generation, answers []*rpc.FreezeResponse) (round uint64, commit []*rpc.Declared, err error) {
-	least, most := answers[0].Round, answers[0].Round
+func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round uint64, commit []*rpc.Declared, err error) {
+	begun := max(g.Round, uint64(start))
+	least, most := applied(start, answers[0]), applied(start, answers[0])
 	shared := true // the open round of every server is one of g
 	for _, a := range answers {
-		least, most = min(least, a.Round), max(most, a.Round)
+		least, most = min(least, applied(start, a)), max(most, applied(start, a))
 		shared = shared && a.Generation == g.Number
 	}
 	for server, a := range answers {
-		if a.Generation == 0 && max(most, g.Round) > 0 {
-			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", max(most, g.Round)-1))
+		if last := max(most, begun); a.Generation == 0 && last > uint64(start) {
+			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", last-1))
 		}
 	}
 	// A decision that was made durable stands, also where no server has heard of it yet.
-	round = max(most, g.Round)
+	round = max(most, begun)
 	if round-least > 1 {
 		return 0, nil, fault.E(fault.Internal, fault.At("coordinator"),
-			fault.Gotf("servers that have applied %d to %d rounds, with a decision for %d", least, most, g.Round),
+			fault.Gotf("servers that have applied %d to %d rounds, with a decision for %d", least, most, begun),
 			fault.Want("rounds that differ by at most 1"))
 	}
-	if shared && least == most && most >= g.Round && declaredByAll(g, answers) {
+	if shared && least == most && most >= begun && declaredByAll(g, answers) {
 		round++
 	}
 	return round, madeOf(round, answers), nil
+}
+
+// applied is how many rounds a server has applied. One that has never heard of a generation has the parameters that the job begins with.
+func applied(start id.Round, a *rpc.FreezeResponse) uint64 {
+	if a.Generation == 0 {
+		return max(a.Round, uint64(start))
+	}
+	return a.Round
 }
 
 // parametersGone is why a job cannot go on without the server that held a part of its parameters.

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Policy says what a job wants of its members.
 type Policy struct {
 	Sync           bool
+	Start          id.Round      // the first round of the job; async: how many updates the servers report before the first one
 	Servers        int           // pservers, indexes 0 to Servers-1
 	Min            int           // trainers that the job does not go on without
 	Max            int           // ranks are 0 to Max-1; the job is fixed where Max is Min, else elastic

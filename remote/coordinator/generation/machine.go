@@ -73,7 +73,10 @@ type Machine struct {
 func New(p Policy, s State) *Machine {
 	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[uint32]bool{}, waiting: map[uint32]waiter{},
 		gone: map[uint32]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers),
-		errors: map[uint32]string{}, dead: map[uint32]uint64{}, progressed: s.Round > 0 || !p.Sync && s.Settled > 0}
+		errors: map[uint32]string{}, dead: map[uint32]uint64{}, progressed: s.Round > uint64(p.Start) || !p.Sync && s.Settled > 0}
+	if p.Sync {
+		m.current.Round = max(m.current.Round, uint64(p.Start))
+	}
 	for _, rank := range s.Left {
 		m.left[rank] = true
 	}
@@ -123,7 +126,7 @@ func (m *Machine) answered(now time.Time, e Event, out *Effects) {
 	case Frozen:
 		if e.Change == m.change && m.phase == Freezing {
 			m.frozen[e.Server] = e.Answer
-			m.progressed = m.progressed || e.Answer.Round > 0
+			m.progressed = m.progressed || e.Answer.Round > uint64(m.policy.Start)
 			m.decide(now, out)
 		}
 	case Persisted:
@@ -207,7 +210,7 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 	}
 	if m.policy.Sync {
 		var err error
-		if m.round, m.commit, err = Decide(m.current, m.frozen); err != nil {
+		if m.round, m.commit, err = Decide(m.policy.Start, m.current, m.frozen); err != nil {
 			m.fail(err, out)
 			return
 		}

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/remote/coordinator/generation"
 	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Whatever is lost, late or repeated: no number is given to two generations, no server hears of one that is not durable, every round is made of the
@@ -151,9 +153,10 @@ func newWorld(t *rapid.T) *world {
 	w := &world{t: t, policy: generation.Policy{Sync: true, Servers: rapid.IntRange(1, 3).Draw(t, "servers"), Min: rapid.IntRange(1, 3).Draw(t, "min"),
 		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[uint64]string{}, history: map[uint64]string{}, now: time.Unix(0, 0),
 		leases: newLeases()}
+	w.policy.Start = id.Round(rapid.SampledFrom([]int{0, 0, 1, 41}).Draw(t, "first"))
 	w.policy.Max = w.policy.Min + rapid.IntRange(0, 2).Draw(t, "more")
 	for range w.policy.Servers {
-		w.servers = append(w.servers, &server{declared: map[uint32]bool{}})
+		w.servers = append(w.servers, &server{declared: map[uint32]bool{}, round: uint64(w.policy.Start)})
 	}
 	for range w.policy.Max {
 		w.next++

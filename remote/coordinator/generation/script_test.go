@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // teller carries out the commands of a script. Times are seconds.
@@ -50,10 +51,10 @@ func declared(ranks []uint32) (out []*rpc.Declared) {
 	return out
 }
 
-// start makes a machine: of a new job, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes on.
+// start makes a machine: of a new job that begins with round first=N, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes on.
 func (s *teller) start(c script.Command) string {
 	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
-		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute}
+		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0"))}
 	var state generation.State
 	state.Number, state.Round = s.number(c, "restored", "0"), s.number(c, "round", "0")
 	state.Settled, state.Left = s.number(c, "settled", c.Arg("restored", "0")), s.ranks(c, "left")
