@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/history"
+	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
@@ -33,7 +33,7 @@ type Server struct {
 	rpc.UnimplementedCoordinatorServer
 	cfg   Config
 	epoch time.Time // of the times of queues
-	log   *history.Log[*job.Event]
+	log   *eventlog.Log[*job.Event]
 	ops   chan *op       // to the goroutine that commits
 	led   chan struct{}  // closed when lead is known
 	done  chan struct{}  // closed when the job has ended
@@ -73,7 +73,7 @@ func New(cfg Config) *Server {
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
 	heard := make(chan struct{})
 	return &Server{
-		cfg: cfg, epoch: time.Now(), log: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
+		cfg: cfg, epoch: time.Now(), log: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
 		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
 		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}, losses: map[uint32]int{}}, queues: map[string]*queue.Queue{},
 		steps: collector{sync: cfg.Sync && !cfg.Fed, fed: cfg.Fed, expected: map[uint64][]uint32{}, last: map[uint32]position{},

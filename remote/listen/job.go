@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/history"
+	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -35,8 +35,8 @@ type Job struct {
 	limits       jobspec.Deadlines
 	plan         plan
 	dir          string // of parameters that were unpacked; empty: none
-	events       *history.Log[*job.Event]
-	logs         *history.Log[*rpc.LogLine]
+	events       *eventlog.Log[*job.Event]
+	logs         *eventlog.Log[*rpc.LogLine]
 	began        time.Time
 	done         chan struct{}
 	rolesStarted chan struct{} // closed when crew is set
@@ -56,7 +56,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
 	s.Program = nil
 	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p,
-		events: history.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: history.New[*rpc.LogLine](maxLogLines),
+		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
 		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}), reports: newReports(), wanted: spec.Trainers,
 		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes),
 			Placement: p.loads, Trainers: spec.Trainers}}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edl-go/edl/internal/history"
+	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -203,7 +203,7 @@ const maxLogLines = 10_000
 
 // lineWriter enters the lines that a launcher passes on, one a call, into a job's log.
 type lineWriter struct {
-	log  *history.Log[*rpc.LogLine]
+	log  *eventlog.Log[*rpc.LogLine]
 	role string
 }
 

@@ -1,4 +1,4 @@
-package history_test
+package eventlog_test
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/edl-go/edl/internal/history"
+	"github.com/edl-go/edl/internal/eventlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // read returns what a reader of a log is given from a number on until the end of it: runs of entries that follow each other, with the number of the
 // first.
-func read(l *history.Log[string], from uint64, follow bool) (string, error) {
+func read(l *eventlog.Log[string], from uint64, follow bool) (string, error) {
 	text, next := "", from
 	err := l.Read(context.Background(), from, follow, func(number uint64, s string) error {
 		if number != next || text == "" {
@@ -29,7 +29,7 @@ func read(l *history.Log[string], from uint64, follow bool) (string, error) {
 
 // Every reader sees all entries in order, whether it comes before, between or after them.
 func TestReaders(t *testing.T) {
-	l := history.New[string](100)
+	l := eventlog.New[string](100)
 	got := make(chan string, 3)
 	follow := func() {
 		text, err := read(l, 0, true)
@@ -55,7 +55,7 @@ func TestReaders(t *testing.T) {
 
 // A reader goes on where it is, however often it comes back. One that is ahead of what there is gets what comes.
 func TestReadFrom(t *testing.T) {
-	l := history.New[string](100)
+	l := eventlog.New[string](100)
 	for _, s := range []string{"a", "b", "c"} {
 		l.Add(s)
 	}
@@ -79,13 +79,13 @@ func TestReadFrom(t *testing.T) {
 // A full log forgets its oldest half. Whoever has not read it goes on with the oldest that is kept, whose number tells how much it has missed;
 // whoever has misses nothing.
 func TestForgetting(t *testing.T) {
-	byNumber := history.New[string](4)
-	bySize := history.NewSized(100, 4, func(s string) int { return len(s) })
+	byNumber := eventlog.New[string](4)
+	bySize := eventlog.NewSized(100, 4, func(s string) int { return len(s) })
 	for _, s := range []string{"a", "b", "c", "d", "e"} {
 		byNumber.Add(s)
 		bySize.Add(s)
 	}
-	for name, l := range map[string]*history.Log[string]{"by number": byNumber, "by size": bySize} {
+	for name, l := range map[string]*eventlog.Log[string]{"by number": byNumber, "by size": bySize} {
 		for from, want := range []string{"2cde", "2cde", "2cde", "3de", "4e", ""} {
 			if text, err := read(l, uint64(from), false); text != want || err != nil {
 				t.Errorf("%s, from %d: %s %v, want %s", name, from, text, err, want)
@@ -105,7 +105,7 @@ func TestForgetting(t *testing.T) {
 
 // A reader that is overtaken while it reads misses what was forgotten, and no more.
 func TestForgettingUnderAReader(t *testing.T) {
-	l := history.New[string](4)
+	l := eventlog.New[string](4)
 	l.Add("a")
 	text := ""
 	if err := l.Read(t.Context(), 0, false, func(number uint64, s string) error {
@@ -121,7 +121,7 @@ func TestForgettingUnderAReader(t *testing.T) {
 }
 
 func TestReadEnds(t *testing.T) {
-	l := history.New[string](4)
+	l := eventlog.New[string](4)
 	l.Add("a")
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := l.Read(ctx, 0, true, func(uint64, string) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
