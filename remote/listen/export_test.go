@@ -1,7 +1,4 @@
 package listen
 
-// RootFirst and LostFirst are for tests.
-var (
-	RootFirst = rootFirst
-	LostFirst = lostFirst
-)
+// LostFirst is for tests.
+var LostFirst = lostFirst

@@ -2,20 +2,21 @@ package listen
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen/supervise"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"github.com/edl-go/edl/remote/waits"
 )
 
 // Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer,
@@ -23,7 +24,7 @@ import (
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
-	var waits []*job.Wait
+	var all []*job.Wait
 	if j.roles != nil {
 		var told []*job.Wait
 		if _, silent := j.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; !silent {
@@ -36,14 +37,14 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 			told = append(told, lasting(j.reports.servers[index].Waits)...)
 		}
 		told = append(told, j.trainersWait(told)...)
-		waits = slices.Concat(j.roles.waits(), j.silences(), rootFirst(told))
-		for i, w := range waits {
-			waits[i] = proto.Clone(w).(*job.Wait)
+		all = slices.Concat(j.roles.waits(), j.silences(), waits.RootFirst(told))
+		for i, w := range all {
+			all[i] = proto.Clone(w).(*job.Wait)
 		}
-		j.roles.lastErrors(waits)
+		j.roles.lastErrors(all)
 	}
 	j.mu.Unlock()
-	return &rpc.WhyResponse{Status: j.Status(), Waits: waits}
+	return &rpc.WhyResponse{Status: j.Status(), Waits: all}
 }
 
 // heartbeat is how long a round of a job that goes on may wait for a trainer without being worth a word.
@@ -131,36 +132,6 @@ func lostFirst(roles []supervise.Role) []supervise.Role {
 	isLost := func(r supervise.Role) bool { return r.Lost }
 	lost := slices.DeleteFunc(slices.Clone(roles), func(r supervise.Role) bool { return !isLost(r) })
 	return append(lost, slices.DeleteFunc(roles, isLost)...)
-}
-
-// rootFirst sorts waits: those for someone who waits for nobody come first, then those for them, and so on; among equals the one that lasts longest.
-func rootFirst(waits []*job.Wait) []*job.Wait {
-	waitsOf := map[string][]*job.Wait{}
-	for _, w := range waits {
-		waitsOf[w.Who] = append(waitsOf[w.Who], w)
-	}
-	var depth func(w *job.Wait, path []string) int
-	depth = func(w *job.Wait, path []string) int {
-		deepest := 0
-		for _, name := range w.By {
-			if slices.Contains(path, name) {
-				continue // a circle has no root
-			}
-			for _, next := range waitsOf[name] {
-				deepest = max(deepest, 1+depth(next, append(path, name)))
-			}
-		}
-		return deepest
-	}
-	depths := map[*job.Wait]int{}
-	for _, w := range waits {
-		depths[w] = depth(w, []string{w.Who})
-	}
-	out := slices.Clone(waits)
-	slices.SortStableFunc(out, func(a, b *job.Wait) int {
-		return cmp.Or(cmp.Compare(depths[a], depths[b]), a.Since.AsTime().Compare(b.Since.AsTime()))
-	})
-	return out
 }
 
 // trainersWait returns what the roles that run have reported to their launchers: that comes also while the coordinator and etcd are gone, and stays

@@ -13,7 +13,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/listen/supervise"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A role that is down is the first thing that a job waits for, with what ended it and when it comes back.
@@ -85,33 +84,6 @@ func TestWhyTellsWhatTrainersWaitFor(t *testing.T) {
 				return w.Who == name && w.What == "the next generation" && slices.Equal(w.By, []string{"coordinator"}) && w.Since.IsValid()
 			})
 		})
-	}
-}
-
-// The root of the matter comes first: a wait for someone who waits for nobody, before the waits for those who wait.
-func TestRootFirst(t *testing.T) {
-	wait := func(seconds int64, who, by string) *job.Wait {
-		return &job.Wait{Who: who, By: strings.Fields(by), Since: &timestamppb.Timestamp{Seconds: seconds}}
-	}
-	for name, c := range map[string]struct {
-		waits []*job.Wait
-		want  string
-	}{
-		"nothing": {nil, ""},
-		"a chain": {[]*job.Wait{wait(1, "trainer-0", "pserver-0"), wait(2, "pserver-0", "trainer-1"), wait(3, "trainer-1", "coordinator")},
-			"trainer-1 pserver-0 trainer-0"},
-		"the longest": {[]*job.Wait{wait(5, "b", "x"), wait(3, "a", "x"), wait(4, "c", "x")}, "a c b"},
-		"a circle":    {[]*job.Wait{wait(2, "a", "b"), wait(1, "b", "a"), wait(3, "c", "a")}, "b a c"},
-		"itself":      {[]*job.Wait{wait(1, "a", "a")}, "a"},
-		"several":     {[]*job.Wait{wait(1, "coordinator", "trainer-0 trainer-1"), wait(2, "trainer-1", "data")}, "trainer-1 coordinator"},
-	} {
-		var got []string
-		for _, w := range listen.RootFirst(c.waits) {
-			got = append(got, w.Who)
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, want %s", name, got, c.want)
-		}
 	}
 }
 
