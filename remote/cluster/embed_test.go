@@ -3,14 +3,15 @@ package cluster
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/edl-go/edl/fault"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -92,5 +93,28 @@ func TestOpenRefuses(t *testing.T) {
 	cancel()
 	if _, err := Open(ctx, Config{Endpoints: []string{"127.0.0.1:1"}, Prefix: "/edl/a"}); !errors.Is(err, fault.Canceled) {
 		t.Errorf("canceled: %v", err)
+	}
+}
+
+// A user is told of the errors of etcd that mean something, as warnings, until the server is closed.
+func TestMessagesOfEtcd(t *testing.T) {
+	var out strings.Builder
+	closing, closes := context.WithCancel(t.Context())
+	log := zapTo(closing, slog.New(slog.NewTextHandler(&out, nil)))
+	log.Info("ready to serve")
+	log.Warn("apply request took too long")
+	log.Error("failed to update storage version")
+	if out.Len() > 0 {
+		t.Errorf("a user is told %s", &out)
+	}
+	log.Error("no space left")
+	if s := out.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "no space left") || !strings.Contains(s, "from=etcd") {
+		t.Errorf("a user is told %q, want the error as a warning", s)
+	}
+	out.Reset()
+	closes()
+	log.Error("use of closed connection")
+	if out.Len() > 0 {
+		t.Errorf("after the end a user is told %s", &out)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/edl-go/edl/fault"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/edl-go/edl/fault"
 )
 
 const (
@@ -117,4 +117,245 @@ func etcdFault(where string, err error) error {
 		kind = fault.TooLarge
 	}
 	return fault.Wrap(kind, where, err)
+}
+
+// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read. For every page etcd counts all keys
+// that are left, so pages of few bytes are followed by longer ones.
+func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
+	end := clientv3.GetPrefixRangeEnd(prefix)
+	limit := pageEntries
+	for from, revision := prefix, int64(0); ; {
+		r, err := s.page(ctx, from, end, revision, limit)
+		if err != nil {
+			return err
+		}
+		bytes := 0
+		for _, kv := range r.Kvs {
+			bytes += len(kv.Key) + len(kv.Value)
+			if err := see(string(kv.Key), entryOf(kv)); err != nil {
+				return err
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		if !r.More {
+			return nil
+		}
+		revision, limit = r.Header.Revision, nextLimit(limit, bytes)
+	}
+}
+
+// nextLimit is of how many entries the page after one of so many bytes is to be.
+func nextLimit(limit, bytes int) int {
+	return min(max(1, limit*pageBytes/max(1, bytes)), 4*limit, maxPageEntries)
+}
+
+// page reads at most limit entries of what is at and after from; revision 0 is the latest.
+func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, limit int) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(revision))
+	if err != nil {
+		return nil, etcdFault("etcd", err)
+	}
+	if revision != 0 {
+		r.Header.Revision = revision
+	}
+	return r, nil
+}
+
+// list puts all keys below prefix into v and returns the revision at which they were so.
+func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	r, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return 0, etcdFault("etcd", err)
+	}
+	clear(v)
+	for _, kv := range r.Kvs {
+		v[string(kv.Key)] = entryOf(kv)
+	}
+	return r.Header.Revision, nil
+}
+
+// follow lists and then watches from the next revision on. A watch that breaks, because etcd was away or has compacted what it was to tell, is begun
+// again by listing.
+func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
+	v := view{}
+	for {
+		revision, err := s.list(ctx, prefix, v)
+		switch {
+		case err == nil:
+			if see(v) || s.watch(ctx, prefix, revision, v, see) {
+				return nil
+			}
+		case !errors.Is(err, fault.Unavailable) || ctx.Err() != nil:
+			return err
+		}
+		timer := time.NewTimer(relistDelay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			if err == nil {
+				err = ctx.Err()
+			}
+			return err
+		}
+	}
+}
+
+// watch keeps v up to date after revision until see returns true, which it reports, or the watch breaks.
+func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v view, see func(view) bool) bool {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range s.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+		for i, event := range r.Events {
+			if event.Type == mvccpb.Event_DELETE {
+				delete(v, string(event.Kv.Key))
+			} else {
+				v[string(event.Kv.Key)] = entryOf(event.Kv)
+			}
+			ended := i+1 == len(r.Events) || r.Events[i+1].Kv.ModRevision != event.Kv.ModRevision
+			if ended && see(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// etcdLease is a lease that is renewed three times in its duration. It is lost when etcd says so, and also when the duration has passed since the
+// last renewal that etcd has answered was sent: then nobody can know whether it still holds. What counts is when the request was sent, for a process
+// may have been paused between the answer and its reading.
+type etcdLease struct {
+	store  *etcdStore
+	number clientv3.LeaseID
+	ended  chan struct{}
+	cancel context.CancelFunc // ends the renewals
+
+	// Guarded by store.mu.
+	deadline time.Time // of the last renewal
+	over     bool      // revoked or lost
+}
+
+// renewPause separates attempts to renew while etcd does not answer.
+const renewPause = 100 * time.Millisecond
+
+func (s *etcdStore) grant(ctx context.Context) (lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	sent := time.Now()
+	r, err := s.client.Grant(ctx, s.seconds)
+	if err != nil {
+		return nil, etcdFault("etcd", err)
+	}
+	duration := time.Duration(r.TTL) * time.Second
+	l := &etcdLease{store: s, number: r.ID, ended: make(chan struct{}), deadline: sent.Add(duration)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases == nil {
+		return nil, errClosed
+	}
+	s.leases[l] = true
+	renewing, stop := context.WithCancel(s.client.Ctx())
+	l.cancel = stop
+	s.alive.Go(func() {
+		l.renew(renewing, duration)
+		l.end(true)
+	})
+	return l, nil
+}
+
+// renew returns when the lease has ended, whatever the reason.
+func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
+	for next := duration / 3; ; {
+		timer := time.NewTimer(min(next, l.left()))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		sent := time.Now()
+		attempt, cancel := context.WithTimeout(ctx, min(duration/4, l.left()))
+		seconds, err := l.ask(attempt)
+		cancel()
+		switch {
+		case l.left() <= 0 || err == nil && seconds <= 0:
+			return
+		case err != nil:
+			next = renewPause
+		default:
+			l.extend(sent.Add(time.Duration(seconds) * time.Second))
+			next = duration / 3
+		}
+	}
+}
+
+// ask renews the lease once and returns for how long; 0: there is no such lease. The client's own method tries again without a pause while no server
+// is there.
+func (l *etcdLease) ask(ctx context.Context) (seconds int64, err error) {
+	stream, err := etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: l.id()}); err != nil {
+		return 0, err
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	return r.TTL, nil
+}
+
+func (l *etcdLease) id() int64 { return int64(l.number) }
+
+func (l *etcdLease) left() time.Duration {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	return time.Until(l.deadline)
+}
+
+func (l *etcdLease) extend(deadline time.Time) {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	l.deadline = deadline
+}
+
+// end ends the lease once. Whoever calls it after an end of the other kind changes nothing.
+func (l *etcdLease) end(lost bool) {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.over = true
+	delete(l.store.leases, l)
+	l.cancel()
+	if lost {
+		close(l.ended)
+	}
+}
+
+func (l *etcdLease) lost() <-chan struct{} {
+	if l.left() <= 0 {
+		l.end(true)
+	}
+	return l.ended
+}
+
+func (l *etcdLease) revoke(ctx context.Context) error {
+	l.end(false)
+	return l.store.end(ctx, l.id())
+}
+
+func (s *etcdStore) end(ctx context.Context, lease int64) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(lease)); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return etcdFault("etcd", err)
+	}
+	return nil
 }

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // recorder keeps a history in the order of a clock that only counts.
@@ -130,5 +132,282 @@ func TestHistoryOnServers(t *testing.T) {
 	})
 	if err != nil || kills == 0 {
 		t.Errorf("%d kills: %v", kills, err)
+	}
+}
+
+// lives are one coordinator after another, in one goroutine.
+type lives struct {
+	client   int
+	open     func() (Registry, error)
+	network  *network
+	recorder *recorder
+	commits  int // of one coordinator
+	numbers  int // of the values so far
+}
+
+// lead is one coordinator from its election to its end.
+func (l *lives) lead(ctx context.Context) error {
+	opened, err := l.open()
+	if err != nil {
+		return unlessPassing(ctx, err)
+	}
+	defer opened.Close()
+	r := opened.(*registry)
+	net := &faulty{store: r.store, network: l.network}
+	r.store = net
+	call := l.recorder.clock.Add(1)
+	m, err := r.LeadCoordinator(ctx, "host:1")
+	if err != nil {
+		return unlessPassing(ctx, err)
+	}
+	l.recorder.add(l.client, call, l.recorder.clock.Add(1), action{what: "lead", fence: m.Fence()}, outcome{})
+	s := r.State(m)
+	if loaded, err := l.load(ctx, s, m.Fence()); !loaded {
+		return err
+	}
+	for range l.commits {
+		if goes, err := l.commit(ctx, net, s, m.Fence()); !goes {
+			return err
+		}
+	}
+	if l.network.draw(3) > 0 {
+		return unlessPassing(ctx, m.Leave(ctx))
+	}
+	return nil // closing ends the lease
+}
+
+// unlessPassing leaves out what a network and a lost lock explain.
+func unlessPassing(ctx context.Context, err error) error {
+	if ctx.Err() == nil && (errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Fenced)) {
+		return nil
+	}
+	return err
+}
+
+func (l *lives) load(ctx context.Context, s State, fence uint64) (bool, error) {
+	call := l.recorder.clock.Add(1)
+	entries, err := s.Load(ctx)
+	if err != nil {
+		return false, unlessPassing(ctx, err)
+	}
+	a, b := string(entries["a"]), string(entries["b"])
+	if a != b {
+		return false, fmt.Errorf("half of a commit: %q and %q", a, b)
+	}
+	l.recorder.add(l.client, call, l.recorder.clock.Add(1), action{what: "load", fence: fence}, outcome{value: a})
+	return true, nil
+}
+
+// commit makes one commit, as often as that takes, and finds out by Load when it gives up. It reports whether the coordinator still leads.
+func (l *lives) commit(ctx context.Context, net *faulty, s State, fence uint64) (bool, error) {
+	l.numbers++
+	value := fmt.Sprintf("%d of %d", l.numbers, l.client)
+	a := action{"commit", fence, value}
+	call := l.recorder.clock.Add(1)
+	for {
+		attempt, cancel := context.WithCancel(ctx)
+		if l.network.draw(3) == 0 {
+			net.failed = cancel // the caller gives up
+		}
+		err := s.Commit(attempt, []Change{{"a", []byte(value)}, {"b", []byte(value)}})
+		net.failed = nil
+		cancel()
+		end := l.recorder.clock.Add(1)
+		switch {
+		case err == nil:
+			l.recorder.add(l.client, call, end, a, outcome{})
+			return true, nil
+		case errors.Is(err, fault.Fenced):
+			l.recorder.add(l.client, call, end, a, outcome{kind: fault.Fenced})
+			return false, nil
+		case ctx.Err() != nil || !errors.Is(err, fault.Canceled) && !errors.Is(err, fault.Unavailable):
+			return false, err
+		case l.network.draw(2) == 0:
+			continue // the same once more
+		}
+		loaded, err := l.load(ctx, s, fence)
+		end = math.MaxInt64 - 1
+		if loaded { // and then it is not under way any more
+			end = l.recorder.clock.Add(1)
+		}
+		l.recorder.add(l.client, call, end, a, outcome{kind: fault.Unavailable})
+		return loaded, err
+	}
+}
+
+// An action is what a coordinator does: lead with a fence, commit a value under it, or load one.
+type action struct {
+	what  string // "lead", "commit" or "load"
+	fence uint64
+	value string // to commit
+}
+
+// An outcome is what came of an action.
+type outcome struct {
+	kind  fault.Kind // OK; Fenced; Unavailable: not known
+	value string     // loaded
+}
+
+// held is what is true at one moment: who leads, 0 when that one has been told that it does not, and what is kept.
+type held struct {
+	fence uint64
+	value string
+}
+
+// fencing is the model: only who leads changes what is kept, nobody leads again who has been told that it does not, and what is not known happened or
+// did not.
+var fencing = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{held{}} },
+	Step: func(state, input, output any) []any {
+		s, a, o := state.(held), input.(action), output.(outcome)
+		leads := s.fence == a.fence
+		switch {
+		case a.what == "lead":
+			if a.fence > s.fence {
+				return []any{held{a.fence, s.value}}
+			}
+		case a.what == "load":
+			if s.value == o.value {
+				return []any{s}
+			}
+		case o.kind == fault.OK:
+			if leads {
+				return []any{held{a.fence, a.value}}
+			}
+		case o.kind == fault.Fenced:
+			if leads {
+				return []any{held{0, s.value}}
+			}
+			return []any{s}
+		case leads:
+			return []any{s, held{a.fence, a.value}}
+		default:
+			return []any{s}
+		}
+		return nil
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " -> ", output) },
+}).ToModel()
+
+// A network lies between handles and their store. It loses requests and answers, delivers requests after their caller has given them up, and holds
+// callers as if their process had been paused just before the request.
+type network struct {
+	used chan struct{} // one for each request that came by, as far as somebody looks
+
+	mu     sync.Mutex
+	random *rand.Rand
+	late   []func()        // requests that were given up
+	paused []chan struct{} // callers that wait to go on
+}
+
+func newNetwork(seed uint64) *network {
+	return &network{used: make(chan struct{}, 1), random: rand.New(rand.NewPCG(seed, 1))}
+}
+
+// draw returns a number below n.
+func (n *network) draw(below int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.random.IntN(below)
+}
+
+// release delivers what is late and lets callers go on: each by chance or, at the end, all.
+func (n *network) release(all bool) {
+	n.mu.Lock()
+	var deliver []func()
+	var late []func()
+	for _, f := range n.late {
+		if all || n.random.IntN(2) == 0 {
+			deliver = append(deliver, f)
+		} else {
+			late = append(late, f)
+		}
+	}
+	n.late = late
+	for len(n.paused) > 0 && (all || n.random.IntN(2) == 0) {
+		close(n.paused[0])
+		n.paused = n.paused[1:]
+	}
+	n.mu.Unlock()
+	for _, f := range deliver {
+		f()
+	}
+}
+
+// faulty is the store of one handle behind the network.
+type faulty struct {
+	store
+	network *network
+	failed  func() // called when a request fails; may be nil
+}
+
+var errLost = fault.E(fault.Unavailable, fault.At("network"), fault.Got("a request that was lost"))
+
+func (f *faulty) lose() error {
+	if f.failed != nil {
+		f.failed()
+	}
+	return errLost
+}
+
+func (f *faulty) commit(ctx context.Context, t txn) (int64, bool, error) {
+	f.pass()
+	switch f.network.draw(16) {
+	case 0: // the request is lost
+		return 0, false, f.lose()
+	case 1: // the answer is lost
+		if _, _, err := f.store.commit(ctx, t); err != nil {
+			return 0, false, err
+		}
+		return 0, false, f.lose()
+	case 2: // the request comes late
+		n := f.network
+		n.mu.Lock()
+		n.late = append(n.late, func() { _, _, _ = f.store.commit(context.WithoutCancel(ctx), t) })
+		n.mu.Unlock()
+		return 0, false, f.lose()
+	case 3: // the caller is paused
+		f.pause(ctx)
+	}
+	return f.store.commit(ctx, t)
+}
+
+// longestHold ends what nobody is left to end: all others may be waiting for the one that is paused.
+const longestHold = 20 * time.Millisecond
+
+func (f *faulty) pause(ctx context.Context) {
+	wake, n := make(chan struct{}), f.network
+	n.mu.Lock()
+	n.paused = append(n.paused, wake)
+	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, longestHold)
+	defer cancel()
+	select {
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+func (f *faulty) get(ctx context.Context, keys ...string) (view, error) {
+	f.pass()
+	if f.network.draw(16) == 0 {
+		return nil, f.lose()
+	}
+	return f.store.get(ctx, keys...)
+}
+
+func (f *faulty) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
+	f.pass()
+	if f.network.draw(16) == 0 {
+		return f.lose()
+	}
+	return f.store.scan(ctx, prefix, see)
+}
+
+// pass tells that a request comes by.
+func (f *faulty) pass() {
+	select {
+	case f.network.used <- struct{}{}:
+	default:
 	}
 }

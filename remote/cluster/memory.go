@@ -1,10 +1,14 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // Memory is a store inside of this process, for jobs whose roles are goroutines. Its leases need no renewal: they end by Leave, Close or
@@ -104,5 +108,171 @@ func (w *memoryWatcher) show(v view) {
 	select {
 	case w.more <- struct{}{}:
 	default:
+	}
+}
+
+// memoryStore is one handle on a Memory.
+type memoryStore struct {
+	memory *Memory
+
+	// Guarded by Memory.mu.
+	leases map[*memoryLease]bool
+	closed bool
+}
+
+var errClosed = fault.E(fault.Canceled, fault.Got("a registry that is closed"))
+
+func (s *memoryStore) grant(context.Context) (lease, error) {
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	s.memory.leases++
+	l := &memoryLease{store: s, number: s.memory.leases, ended: make(chan struct{})}
+	s.leases[l] = true
+	return l, nil
+}
+
+func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	m := s.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range t.when {
+		revision := m.entries[c.key].modified
+		if c.byCreation {
+			revision = m.entries[c.key].created
+		}
+		if revision != c.revision {
+			return m.revision, false, nil
+		}
+	}
+	for _, p := range t.puts {
+		if l, ok := p.lease.(*memoryLease); ok && !s.leases[l] {
+			return m.revision, false, errors.New("the lease has ended")
+		}
+	}
+	m.change(t)
+	return m.revision, true, nil
+}
+
+func (s *memoryStore) end(_ context.Context, lease int64) error {
+	s.memory.mu.Lock()
+	var held *memoryLease
+	for _, e := range s.memory.entries {
+		if e.lease != nil && e.lease.number == lease {
+			held = e.lease
+		}
+	}
+	s.memory.mu.Unlock()
+	if held != nil {
+		held.end(true)
+	}
+	return nil
+}
+
+func (s *memoryStore) close() error {
+	s.memory.mu.Lock()
+	s.closed = true
+	leases := maps.Clone(s.leases)
+	s.memory.mu.Unlock()
+	for l := range leases {
+		l.end(true)
+	}
+	return nil
+}
+
+func (s *memoryStore) get(ctx context.Context, keys ...string) (view, error) {
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	v := view{}
+	for _, key := range keys {
+		if e, ok := s.memory.entries[key]; ok {
+			v[key] = e.entry
+		}
+	}
+	return v, ctx.Err()
+}
+
+func (s *memoryStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
+	s.memory.mu.Lock()
+	v := s.memory.below(prefix)
+	s.memory.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if err := see(key, v[key]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *memoryStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
+	m := s.memory
+	w := &memoryWatcher{prefix: prefix, more: make(chan struct{}, 1)}
+	m.mu.Lock()
+	w.show(m.below(prefix))
+	m.watchers[w] = true
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		delete(m.watchers, w)
+		m.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.more:
+		}
+		m.mu.Lock()
+		views := w.views
+		w.views = nil
+		m.mu.Unlock()
+		for _, v := range views {
+			if see(v) {
+				return nil
+			}
+		}
+	}
+}
+
+// memoryLease ends once, in order or by loss.
+type memoryLease struct {
+	store  *memoryStore
+	number int64
+	ended  chan struct{}
+}
+
+func (l *memoryLease) id() int64 { return l.number }
+
+func (l *memoryLease) lost() <-chan struct{} { return l.ended }
+
+func (l *memoryLease) revoke(context.Context) error {
+	l.end(false)
+	return nil
+}
+
+func (l *memoryLease) end(lost bool) {
+	m := l.store.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.store.leases[l] {
+		return
+	}
+	delete(l.store.leases, l)
+	if lost {
+		close(l.ended)
+	}
+	var t txn
+	for key, e := range m.entries {
+		if e.lease == l {
+			t.deletes = append(t.deletes, key)
+		}
+	}
+	if len(t.deletes) > 0 {
+		m.change(t)
 	}
 }

@@ -114,3 +114,259 @@ func testStateFenced(h *home) {
 	unaware()
 	h.entries(young, map[string]string{"a": "young"})
 }
+
+// scripted is a store whose commits a test answers.
+type scripted struct {
+	store
+	next []func(forward func() (int64, bool, error)) (int64, bool, error) // for one commit each; the rest is forwarded
+}
+
+func (s *scripted) commit(ctx context.Context, t txn) (int64, bool, error) {
+	forward := func() (int64, bool, error) { return s.store.commit(context.WithoutCancel(ctx), t) }
+	if len(s.next) == 0 {
+		return forward()
+	}
+	first := s.next[0]
+	s.next = s.next[1:]
+	return first(forward)
+}
+
+func loseAnswer(forward func() (int64, bool, error)) (int64, bool, error) {
+	if _, _, err := forward(); err != nil {
+		return 0, false, err
+	}
+	return 0, false, errLost
+}
+
+func loseRequest(func() (int64, bool, error)) (int64, bool, error) { return 0, false, errLost }
+
+// leading returns a coordinator's state over a scripted store.
+func (h *home) leading() (*scripted, State) {
+	h.Helper()
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	s := r.State(h.member(r.LeadCoordinator(h.Context(), "host:1")))
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("0")}}))
+	return script, s
+}
+
+func testAnswerLost(h *home) {
+	script, s := h.leading()
+	commits := 0
+	count := func(then func(func() (int64, bool, error)) (int64, bool, error)) func(func() (int64, bool, error)) (int64, bool, error) {
+		return func(forward func() (int64, bool, error)) (int64, bool, error) {
+			revision, ok, err := then(forward)
+			if ok {
+				commits++
+			}
+			return revision, ok, err
+		}
+	}
+	forward := func(forward func() (int64, bool, error)) (int64, bool, error) { return forward() }
+	script.next = append(script.next, loseAnswer, count(forward), count(forward))
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
+	if commits != 0 {
+		h.Error("the commit was made twice")
+	}
+	h.ok(s.Commit(h.Context(), []Change{{"b", []byte("2")}}))
+	h.entries(s, map[string]string{"a": "1", "b": "2"})
+}
+
+// A caller that gives up learns by Load, or by trying the same again, what has become of its commit.
+func testGivenUp(h *home) {
+	script, s := h.leading()
+	one, other := []Change{{"a", []byte("1")}}, []Change{{"b", []byte("2")}}
+	for i, lose := range []func(func() (int64, bool, error)) (int64, bool, error){loseRequest, loseAnswer, loseRequest, loseAnswer} {
+		h.ok(s.Commit(h.Context(), []Change{{"a", []byte("0")}, {"b", nil}}))
+		ctx, cancel := context.WithCancel(h.Context())
+		script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+			defer cancel()
+			return lose(forward)
+		})
+		if err := s.Commit(ctx, one); !errors.Is(err, fault.Canceled) {
+			h.Fatalf("given up: %v", err)
+		}
+		if err := s.Commit(h.Context(), other); !errors.Is(err, fault.Unavailable) {
+			h.Fatalf("another commit before the first is known: %v", err)
+		}
+		want := map[string]string{"a": "1", "b": "2"}
+		if i < 2 {
+			h.ok(s.Commit(h.Context(), one))
+		} else {
+			want["a"] = []string{"0", "1"}[i-2]
+			h.entries(s, map[string]string{"a": want["a"]})
+		}
+		h.ok(s.Commit(h.Context(), other))
+		h.entries(s, want)
+	}
+}
+
+// A request that was given up reaches the store when others have followed it, or when Load has said that it is not there.
+func testLate(h *home) {
+	script, s := h.leading()
+	var late []func() (int64, bool, error)
+	keep := func(forward func() (int64, bool, error)) (int64, bool, error) {
+		late = append(late, forward)
+		return 0, false, errLost
+	}
+	deliver := func() {
+		h.Helper()
+		for _, forward := range late {
+			if _, ok, err := forward(); ok || err != nil {
+				h.Errorf("a late request is applied: %v, %v", ok, err)
+			}
+		}
+		late = nil
+	}
+	script.next = append(script.next, keep, keep)
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}})) // by the third attempt
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("2")}}))
+	deliver()
+	ctx, cancel := context.WithCancel(h.Context())
+	script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+		defer cancel()
+		return keep(forward)
+	})
+	if err := s.Commit(ctx, []Change{{"a", []byte("3")}}); !errors.Is(err, fault.Canceled) {
+		h.Fatalf("given up: %v", err)
+	}
+	h.entries(s, map[string]string{"a": "2"})
+	deliver()
+	h.entries(s, map[string]string{"a": "2"})
+}
+
+// Who took a key and did not hear of it has it; who did not take it does not count as lost.
+func testClaimAnswerLost(h *home) {
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	lost, err := h.open().Lost(h.Context())
+	h.ok(err)
+	script.next = append(script.next, loseRequest, loseAnswer)
+	if _, err := r.JoinTrainer(h.Context(), 0); !errors.Is(err, fault.Unavailable) {
+		h.Fatalf("a claim that was lost: %v", err)
+	}
+	m := h.member(r.JoinTrainer(h.Context(), 0))
+	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	select {
+	case <-m.Done():
+		h.Error("its lease was given up")
+	default:
+	}
+	h.ok(m.Leave(h.Context()))
+	other := h.open()
+	h.member(other.JoinTrainer(h.Context(), 1))
+	h.ok(other.Close())
+	if m := <-lost; m.Index != 1 {
+		h.Errorf("%v is lost, want trainer 1", m)
+	}
+}
+
+// Who leaves without an answer has left, and may say so again until it has one.
+func testLeaveAnswerLost(h *home) {
+	r := h.open().(*registry)
+	script := &scripted{store: r.store}
+	r.store = script
+	m := h.member(r.JoinTrainer(h.Context(), 0))
+	script.next = append(script.next, loseRequest)
+	if err := m.Leave(h.Context()); !errors.Is(err, fault.Unavailable) {
+		h.Fatalf("leaving that was lost: %v", err)
+	}
+	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	script.next = append(script.next, loseAnswer)
+	h.ok(m.Leave(h.Context()))
+	h.ok(m.Leave(h.Context()))
+	h.live(r, map[Member]uint64{})
+	lost, err := h.open().Lost(h.Context())
+	h.ok(err)
+	other := h.open()
+	h.member(other.JoinTrainer(h.Context(), 1))
+	h.ok(other.Close())
+	if m := <-lost; m.Index != 1 {
+		h.Errorf("%v is lost, want trainer 1", m)
+	}
+}
+
+// parts are the changes of two transactions, and what they come to.
+func parts() (changes []Change, first, both map[string]string) {
+	first, both = map[string]string{}, map[string]string{}
+	for i := range MaxChanges + 1 {
+		key := fmt.Sprintf("task/%d", i)
+		changes = append(changes, Change{key, []byte("1")})
+		if both[key] = "1"; i < MaxChanges {
+			first[key] = "1"
+		}
+	}
+	return changes, first, both
+}
+
+func makeIt(forward func() (int64, bool, error)) (int64, bool, error) { return forward() }
+
+func refuseIt(func() (int64, bool, error)) (int64, bool, error) {
+	return 0, false, fault.New(fault.TooLarge, "request is too large")
+}
+
+// Of a commit that the store refuses at its first transaction nothing is durable, and others may follow. Of one that it refuses later a beginning is:
+// its caller has to look before it commits anything else.
+func testRefused(h *home) {
+	script, s := h.leading()
+	other := []Change{{"b", []byte("2")}}
+	script.next = append(script.next, refuseIt)
+	changes, first, _ := parts()
+	if err := s.Commit(h.Context(), changes); !errors.Is(err, fault.TooLarge) {
+		h.Fatalf("refused: %v", err)
+	}
+	h.ok(s.Commit(h.Context(), other))
+	h.entries(s, map[string]string{"a": "0", "b": "2"})
+
+	script.next = append(script.next, makeIt, refuseIt, refuseIt)
+	for range 2 {
+		if err := s.Commit(h.Context(), changes); !errors.Is(err, fault.TooLarge) {
+			h.Fatalf("refused: %v", err)
+		}
+		if err := s.Commit(h.Context(), other); !errors.Is(err, fault.Unavailable) {
+			h.Fatalf("another commit before the beginning is known: %v", err)
+		}
+	}
+	first["a"], first["b"] = "0", "2"
+	h.entries(s, first)
+	h.ok(s.Commit(h.Context(), other))
+}
+
+// A caller that gives up while a transaction is under way which was surely not made may have a beginning durable, too.
+func testGivenUpBetween(h *home) {
+	script, s := h.leading()
+	changes, _, both := parts()
+	ctx, cancel := context.WithCancel(h.Context())
+	blind := &blind{store: script.store}
+	script.store = blind
+	script.next = append(script.next, makeIt, func(func() (int64, bool, error)) (int64, bool, error) {
+		blind.to = cancel
+		return 0, false, nil
+	})
+	if err := s.Commit(ctx, changes); !errors.Is(err, fault.Canceled) {
+		h.Fatalf("given up: %v", err)
+	}
+	if err := s.Commit(h.Context(), []Change{{"b", []byte("2")}}); !errors.Is(err, fault.Unavailable) {
+		h.Fatalf("another commit before the beginning is known: %v", err)
+	}
+	h.ok(s.Commit(h.Context(), changes))
+	both["a"] = "0"
+	h.entries(s, both)
+}
+
+// blind is a store that does not tell how things are when to is set, which it then calls.
+type blind struct {
+	store
+	to func()
+}
+
+func (b *blind) get(ctx context.Context, keys ...string) (view, error) {
+	if b.to == nil {
+		return b.store.get(ctx, keys...)
+	}
+	b.to()
+	b.to = nil
+	return nil, errLost
+}

@@ -2,12 +2,12 @@ package cluster
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/edl-go/edl/proto/job"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // home is a store that the suite runs over. Each test has a job of its own.
@@ -149,4 +149,75 @@ var suite = []struct {
 	{"a leave whose answer is lost", "left", testLeaveAnswerLost},
 	{"a history that is forgotten", "forget", testForget},
 	{"arguments out of range", "range", testRange},
+}
+
+// bounded ends with the test, and when patience does.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until what holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := bounded(t)
+	looks := time.NewTicker(5 * time.Millisecond)
+	defer looks.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("no ", what)
+		case <-looks.C:
+		}
+	}
+}
+
+// deadline is when the lease of a member in etcd ends unless it is renewed once more.
+func deadline(m Membership) time.Time {
+	l := m.(*membership).lease.(*etcdLease)
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	return l.deadline
+}
+
+// expect receives what must come.
+func expect[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-bounded(t).Done():
+		t.Fatal("nothing came")
+	}
+	panic("unreachable")
+}
+
+// A lease that is asked for while a store ends those that it has is refused: no key stays that nobody holds.
+func TestGrantWhileClosing(t *testing.T) {
+	m := NewMemory()
+	for range 200 {
+		s := &memoryStore{memory: m, leases: map[*memoryLease]bool{}}
+		var granting sync.WaitGroup
+		for range 200 {
+			l, err := s.grant(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			granting.Go(func() {
+				<-l.lost()
+				l, err := s.grant(t.Context())
+				if err == nil {
+					_, _, _ = s.commit(t.Context(), txn{puts: []put{{key: "/edl/digits", lease: l}}})
+				}
+			})
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		granting.Wait()
+	}
+	if left := m.below("/edl/"); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
 }

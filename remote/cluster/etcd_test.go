@@ -157,3 +157,30 @@ func TestEtcdServerIsPaused(t *testing.T) {
 	want["after"] = "1"
 	h.entries(s, want)
 }
+
+// A lease whose duration has passed is lost for whoever asks, also before the goroutine that renews it has noticed: a process may have been paused.
+func TestLeaseIsOverByTheClock(t *testing.T) {
+	l := &etcdLease{store: &etcdStore{leases: map[*etcdLease]bool{}}, ended: make(chan struct{}), cancel: func() {}, deadline: time.Now()}
+	select {
+	case <-l.lost():
+	default:
+		t.Error("a lease goes on beyond its deadline")
+	}
+}
+
+// Pages grow where entries are small, because each costs as much as all that is left, and shrink where they are large.
+func TestPages(t *testing.T) {
+	for _, c := range []struct{ limit, bytes, next int }{
+		{pageEntries, 0, 4 * pageEntries},
+		{pageEntries, pageEntries * 100, 4 * pageEntries},
+		{1000, 1000 * 1000, 2097},
+		{1000, pageBytes, 1000},
+		{1000, 4 * pageBytes, 250},
+		{2, 8 * pageBytes, 1},
+		{maxPageEntries, 1, maxPageEntries},
+	} {
+		if next := nextLimit(c.limit, c.bytes); next != c.next {
+			t.Errorf("%d after %d entries of %d bytes, want %d", next, c.limit, c.bytes, c.next)
+		}
+	}
+}

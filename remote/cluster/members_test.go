@@ -1,0 +1,364 @@
+package cluster
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+)
+
+func testClaim(h *home) {
+	a, b := h.open(), h.open()
+	h.ok(a.SetDesired(h.Context(), 2))
+	first := h.member(a.ClaimServer(h.Context(), 1, "host:1"))
+	if _, err := b.ClaimServer(h.Context(), 1, "host:2"); !errors.Is(err, fault.Fenced) {
+		h.Fatalf("an index that is taken: %v", err)
+	}
+	second := h.member(b.ClaimServer(h.Context(), AnyIndex, "host:2"))
+	if second.Member() != server0 || second.Fence() <= first.Fence() {
+		h.Fatalf("%v with fence %d after %d, want pserver 0", second.Member(), second.Fence(), first.Fence())
+	}
+	if _, err := b.ClaimServer(h.Context(), AnyIndex, "host:3"); !errors.Is(err, fault.Fenced) {
+		h.Fatalf("more servers than desired: %v", err)
+	}
+	h.ok(first.Leave(h.Context()))
+	h.ok(first.Leave(h.Context()))
+	third := h.member(b.ClaimServer(h.Context(), AnyIndex, "host:3"))
+	if third.Member().Index != 1 {
+		h.Fatalf("%v took the place that was left, want pserver 1", third.Member())
+	}
+	select {
+	case <-first.Done():
+		h.Fatal("who left in order has not lost its lease")
+	default:
+	}
+}
+
+func testClaimAny(h *home) {
+	const n = 6
+	h.ok(h.open().SetDesired(h.Context(), n))
+	var mu sync.Mutex
+	taken := map[int]bool{}
+	var all sync.WaitGroup
+	for range n {
+		r := h.open()
+		all.Go(func() {
+			m, err := r.ClaimServer(h.Context(), AnyIndex, "host:1")
+			if err != nil {
+				h.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			taken[m.Member().Index] = true
+		})
+	}
+	all.Wait()
+	if len(taken) != n {
+		h.Fatalf("%d servers took the indexes %v", n, taken)
+	}
+}
+
+func testKeys(h *home) {
+	r := h.open()
+	h.ok(r.SetDesired(h.Context(), 3))
+	c := h.member(r.LeadCoordinator(h.Context(), "host:1"))
+	s := h.member(r.ClaimServer(h.Context(), AnyIndex, "host:2"))
+	t := h.member(r.JoinTrainer(h.Context(), 4))
+	v := h.view()
+	values := map[string]string{"/ps_desired": "3", "/ps/0": "host:2", "/master/lock": "host:1", "/master/addr": "host:1", "/trainer/4": "",
+		"/master_mark/lock": "joined 0", "/ps_mark/0": "joined 0", "/trainer_mark/4": "joined 0"}
+	for key, value := range values {
+		if e, ok := v[h.prefix+key]; !ok || e.value != value {
+			h.Errorf("%s is %q, %v, want %q", key, e.value, ok, value)
+		}
+	}
+	if len(v) != len(values) {
+		h.Errorf("keys %v", slices.Collect(maps.Keys(v)))
+	}
+	if got := v[h.prefix+"/master/lock"].created; uint64(got) != c.Fence() {
+		h.Errorf("fence %d of a lock that was created at revision %d", c.Fence(), got)
+	}
+	for _, m := range []Membership{c, s, t} {
+		h.ok(m.Leave(h.Context()))
+	}
+	for key, e := range h.view() {
+		if key != h.prefix+"/ps_desired" && e.value != "left 0" {
+			h.Errorf("%s is %q after all have left", key, e.value)
+		}
+	}
+}
+
+func testRange(h *home) {
+	r := h.open()
+	_, claim := r.ClaimServer(h.Context(), -2, "host:1")
+	_, join := r.JoinTrainer(h.Context(), maxMembers)
+	_, servers := r.Servers(h.Context(), maxMembers+1)
+	_, node := r.RegisterNode(h.Context(), "a/b", "host:1")
+	for what, err := range map[string]error{"index": claim, "rank": join, "servers": servers, "node": node,
+		"desired 0": r.SetDesired(h.Context(), 0), "desired": r.SetDesired(h.Context(), maxMembers+1)} {
+		if !errors.Is(err, fault.InvalidArgument) {
+			h.Errorf("%s: %v", what, err)
+		}
+	}
+	m, ok := memberOf(trainersKey + "07")
+	if ok {
+		h.Errorf("a key that nobody writes makes %v", m)
+	}
+	if m := (Member{Role: job.Role_TRAINER, Index: 7}); m.String() != "trainer 7" {
+		h.Errorf("%q", m)
+	}
+}
+
+func testLead(h *home) {
+	a, b := h.open(), h.open()
+	first := h.member(a.LeadCoordinator(h.Context(), "host:1"))
+	address, err := b.Coordinator(h.Context())
+	h.ok(err)
+	if address != "host:1" {
+		h.Fatalf("coordinator at %s", address)
+	}
+	next := make(chan Membership, 1)
+	go func() {
+		m, err := b.LeadCoordinator(h.Context(), "host:2")
+		if err != nil {
+			h.Error(err)
+		}
+		next <- m
+	}()
+	h.ok(first.Leave(h.Context()))
+	second := <-next
+	if second == nil || second.Fence() <= first.Fence() || second.Member() != coordinator {
+		h.Fatalf("%v follows one with fence %d", second, first.Fence())
+	}
+	if address, err = a.Coordinator(h.Context()); err != nil || address != "host:2" {
+		h.Fatalf("coordinator at %s, %v", address, err)
+	}
+}
+
+// The old coordinator was paused while its lease ended. Whatever it does afterwards leaves the new one's keys alone.
+func testFenced(h *home) {
+	a, b := h.openAt(h.prefix, shortLease), h.open()
+	old := h.member(a.LeadCoordinator(h.Context(), "host:1"))
+	h.end(h.prefix, coordinator)
+	young := h.member(b.LeadCoordinator(h.Context(), "host:2"))
+	<-old.Done()
+	if err := old.Leave(h.Context()); !errors.Is(err, fault.Fenced) {
+		h.Fatalf("leaving without a lease: %v", err)
+	}
+	h.ok(a.Close())
+	v := h.view()
+	if lock := v[h.prefix+"/master/lock"]; uint64(lock.created) != young.Fence() || lock.value != "host:2" ||
+		v[h.prefix+"/master/addr"].value != "host:2" || v[h.prefix+"/master_mark/lock"].value != "joined 1" {
+		h.Fatalf("the old coordinator has changed %v", v)
+	}
+	select {
+	case <-young.Done():
+		h.Fatal("the new coordinator has lost its lease")
+	default:
+	}
+}
+
+func testLost(h *home) {
+	watcher := h.open()
+	lost, err := watcher.Lost(h.Context())
+	h.ok(err)
+
+	orderly := h.member(h.open().JoinTrainer(h.Context(), 3))
+	h.ok(orderly.Leave(h.Context()))
+
+	expired := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
+	h.end(h.prefix, trainer0)
+	<-expired.Done()
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0", m)
+	}
+
+	again := h.open()
+	h.member(again.JoinTrainer(h.Context(), 0))
+	h.ok(again.Close())
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0 once more", m)
+	}
+
+	leader := h.open()
+	h.member(leader.LeadCoordinator(h.Context(), "host:1"))
+	h.ok(leader.Close())
+	if m := <-lost; m != coordinator {
+		h.Fatalf("%v is lost, want the coordinator", m)
+	}
+	h.ok(watcher.Close())
+	if m, more := <-lost; more {
+		h.Fatalf("%v is lost though it left", m)
+	}
+}
+
+func testPastLosses(h *home) {
+	gone := h.open()
+	h.member(gone.ClaimServer(h.Context(), 0, "host:1"))
+	h.ok(h.member(gone.JoinTrainer(h.Context(), 0)).Leave(h.Context()))
+	h.ok(gone.Close())
+	for range 2 {
+		lost, err := h.open().Lost(h.Context())
+		h.ok(err)
+		if m := <-lost; m != server0 {
+			h.Fatalf("%v is lost, want pserver 0", m)
+		}
+	}
+}
+
+func testBury(h *home) {
+	watcher := h.open()
+	lost, err := watcher.Lost(h.Context())
+	h.ok(err)
+	h.ok(watcher.Bury(h.Context(), trainer0, 0)) // there is none
+	first := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
+	h.ok(watcher.Bury(h.Context(), trainer0, first.Fence()))
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0", m)
+	}
+	if err := first.Leave(h.Context()); !errors.Is(err, fault.Fenced) {
+		h.Errorf("a member that was buried leaves: %v", err)
+	}
+	<-first.Done() // should its process live after all
+
+	second := h.member(h.open().JoinTrainer(h.Context(), 0))
+	h.ok(watcher.Bury(h.Context(), trainer0, first.Fence())) // of the first, too late
+	h.live(watcher, map[Member]uint64{trainer0: second.Fence()})
+	select {
+	case <-second.Done():
+		h.Fatal("the burial of its predecessor has hit it")
+	default:
+	}
+	h.ok(watcher.Bury(h.Context(), trainer0, 0)) // whoever it is
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0", m)
+	}
+	h.live(watcher, map[Member]uint64{})
+
+	leader := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
+	h.ok(watcher.Bury(h.Context(), coordinator, leader.Fence()))
+	if m := <-lost; m != coordinator {
+		h.Fatalf("%v is lost, want the coordinator", m)
+	}
+	next := h.member(h.open().LeadCoordinator(h.Context(), "host:2")) // at once
+	if address, err := watcher.Coordinator(h.Context()); address != "host:2" || err != nil {
+		h.Errorf("coordinator at %q, %v", address, err)
+	}
+	h.ok(next.Leave(h.Context()))
+	h.ok(watcher.Close())
+	if m, more := <-lost; more {
+		h.Errorf("%v is lost", m)
+	}
+}
+
+func (h *home) live(r Registry, want map[Member]uint64) {
+	h.Helper()
+	got, err := r.Live(h.Context())
+	h.ok(err)
+	if !maps.Equal(got, want) {
+		h.Errorf("live members %v, want %v", got, want)
+	}
+}
+
+func testLive(h *home) {
+	r := h.open()
+	h.live(r, map[Member]uint64{})
+	want := map[Member]uint64{}
+	for _, join := range []func() (Membership, error){
+		func() (Membership, error) { return r.LeadCoordinator(h.Context(), "host:1") },
+		func() (Membership, error) { return r.ClaimServer(h.Context(), 1, "host:1") },
+		func() (Membership, error) { return r.ClaimServer(h.Context(), 12, "host:1") },
+		func() (Membership, error) { return r.JoinTrainer(h.Context(), 1) },
+		func() (Membership, error) { return r.JoinTrainer(h.Context(), 0) },
+	} {
+		m := h.member(join())
+		want[m.Member()] = m.Fence()
+		h.live(r, want)
+		h.ok(m.Leave(h.Context()))
+		delete(want, m.Member())
+		h.live(r, want)
+		m = h.member(join())
+		want[m.Member()] = m.Fence()
+		h.live(r, want)
+	}
+}
+
+// A loss is told although the member has joined again before the watcher could see it away.
+func testLostBehindItsBack(h *home) {
+	views := make(chan view)
+	blind := h.open().(*registry)
+	blind.store = &jumping{store: blind.store, prefix: h.prefix + "/trainer", views: views}
+	lost, err := blind.Lost(h.Context())
+	h.ok(err)
+	show := func() { views <- h.view() }
+	join := func() Membership { return h.member(h.open().JoinTrainer(h.Context(), 0)) }
+
+	h.ok(join().Leave(h.Context()))
+	join()
+	show()
+	h.ok(blind.Bury(h.Context(), trainer0, 0))
+	join()
+	show() // lives, as before
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0", m)
+	}
+	h.ok(blind.Bury(h.Context(), trainer0, 0))
+	h.ok(join().Leave(h.Context()))
+	show() // lost, and then left
+	if m := <-lost; m != trainer0 {
+		h.Fatalf("%v is lost, want trainer 0", m)
+	}
+	h.ok(join().Leave(h.Context()))
+	join()
+	show() // left and back: no loss
+	h.ok(blind.Close())
+	if m, more := <-lost; more {
+		h.Errorf("%v is lost though it left in order", m)
+	}
+}
+
+func testForget(h *home) {
+	r := h.open()
+	h.ok(r.SetDesired(h.Context(), 2))
+	h.ok(r.SetTrainers(h.Context(), 3))
+	lost, err := r.Lost(h.Context())
+	h.ok(err)
+	gone := h.open()
+	h.member(gone.ClaimServer(h.Context(), 0, "host:0"))
+	h.member(gone.JoinTrainer(h.Context(), 0))
+	h.ok(gone.Close())
+	<-lost
+	<-lost
+	lingering := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
+	s := r.State(lingering)
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
+	near := h.openAt(h.prefix+"er", longLease)
+	h.member(near.ClaimServer(h.Context(), 0, "host:3"))
+
+	h.ok(r.Forget(h.Context()))
+	if v := h.view(); len(v) != 2 || v[h.prefix+"/ps_desired"].value != "2" || v[h.prefix+"/trainers_desired"].value != "3" {
+		h.Errorf("left: %v", v)
+	}
+	if err := s.Commit(h.Context(), []Change{{"a", []byte("2")}}); !errors.Is(err, fault.Fenced) {
+		h.Errorf("a commit of a history that was forgotten: %v", err)
+	}
+	again := h.member(r.LeadCoordinator(h.Context(), "host:2"))
+	if again.Fence() <= lingering.Fence() {
+		h.Errorf("fence %d after %d", again.Fence(), lingering.Fence())
+	}
+	h.entries(r.State(again), nil)
+	h.member(h.open().JoinTrainer(h.Context(), 0))
+	h.ok(r.Bury(h.Context(), trainer0, 0))
+	if m := <-lost; m != trainer0 { // the first loss of this history
+		h.Errorf("%v is lost, want trainer 0", m)
+	}
+	live, err := near.Live(h.Context())
+	h.ok(err)
+	if len(live) != 1 {
+		h.Errorf("another job has %v", live)
+	}
+}
