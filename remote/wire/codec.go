@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"unsafe"
 
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/tensor"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/edl-go/edl/proto/rpc"
 )
 
 // dataField is the number of VariableChunk.data.
@@ -145,4 +147,28 @@ func splitHeader(b []byte) (offsets, int, error) {
 		at += n + m
 	}
 	return offsets{header: at, data: at}, 0, nil
+}
+
+// Memory returns the bytes of a tensor's elements, shared. Bool is refused, because a byte that is neither 0 nor 1 would
+// make a value that Go does not have.
+func Memory(t *tensor.Tensor) ([]byte, error) {
+	switch t.DType() {
+	case tensor.Float32:
+		return view(t.Float32s()), nil
+	case tensor.Float64:
+		return view(t.Float64s()), nil
+	case tensor.Int64:
+		return view(t.Int64s()), nil
+	case tensor.Int32:
+		return view(t.Int32s()), nil
+	}
+	return nil, fault.E(fault.Unsupported, fault.Got(t.String()+" on the wire"), fault.Want("float32, float64, int32 or int64"))
+}
+
+func view[T float32 | float64 | int32 | int64](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	var z T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
 }

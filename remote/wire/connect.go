@@ -1,20 +1,29 @@
+// Package wire is the transport room: connections, deadlines, faults that survive the wire, and tensors of any size.
+//
+// Control messages are ordinary gRPC. Tensor bytes travel as a stream of rpc.VariableChunk; the codec of this package encodes the header of a
+// chunk as protobuf and lets the elements follow straight from the tensor's own memory, and on the other side copies
+// them once, from the transport's buffers into the tensor that waits for them. The bytes on the wire are a legal VariableChunk, so any
+// gRPC implementation can speak with us. Nobody outside of this package knows how tensors move.
+//
+// Elements travel little-endian, as they lie in the memory of every machine that EDL runs on.
 package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/edl-go/edl/fault"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-
-	"github.com/edl-go/edl/fault"
 )
 
 // maxMessage bounds one gRPC message; tensors and programs travel in pieces far below it.
@@ -135,5 +144,46 @@ func panicLine() string {
 			return fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line)
 		}
 		panicking = panicking || inRuntime
+	}
+}
+
+// RetryWithin is Retry for calls that have no deadline because they wait for what others do, as long as that takes. It gives up when the peer has
+// been unavailable for patience: when attempts have failed for so long and none of them lasted as long. f should make its
+// calls with grpc.WaitForReady(false), or they wait for a peer that is gone.
+func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uint32) error) error {
+	var failing time.Time // since when, zero while the peer answers
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return Retry(ctx, func(attempt uint32) error {
+		start := time.Now()
+		err := f(attempt)
+		end := time.Now()
+		switch {
+		case failing.IsZero() || end.Sub(start) >= patience:
+			failing = end
+		case end.Sub(failing) >= patience:
+			cancel()
+		}
+		return err
+	})
+}
+
+// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f learns the number of the attempt, from 0, to put it
+// into its messages. A single error of the transport never ends a job.
+func Retry(ctx context.Context, f func(attempt uint32) error) error {
+	delay := 10 * time.Millisecond
+	for attempt := uint32(0); ; attempt++ {
+		err := f(attempt)
+		if err == nil || !errors.Is(err, fault.Unavailable) {
+			return err
+		}
+		timer := time.NewTimer(delay/2 + rand.N(delay))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+		delay = min(2*delay, time.Second)
 	}
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
+	"sync"
 	"testing"
-
-	"google.golang.org/grpc"
+	"testing/synctest"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // A caller that knows a peer by name puts it before the address in what the transport reported, and leaves other faults alone.
@@ -60,4 +64,259 @@ func TestNoConnection(t *testing.T) {
 	if got := wire.FromStatus("pserver 1", download); got.Error() != "pserver 1: connection refused" || !errors.Is(got, fault.Unavailable) {
 		t.Errorf("download: %v", got)
 	}
+}
+
+// When its context ends, Serve lets a call in flight end and returns after its handler has.
+func TestServeLetsCallsFinish(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	server := wire.NewServer()
+	rpc.RegisterParameterServerServer(server, &service{barrier: func(context.Context, *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+		close(entered)
+		<-release
+		return &rpc.BarrierResponse{}, nil
+	}})
+	l := listen(t)
+	ctx, stop := context.WithCancel(t.Context())
+	served, answered := make(chan error, 1), make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, server, l, time.Hour) }()
+	client := dial(t, l.Addr().String())
+	go func() {
+		_, err := client.SendBarrier(t.Context(), &rpc.BarrierRequest{})
+		answered <- err
+	}()
+	<-entered
+	stop()
+	close(release)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// A call that does not end within the grace is cut, and its caller may try again.
+func TestServeCutsAfterGrace(t *testing.T) {
+	entered := make(chan struct{})
+	server := wire.NewServer()
+	rpc.RegisterParameterServerServer(server, &service{barrier: func(ctx context.Context, _ *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	l := listen(t)
+	ctx, stop := context.WithCancel(t.Context())
+	served, answered := make(chan error, 1), make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, server, l, 0) }()
+	client := dial(t, l.Addr().String())
+	go func() {
+		_, err := client.SendBarrier(t.Context(), &rpc.BarrierRequest{})
+		answered <- err
+	}()
+	<-entered
+	stop()
+	if err := <-answered; !errors.Is(err, fault.Unavailable) {
+		t.Errorf("the call that was cut: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// A listener that fails is an error that names the address.
+func TestServeReportsItsListener(t *testing.T) {
+	l := listen(t)
+	l.Close()
+	err := wire.Serve(t.Context(), wire.NewServer(), l, 0)
+	if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Error(err)
+	}
+	if _, err := wire.Listen(t.Context(), "127.0.0.1:no"); !errors.Is(err, fault.InvalidArgument) {
+		t.Error(err)
+	}
+}
+
+// A call waits for a server that is not there yet.
+func TestCallWaitsForServer(t *testing.T) {
+	l := listen(t)
+	address := l.Addr().String()
+	l.Close()
+	client := dial(t, address)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := client.SendBarrier(t.Context(), &rpc.BarrierRequest{})
+		answered <- err
+	}()
+	l, err := wire.Listen(t.Context(), address)
+	if err != nil {
+		t.Skip("another process took the port: ", err)
+	}
+	server := wire.NewServer()
+	rpc.RegisterParameterServerServer(server, &service{barrier: func(context.Context, *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+		return &rpc.BarrierResponse{}, nil
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- wire.Serve(ctx, server, l, time.Hour) }()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	mine := wire.Identity{Job: "a", Program: []byte{1, 2}, Generation: 3}
+	for _, c := range []struct {
+		id   *rpc.Identity
+		kind fault.Kind
+	}{
+		{mine.Of(1, 2, 3), fault.OK},
+		{nil, fault.Foreign},
+		{wire.Identity{Job: "b", Program: []byte{1, 2}, Generation: 3}.Of(0, 0, 0), fault.Foreign},
+		{wire.Identity{Job: "a", Program: []byte{1}, Generation: 3}.Of(0, 0, 0), fault.Foreign},
+		{wire.Identity{Job: "a", Program: []byte{1, 2}, Generation: 2, Fence: 5}.Of(0, 0, 0), fault.OK}, // for the receiver to judge
+	} {
+		if err := mine.Check(c.id); fault.KindOf(err) != c.kind {
+			t.Errorf("%v: got %v, want %v", c.id, err, c.kind)
+		}
+	}
+}
+
+func TestRetryOnlyWhatMayPass(t *testing.T) {
+	for kind := fault.Internal; kind <= fault.Superseded; kind++ {
+		synctest.Test(t, func(t *testing.T) {
+			var attempts []uint32
+			err := wire.Retry(t.Context(), func(attempt uint32) error {
+				if attempts = append(attempts, attempt); attempt == 3 {
+					return nil
+				}
+				return fault.New(kind, "no")
+			})
+			if kind == fault.Unavailable {
+				if err != nil || len(attempts) != 4 || attempts[3] != 3 {
+					t.Errorf("attempts %v, %v", attempts, err)
+				}
+			} else if !errors.Is(err, kind) || len(attempts) != 1 {
+				t.Errorf("%v: attempts %v, %v", kind, attempts, err)
+			}
+		})
+	}
+}
+
+// Attempts go on until the context ends, at least once a second and a half, and the last reason is what is returned.
+func TestRetryEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		attempts, start := 0, time.Now()
+		err := wire.Retry(ctx, func(uint32) error { attempts++; return fault.New(fault.Unavailable, "refused") })
+		if !errors.Is(err, fault.Unavailable) || time.Since(start) != time.Minute || attempts < 40 || attempts > 140 {
+			t.Errorf("%d attempts in %v: %v", attempts, time.Since(start), err)
+		}
+	})
+}
+
+// A peer that is gone for longer than the patience is given up; one that comes back in between, or lets a call wait for hours, is not.
+func TestRetryWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := fault.New(fault.Unavailable, "gone")
+		start := time.Now()
+		if err := wire.RetryWithin(t.Context(), time.Minute, func(uint32) error { return gone }); err != gone {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < time.Minute || took > time.Minute+2*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		cuts := 0
+		err := wire.RetryWithin(t.Context(), time.Minute, func(uint32) error {
+			if cuts == 5 {
+				return nil
+			}
+			cuts++
+			time.Sleep(time.Hour) // the fake clock's: a call that waits and is then cut
+			return gone
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A peer that is paused in the middle of a call, with its connection open, is noticed in the time that the package promises.
+func TestSilentPeerIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered := make(chan struct{})
+		server := wire.NewServer()
+		rpc.RegisterParameterServerServer(server, &service{barrier: func(ctx context.Context, _ *rpc.BarrierRequest) (*rpc.BarrierResponse, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		l := bufconn.Listen(1 << 20)
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- wire.Serve(ctx, server, l, 0) }()
+		peer := &mute{silent: make(chan struct{}), closed: make(chan struct{})}
+		conn, err := wire.DialWith(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			c, err := l.DialContext(ctx)
+			peer.Conn = c
+			return peer, err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := rpc.NewParameterServerClient(conn).SendBarrier(t.Context(), &rpc.BarrierRequest{})
+			failed <- err
+		}()
+		<-entered
+		synctest.Wait()
+		close(peer.silent)
+		start := time.Now()
+		if err := <-failed; !errors.Is(err, fault.Unavailable) {
+			t.Errorf("the call: %v", err)
+		}
+		if took := time.Since(start); took > wire.PeerSilence+wire.PeerAnswer {
+			t.Errorf("noticed after %v", took)
+		}
+		conn.Close()
+		stop()
+		<-served
+	})
+}
+
+// mute is a connection from which nothing comes any more, and where what is written vanishes, once silent is closed.
+type mute struct {
+	net.Conn
+	silent, closed chan struct{}
+	once           sync.Once
+}
+
+func (m *mute) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	select {
+	case <-m.silent:
+		<-m.closed
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (m *mute) Write(b []byte) (int, error) {
+	select {
+	case <-m.silent:
+		return len(b), nil
+	default:
+		return m.Conn.Write(b)
+	}
+}
+
+func (m *mute) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return m.Conn.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
 // bounded ends a wait that something broken would make endless.
@@ -155,5 +156,17 @@ func TestFollowEndsWithClose(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	}
+}
+
+// A call that does not wait for an address fails as soon as it is known that there is none, also when that is the first thing that is known: whoever
+// calls can tell of the wait, and bound it.
+func TestFollowSaysThatThereIsNoAddress(t *testing.T) {
+	addresses := make(chan string)
+	client := follow(t, t.Context(), addresses)
+	addresses <- ""
+	_, err := client.Status(bounded(t), &rpc.StatusRequest{}, grpc.WaitForReady(false))
+	if err = wire.FromStatus("pserver", err); !errors.Is(err, fault.Unavailable) {
+		t.Errorf("nowhere: %v", err)
 	}
 }

@@ -6,14 +6,13 @@ import (
 	"net"
 	"testing"
 
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
-
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -113,4 +112,35 @@ func (p *pipe) RecvMsg(m any) error {
 	next := p.messages[0]
 	p.messages = p.messages[1:]
 	return p.codec.Unmarshal(next, m)
+}
+
+// answering returns the address of a server whose answers tell its number by the round.
+func answering(t *testing.T, number uint64) string {
+	_, address := start(t, &numbered{ask: func() uint64 { return number }})
+	return address
+}
+
+// numbered is a server that answers with a number.
+type numbered struct {
+	rpc.UnimplementedParameterServerServer
+	ask func() uint64
+}
+
+func (s *numbered) Status(context.Context, *rpc.StatusRequest) (*rpc.StatusResponse, error) {
+	return &rpc.StatusResponse{Round: s.ask()}, nil
+}
+
+func ask(ctx context.Context, client rpc.ParameterServerClient) (uint64, error) {
+	r, err := client.Status(ctx, &rpc.StatusRequest{})
+	return r.GetRound(), err
+}
+
+// askAgain retries what the end of an earlier address has cut.
+func askAgain(t *testing.T, client rpc.ParameterServerClient) (n uint64, err error) {
+	ctx := bounded(t)
+	err = wire.Retry(ctx, func(uint32) (err error) {
+		n, err = ask(ctx, client)
+		return err
+	})
+	return n, err
 }

@@ -1,10 +1,12 @@
 package wire
 
 import (
-	"google.golang.org/grpc/mem"
+	"io"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/grpc/mem"
 )
 
 // ChunkBytes is how much of a tensor one message carries: large enough for full bandwidth, small enough that several tensors share
@@ -81,4 +83,83 @@ func (s *Snapshot) Free() {
 		c.Free()
 	}
 	s.chunks = nil
+}
+
+// Receiver is the receiving half.
+type Receiver interface {
+	RecvMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
+}
+
+// ReceiveVariable receives one variable. choose is called with the first chunk's header, before memory is touched, and returns the
+// tensor to fill, whose dtype and dims must be the announced ones; an error of choose is returned as it is. It returns the header, and reads
+// the stream to its end. No byte is written outside of the tensor, which is complete only if the error is nil.
+func ReceiveVariable(r Receiver, choose func(*rpc.VariableChunk) (*tensor.Tensor, error)) (*rpc.VariableChunk, error) {
+	a := assembly{choose: choose}
+	in := &Incoming{Place: a.place}
+	for {
+		err := r.RecvMsg(in)
+		switch {
+		case err == io.EOF:
+			return a.header, a.complete()
+		case err != nil:
+			return a.header, err
+		case in.Refused != nil:
+			return a.header, in.Refused
+		}
+	}
+}
+
+// assembly is a variable on its way in.
+type assembly struct {
+	choose func(*rpc.VariableChunk) (*tensor.Tensor, error)
+	header *rpc.VariableChunk // of the first chunk, nil before
+	room   []byte             // where all bytes go
+	at     int                // bytes received
+}
+
+// place returns where the n bytes of a chunk go.
+func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
+	if a.header == nil {
+		t, err := a.choose(h)
+		if err != nil {
+			return nil, err
+		}
+		if err := announced(h, t); err != nil {
+			return nil, err
+		}
+		if a.room, err = Memory(t); err != nil {
+			return nil, err
+		}
+		a.header = h
+	} else if n == 0 {
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset), fault.Want("some"))
+	}
+	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d bytes at offset %d", n, h.Offset),
+			fault.Wantf("at most %d at offset %d", len(a.room)-a.at, a.at))
+	}
+	a.at += n
+	return a.room[a.at-n : a.at], nil
+}
+
+// complete checks that the stream has ended where the variable does.
+func (a *assembly) complete() error {
+	if a.header == nil || a.at != len(a.room) {
+		return fault.E(fault.Corrupt, fault.Var(a.header.GetName()), fault.Gotf("a stream that ends after %d bytes", a.at),
+			fault.Wantf("%d bytes", len(a.room)))
+	}
+	return nil
+}
+
+// announced checks a header against the tensor that waits for it.
+func announced(h *rpc.VariableChunk, t *tensor.Tensor) error {
+	same := tensor.DType(h.Dtype) == t.DType() && len(h.Dims) == len(t.Dims()) && h.Bytes == t.Bytes()
+	for i := range h.Dims {
+		same = same && h.Dims[i] == t.Dims()[i]
+	}
+	if !same {
+		return fault.E(fault.ShapeMismatch, fault.Var(h.Name), fault.Gotf("%v%v of %d bytes", tensor.DType(h.Dtype), h.Dims, h.Bytes),
+			fault.Want(t.String()))
+	}
+	return nil
 }

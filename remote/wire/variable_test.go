@@ -10,6 +10,8 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 var shapes = [][]int64{{}, {0}, {3, 0, 2}, {1}, {5, 7}, {wire.ChunkBytes / 8}, {7, wire.ChunkBytes / 16}}
@@ -64,5 +66,92 @@ func TestBoolDoesNotTravel(t *testing.T) {
 	}
 	if _, err := wire.Snap(&rpc.VariableChunk{}, x); !errors.Is(err, fault.Unsupported) {
 		t.Error(err)
+	}
+}
+
+// A stream that lies is refused with the kind of its lie, and no byte beside the tensor is written.
+func TestHostileStreams(t *testing.T) {
+	head := &rpc.VariableChunk{Name: "w", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
+	with := func(change func(*rpc.VariableChunk)) *rpc.VariableChunk {
+		h := proto.Clone(head).(*rpc.VariableChunk)
+		change(h)
+		return h
+	}
+	at := func(offset int64) *rpc.VariableChunk { return &rpc.VariableChunk{Offset: offset} }
+	type message struct {
+		header *rpc.VariableChunk
+		bytes  int
+	}
+	for name, c := range map[string]struct {
+		stream []message
+		kind   fault.Kind
+	}{
+		"nothing":                      {nil, fault.Corrupt},
+		"too short":                    {[]message{{head, 12}}, fault.Corrupt},
+		"too long":                     {[]message{{head, 20}}, fault.Corrupt},
+		"too long in the second":       {[]message{{head, 12}, {at(12), 8}}, fault.Corrupt},
+		"more after the end":           {[]message{{head, 16}, {at(16), 4}}, fault.Corrupt},
+		"an empty chunk":               {[]message{{head, 8}, {at(8), 0}, {at(8), 8}}, fault.Corrupt},
+		"an offset that jumps":         {[]message{{head, 8}, {at(12), 4}}, fault.Corrupt},
+		"an offset that goes back":     {[]message{{head, 8}, {at(4), 8}}, fault.Corrupt},
+		"a negative offset":            {[]message{{head, 8}, {at(-8), 8}}, fault.Corrupt},
+		"a first offset that is not 0": {[]message{{with(func(h *rpc.VariableChunk) { h.Offset = 4 }), 12}}, fault.Corrupt},
+		"another dtype":                {[]message{{with(func(h *rpc.VariableChunk) { h.Dtype = int32(tensor.Int32) }), 16}}, fault.ShapeMismatch},
+		"other dims":                   {[]message{{with(func(h *rpc.VariableChunk) { h.Dims = []int64{2, 2} }), 16}}, fault.ShapeMismatch},
+		"other dims of equal rank":     {[]message{{with(func(h *rpc.VariableChunk) { h.Dims = []int64{3} }), 16}}, fault.ShapeMismatch},
+		"another size":                 {[]message{{with(func(h *rpc.VariableChunk) { h.Bytes = 1 << 40 }), 16}}, fault.ShapeMismatch},
+		"a dtype of no name":           {[]message{{with(func(h *rpc.VariableChunk) { h.Dtype = -1 }), 16}}, fault.ShapeMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pipe{codec: wire.Codec()}
+			for _, m := range c.stream {
+				if err := p.SendMsg(&wire.Outgoing{Header: m.header, Data: bytes.Repeat([]byte{1}, m.bytes)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			memory := make([]float32, 12)
+			x, err := tensor.FromSlice(memory[4:8:8])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = wire.ReceiveVariable(p, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return x, nil }); fault.KindOf(err) != c.kind {
+				t.Errorf("got %v, want %v", err, c.kind)
+			}
+			for i, v := range memory {
+				if (i < 4 || i >= 8) && v != 0 {
+					t.Errorf("element %d beside the tensor was written", i-4)
+				}
+			}
+		})
+	}
+}
+
+// Over a real connection the receiver's refusal reaches the sender with its kind, in both directions.
+func TestRefusalKeepsItsKind(t *testing.T) {
+	stale := fault.E(fault.Stale, fault.Var("w"), fault.Got("round 1"))
+	x := makeTensor(t, tensor.Float32, wire.ChunkBytes)
+	client, _ := start(t, &service{
+		send: func(s grpc.ClientStreamingServer[rpc.VariableChunk, rpc.SendResponse]) error {
+			_, err := wire.ReceiveVariable(s, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return nil, stale })
+			return err
+		},
+		get: func(_ *rpc.GetRequest, s grpc.ServerStreamingServer[rpc.VariableChunk]) error {
+			return wire.SendVariable(s, &rpc.VariableChunk{Name: "w"}, x)
+		},
+	})
+	send, err := client.SendVariable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = wire.SendVariable(send, &rpc.VariableChunk{Name: "w"}, x) // may end early
+	if _, err = send.CloseAndRecv(); fault.KindOf(wire.FromStatus("peer", err)) != fault.Stale {
+		t.Errorf("got %v, want %v", err, stale)
+	}
+	get, err := client.GetVariable(t.Context(), &rpc.GetRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.ReceiveVariable(get, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return nil, stale }); !errors.Is(err, stale) {
+		t.Errorf("got %v, want %v", err, stale)
 	}
 }
