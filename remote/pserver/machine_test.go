@@ -7,11 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // eventOf reads an event from a command. Trainers are in generation 1 unless a command says otherwise.
 func eventOf(t *testing.T, c script.Command) pserver.Event {
