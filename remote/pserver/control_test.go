@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/pserver"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 const g = 7 // the first generation of the rig
@@ -281,4 +283,68 @@ func TestFinishedServerWithoutCoordinator(t *testing.T) {
 			t.Errorf("it waits for %v", since)
 		}
 	})
+}
+
+// A job that goes on from a saved state starts at the round of that state: everything that the server tells counts from there, and so do the steps
+// that its blocks run for.
+func TestStart(t *testing.T) {
+	ctx := t.Context()
+	cfg := rig.Config(1)
+	cfg.Start = 41
+	for _, sync := range []bool{true, false} {
+		p := rig.SGD(0, sync, 1, 2)
+		p.Service.LRDecay = 9
+		var steps []uint64
+		p.Blocks[9] = func(_ context.Context, step ops.Step) error {
+			steps = append(steps, step.Round)
+			return nil
+		}
+		s := rig.New(t, cfg)
+		s.Serve(p)
+		a := rig.Trainer{Client: s.Client}
+		tells := func(round uint64) {
+			t.Helper()
+			m := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
+			if w, version, err := a.GetAs(ctx, m, 2); err != nil || version != round || w.Float32s()[0] != 41-float32(round) {
+				t.Errorf("sync %v: version %d is %v, %v; want version %d", sync, version, w.Float32s(), err, round)
+			}
+			if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Round != round {
+				t.Errorf("sync %v: status %v, %v; want round %d", sync, status, err, round)
+			}
+			if l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job}); err != nil || l.Round != round {
+				t.Errorf("sync %v: the ledger says %v, %v; want round %d", sync, l, err, round)
+			}
+		}
+		tells(41) // before the first generation
+		if state, err := s.Freeze(0); err != nil || sync && state.Round != 41 || state.Generation != 0 || len(state.Applied) != 0 {
+			t.Errorf("sync %v: %v, %v", sync, state, err)
+		}
+		if err := s.Resume(g, 0, rig.Members(0)); sync && !errors.Is(err, fault.Internal) || !sync && err != nil {
+			t.Errorf("sync %v: a generation that starts at round 0: %v", sync, err)
+		}
+		if err := s.Resume(g, 41, rig.Members(0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := a.Get(ctx, 41, "w0", 2); err != nil {
+			t.Error(err)
+		}
+		for round := uint64(41); round < 43; round++ {
+			if _, err := a.Send(ctx, round, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Barrier(ctx, round, 1, 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := a.Get(ctx, round+1, "w0", 2); err != nil {
+				t.Fatal(err)
+			}
+			tells(round + 1)
+		}
+		if err := a.Complete(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(); err != nil || !slices.Equal(steps, []uint64{41, 42}) {
+			t.Errorf("sync %v: the learning rate of steps %v, %v", sync, steps, err)
+		}
+	}
 }

@@ -1,9 +1,21 @@
 package pserver
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/tensor"
 )
 
 // A deadline that passes at the moment in which what it waited for has come ends nothing, also when the server waits for the same again.
@@ -45,4 +57,151 @@ func (s *Server) Buffers() int {
 		n += len(free)
 	}
 	return n
+}
+
+// blocks runs blocks by writing them down.
+type blocks struct {
+	variables map[string]*tensor.Tensor
+	ran       []string
+	fails     program.BlockIndex
+}
+
+func (b *blocks) RunBlock(_ context.Context, block program.BlockIndex, step ops.Step) error {
+	b.ran = append(b.ran, fmt.Sprintf("block %d in round %d over %d rows, gradient %v", block, step.Round, step.Rows, b.variables["g"].Float32s()))
+	if block == b.fails {
+		return errors.New("failed")
+	}
+	return nil
+}
+
+func (b *blocks) Variable(name string) (*tensor.Tensor, bool) {
+	t, ok := b.variables[name]
+	return t, ok
+}
+
+func vector(t *testing.T, values ...float32) *tensor.Tensor {
+	v, err := tensor.New(tensor.Float32, int64(len(values)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(v.Float32s(), values)
+	return v
+}
+
+// An inbox lends buffers, keeps as many free ones as there are members, and gives what has arrived to the merge, in the order of contributors.
+func TestInbox(t *testing.T) {
+	service := &comm.Service{Grads: []comm.Contribution{{Name: "g"}}}
+	if _, err := newInbox(service, &blocks{}); !errors.Is(err, fault.InvalidProgram) {
+		t.Errorf("an inbox for a variable that is not there: %v", err)
+	}
+	b, err := newInbox(service, &blocks{variables: map[string]*tensor.Tensor{"g": vector(t, 0, 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.take("h"); !errors.Is(err, fault.Foreign) {
+		t.Errorf("a buffer for another variable: %v", err)
+	}
+	b.keepFor(2)
+	for rank := range id.Rank(3) {
+		buffer, err := b.take("g")
+		if err != nil || buffer.Len() != 2 {
+			t.Fatal(buffer, err)
+		}
+		b.arrived["g"][rank] = buffer
+	}
+	third, first := b.arrived["g"][2], b.arrived["g"][0]
+	shares := b.shares("g", []Declaration{{Rank: 0, Rows: 5}, {Rank: 2, Rows: 6}})
+	if len(shares) != 2 || shares[0].Value != first || shares[0].Rows != 5 || shares[1].Value != third || shares[1].Rows != 6 {
+		t.Errorf("shares %v", shares)
+	}
+	b.recycle()
+	if len(b.free["g"]) != 2 || len(b.arrived["g"]) != 0 {
+		t.Errorf("%d buffers are kept for 2 members, %d still in use", len(b.free["g"]), len(b.arrived["g"]))
+	}
+	b.keepFor(1)
+	if kept := b.free["g"][0]; len(b.free["g"]) != 1 {
+		t.Errorf("%d buffers are kept for 1 member", len(b.free["g"]))
+	} else if again, err := b.take("g"); again != kept || err != nil {
+		t.Errorf("the next buffer is %p, %v; want %p", again, err, kept)
+	}
+}
+
+// A round merges, then runs the prepare, global, learning-rate and optimize blocks in this order, and ends with the first block that fails.
+func TestStepper(t *testing.T) {
+	p := &blocks{variables: map[string]*tensor.Tensor{"g": vector(t, 0)}}
+	service := &comm.Service{Grads: []comm.Contribution{{Name: "g", Merge: ops.MergeMean}}, Prepare: []program.BlockIndex{4}, Global: 5, LRDecay: 6, Optimize: []program.BlockIndex{7}}
+	box, err := newInbox(service, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	box.arrived["g"][0], box.arrived["g"][2] = vector(t, 1), vector(t, 5)
+	s := &stepper{service: service, values: &values{BlockRunner: p}, inbox: &box, workers: 1}
+	from := []Declaration{{Rank: 0, Rows: 3}, {Rank: 2, Rows: 1}}
+	for fails := range program.BlockIndex(4) {
+		p.ran, p.fails = nil, 4+fails
+		var want []string
+		for block := program.BlockIndex(4); block <= p.fails; block++ {
+			want = append(want, fmt.Sprintf("block %d in round 41 over 4 rows, gradient [2]", block))
+		}
+		if err := s.apply(t.Context(), 41, from); err == nil || !slices.Equal(p.ran, want) {
+			t.Errorf("ran %q, want %q; %v", p.ran, want, err)
+		}
+	}
+}
+
+// Tasks in parallel are never more than there are workers. Those that begin after ctx has ended fail; the error is that of the first task that failed.
+func TestInParallel(t *testing.T) {
+	for workers := 1; workers <= 3; workers++ {
+		var running, most, ran atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		tasks := make([]func() error, 20)
+		for i := range tasks {
+			tasks[i] = func() error {
+				n := running.Add(1)
+				defer running.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				if ran.Add(1) == 10 {
+					cancel()
+				}
+				return nil
+			}
+		}
+		if err := inParallel(ctx, workers, tasks); !errors.Is(err, context.Canceled) || most.Load() > int32(workers) || ran.Load() > int32(9+workers) {
+			t.Errorf("%d workers: %v; at most %d of %d ran at once", workers, err, most.Load(), ran.Load())
+		}
+		second, last := errors.New("second"), errors.New("last")
+		tasks = []func() error{func() error { return nil }, func() error { return second }, func() error { return last }}
+		if err := inParallel(t.Context(), workers, tasks); err != second {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+	}
+}
+
+// Partial sums are there for the last two rounds, whatever the round that a job starts at.
+func TestPartialSums(t *testing.T) {
+	p := newPartialSums()
+	one, two, three := vector(t, 1), vector(t, 2), vector(t, 3)
+	p.publish("norm", 41, one)
+	p.publish("norm", 42, two)
+	for round, want := range map[id.Round]*tensor.Tensor{41: one, 42: two, 43: nil, 44: nil} {
+		if got, err := p.find("norm", round); got != want || err != nil {
+			t.Errorf("round %d: %v, %v", round, got, err)
+		}
+	}
+	if got, err := p.find("other", 0); got != nil || err != nil {
+		t.Errorf("another name: %v, %v", got, err)
+	}
+	p.publish("norm", 43, three)
+	if got, err := p.find("norm", 43); got != three || err != nil {
+		t.Error(got, err)
+	}
+	if _, err := p.find("norm", 41); !errors.Is(err, fault.Stale) {
+		t.Errorf("a round long past: %v", err)
+	}
+	p.awaited[2], p.awaited[0] = 1, 2
+	if got := p.servers(); !slices.Equal(got, []string{"pserver 0", "pserver 2"}) {
+		t.Errorf("awaited: %v", got)
+	}
 }
