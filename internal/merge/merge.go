@@ -1,6 +1,18 @@
-// Package merge makes one value out of the contributions of several trainers. The parameter server and the reference
-// executor both call it, so that they cannot differ: contributions are taken in rank order, and all arithmetic is done in the
-// element type.
+// Package merge makes one value of what several trainers have computed from their parts of one batch. It is the one place for this arithmetic: the
+// parameter servers merge gradients and state with it (remote/pserver), the reference executor does (executor/reference), and what trainers fetch is
+// merged with it (executor.MergeFetch). So a cluster and its reference cannot differ, not even in the last bit.
+//
+// For trainers t in rank order, with rows[t] > 0 rows each and R rows together:
+//
+//	Gradients, MergeMean    sum of value[t] * (rows[t] / R)      the gradient of a mean loss; each weight is computed first
+//	Gradients, MergeSum     sum of value[t]                      the gradient of a summed loss
+//	Gradients, MergeFirst   value[0]                             what is the same on every trainer
+//	State, MergeMean        as Gradients                         moving statistics
+//	State, MergeSum         old + sum of (value[t] - old)        counters: every trainer has added its own part
+//	State, MergeFirst       value[0]
+//
+// All arithmetic is done in the element type. Each element is added up from the first share to the last, so the order of ranks decides the bits, and
+// neither the order of arrival nor the slices of a parameter do. One share alone is taken as it is: rounds of one trainer give the bits of a local step.
 package merge
 
 import (
@@ -10,15 +22,14 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A Share is one trainer's contribution.
+// A Share is what one trainer has computed of one variable.
 type Share struct {
 	Value *tensor.Tensor
-	Rows  int64 // rows of the batch that it was computed from, > 0
+	Rows  int64 // of the batch that Value was computed from, > 0
 }
 
-// Gradients writes into dst the mean of the shares weighted by rows (ops.MergeMean), their sum (ops.MergeSum) or the first of them
-// (ops.MergeFirst). All values have the dtype and length of dst; there is at least one share, and each has rows. With one share the result is that
-// share, bit for bit.
+// Gradients writes into dst the merge of shares, which stand in rank order: their mean weighted by rows, their sum, or the first of them. There is at
+// least one share. All values have the dtype and length of dst; dst is none of them. It refuses what cannot be merged, whoever has sent it.
 func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if err := check(dst, shares); err != nil {
 		return err
@@ -37,7 +48,7 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 	return nil
 }
 
-// check refuses what could not be merged, whoever sent it.
+// check refuses what cannot be merged.
 func check(dst *tensor.Tensor, shares []Share) error {
 	if len(shares) == 0 {
 		return fault.New(fault.InvalidArgument, "a merge of nothing")
@@ -74,9 +85,8 @@ func combine[T tensor.Float](dst *tensor.Tensor, shares []Share, how ops.Merge) 
 	}
 }
 
-// State merges values of persistable state that each trainer computed from the same old value: their mean weighted by rows, the old
-// value plus every trainer's change, or the first of them. old, which only the sum reads, is not dst. With one share the result is that
-// share, bit for bit.
+// State writes into dst the merge of a persistable variable that each trainer has updated, all from the value old: the mean weighted by rows, old with
+// the changes of all trainers, or the first value. Only ops.MergeSum reads old, which must not be dst. The rules of Gradients hold for the rest.
 func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
 	if how != ops.MergeSum || len(shares) == 1 && dst.DType().IsFloat() {
 		return Gradients(dst, shares, how)

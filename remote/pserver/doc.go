@@ -1,17 +1,104 @@
-// Package pserver runs the parameter-server role: it serves the slices of the model that a pserver program holds until every trainer
-// has completed.
+// Package pserver is the role of a parameter server: it holds slices of the model, merges what trainers contribute to them, runs the update ops of its
+// program, and serves the new values until every trainer has completed.
 //
-// Trainers are members of a generation, which a coordinator ends with Freeze and begins with Resume. What a generation has not finished counts only
-// if the coordinator says so; its messages are refused from then on (fault.Superseded), and those of a generation to come wait for it. Coordinators
-// are told apart by their fence.
+// It owns the rules by which contributions count (the machines Rounds and Updates), the gRPC service ParameterServer, and the Ledger of the records
+// that updates were computed from, which server 0 keeps. It does not own the membership of a job: a coordinator decides that, and tells the server by
+// Freeze and Resume. The arithmetic of a merge is in internal/merge, which the reference executor shares.
 //
-// Sync mode is a sequence of rounds. Rounds, a pure state machine, says which contribution belongs to the round, when every member has declared its
-// own complete, and who contributed; the server merges contributions in rank order, runs the program's blocks, and serves the new
-// version. Async mode has one queue per gradient and applies each contribution as an update of its own; Updates, a pure state machine,
-// tells the steps of a trainer from those that its rank sent before it was started again. In both, a message that was
-// applied before, is late, or belongs to another job is refused and counted, and never changes a value.
+// # Files in reading order
 //
-// Server 0 keeps the Ledger of the records that updates were computed from.
+//	machine.go   events, effects, and what both machines know of coordinators and generations
+//	rounds.go    the machine of a sync job
+//	updates.go   the machine of an async job
+//	core.go      the state under the one lock of a server; tells the machine events and carries out effects
+//	service.go   the calls of trainers
+//	control.go   the calls of coordinators, and Status and Ledger
+//	stepper.go   the inbox, where contributions arrive, and the stepper, which applies a sync round to it
+//	updater.go   applies the contributions of an async job
+//	exchange.go  partial sums that servers give each other in the middle of a round
+//	ledger.go    which records were trained, and the encoding of that
+//	waits.go     what is waited for, and the deadlines that end it
+//	server.go    Config, and Serve, which puts the parts together
 //
-// A server that waits knows for whom, since when and until when, and Status tells it; when the deadline passes it fails naming them.
+// A sync round is in service.go, core.go, machine.go, rounds.go and stepper.go.
+//
+// # A sync round
+//
+// Round r makes version r+1 of the parameters out of version r. Every member of the generation sends its contribution to every server, and when all
+// servers have acknowledged it, its barrier. So a barrier at one server proves that the contribution is at all of them.
+//
+//	receive ------> declared by all -----> merge ----> prepare, exchange ---> LR block ---> optimize blocks ---> publish
+//	SendVariable    SendBarrier            in rank     only with a global     once          one a slice          Applied:
+//	(Offered,       (Declared);            order       norm                                                      round = r+1
+//	Received)       the last: Apply
+//
+// What holds in each phase:
+//
+//	receive           Served values are version r. A contribution is taken once; a second one of the same rank, round and name is acknowledged and
+//	                  dropped. No tensor of another generation is in the inbox.
+//	declared by all   Every member has declared round r or completed. All contributions are at all servers, so round r counts on every server:
+//	                  Freeze tells it as applied from here on.
+//	merge             Nothing is added to the inbox, because messages of round r+1 are held. Contributions merge in rank order with the weight of
+//	                  their rows, so the result depends neither on arrival nor on the number of servers.
+//	exchange          Every server that applies round r publishes its partial sums of it. A server finishes r only when it has those of all, so no
+//	                  server is more than one round ahead of another, and the sums of two rounds are enough to keep.
+//	LR block          It runs once a round, before every block that reads the learning rate.
+//	optimize blocks   They write different variables, so several run at once. Nobody reads: GetVariable of version r+1 is held, and ReadAny copies
+//	                  values under the lock that the blocks hold shared.
+//	publish           The inbox is empty, the ledger has the records of round r, and the machine is in phase receive of round r+1.
+//
+// # Freeze and Resume
+//
+// A coordinator ends generation g with Freeze and begins the next one with Resume. Its fence tells it from coordinators before it: a server refuses a
+// coordinator whose fence is lower than any that a message has named.
+//
+//	generation g --Freeze(g)--> frozen --Resume(g+1, round, members, commit)--> generation g+1
+//	                              |
+//	                              round = version           drop the open round; the new members train it again
+//	                              round = version + 1       apply the open round, made of commit; then the new members go on
+//	                              members empty             the end of the job
+//
+//	frozen   Messages of generation g are superseded, and those of later generations are held. What has arrived stays in the inbox. A round that is
+//	         being applied goes on and counts as applied. State, which answers Freeze, does not change but for that.
+//	Resume   All servers get the same round and commit, because the coordinator makes its decision durable before it tells anybody. So all end up with
+//	         the same version, made of the same contributions.
+//
+// In async mode Freeze stops nobody, and Resume only replaces the list of members.
+//
+// # An example: a trainer dies
+//
+// Two trainers, 0 and 1, train round 7 on two servers, A and B, in generation 3. Each has 16 rows of the batch. Trainer 1 dies after its barrier has
+// reached A and before it reaches B.
+//
+//	                            A                                     B
+//	trainer 0 sends, declares   declared by 0                         declared by 0
+//	trainer 1 sends             all contributions are here            all contributions are here
+//	trainer 1 declares, dies    declared by 0 and 1: applies 7        declared by 0; waits for trainer 1
+//	trainer 0 asks for 8        gets version 8                        is held: "round 7: trainer 1"
+//	Freeze(3)                   tells version 8, made of {0:16,1:16}  tells version 7, declared {0:16}
+//	trainer 0 is told           -                                     superseded: join generation 4
+//
+// A has applied round 7, so it counts. The coordinator decides: generation 4 has member 0 and starts with round 8, and round 7 is made of {0:16, 1:16}.
+//
+//	Resume(4, 8, {0}, commit)   has version 8: nothing to apply       has both contributions: applies 7
+//	trainer 0 asks for 8        gets version 8                        is held until 7 is applied; gets version 8
+//	trainer 0 trains round 8    on all 32 rows of the batch           -
+//
+// Had trainer 1 died before its barrier reached any server, both would have told version 7 and declared {0:16}. Then nobody knows whether trainer 1 has
+// sent all of its rows, so the coordinator decides to start with round 7: Resume(4, 7, {0}). Both servers drop what has arrived, and trainer 0 trains
+// round 7 alone, on all 32 rows. In both cases every record of the batch counts once.
+//
+// The exchange of partial sums may make A wait for B in the middle of round 7. Freeze does not wait for that, because B applies round 7 only when the
+// Resume after that Freeze has told it to.
+//
+// # Async mode
+//
+// Each contribution is an update of its own, without rounds: it waits in the queue of the block that reads it, and is applied in the order of arrival.
+// The learning-rate block runs once for each step of each trainer, before anything of that step is applied. A trainer that reads gets a value that has
+// all of its own contributions. A trainer that is started again begins after everything that its rank has sent before is applied.
+//
+// # Waits
+//
+// Every call that waits says for what, and Status lists it. What the server itself waits for has a deadline, whether or not a call is blocked: the start
+// of a generation, the end of a round that somebody has begun, partial sums. When the deadline passes, the server fails and names who was missing.
 package pserver
