@@ -20,7 +20,7 @@ type decision struct {
 	processes  []*process
 }
 
-// A leader is one process of the coordinator.
+// A leader is one run of the coordinator.
 type leader struct {
 	fence   id.Fence
 	phase   string   // starting, freezing, deciding, resuming, serving, ended

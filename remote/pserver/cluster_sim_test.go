@@ -15,8 +15,9 @@ const (
 	simRounds = 5 // that the data lasts
 )
 
-// A cluster is a simulated job: servers, each with the machine under test, trainers that die and are started again, and coordinators that crash and
-// are replaced while the ones before them may still be speaking. Messages arrive in any order, are held, doubled, and their answers are lost.
+// A cluster is a simulated job. Its servers have the machine under test. Its trainers die and are started again. Its coordinators crash and are
+// replaced, while the ones before them may still send messages. Messages arrive in any order, some are held, some come twice, and some answers are
+// lost.
 type cluster struct {
 	*testing.T
 	rand     *rand.Rand
@@ -33,7 +34,7 @@ type cluster struct {
 	lock     id.Fence      // fence of the coordinator that holds the lock
 	leaders  []*leader     // the last one holds the lock; those before it do not know
 	durable  decision
-	log      map[id.Generation][]id.Rank // members of every generation that was decided
+	log      map[id.Generation][]id.Rank // members of all decided generations
 	applied  []round                     // what each round was made of, by the first server that applied it
 	joined   map[id.Rank]*process        // that wait to be told of a generation, by rank
 	ledger   pserver.Ledger
@@ -47,8 +48,8 @@ type simMessage struct {
 	answer func(pserver.Effects, error, pserver.State)
 }
 
-// Whatever is lost, and whenever, all servers apply the same rounds, each made of the whole batch by the members of one generation that are the
-// same everywhere, from what they sent in that generation; each batch counts once, and the job ends.
+// Whatever is lost, and whenever: all servers apply the same rounds. Each round is made of a whole batch, by all members of one generation, from what
+// they sent in that generation. Each batch counts once, and the job ends.
 func TestServersAgree(t *testing.T) {
 	histories := uint64(4000)
 	if testing.Short() {
@@ -174,7 +175,7 @@ type simServer struct {
 	index    int
 	machine  *pserver.Rounds
 	names    []string
-	arrived  map[string]id.Generation // generation in which a contribution was sent that lies here, by name and rank
+	arrived  map[string]id.Generation // generations of the contributions in the inbox, by name and rank
 	busy     bool                     // applying a round
 	begun    id.Round                 // rounds that were applied or are being applied
 	finished bool

@@ -38,8 +38,8 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 	}
 }
 
-// A trainer that dies in the middle of a round leaves nobody waiting: those who wait are woken when its generation ends, and train the round again
-// without it; what was sent before counts no more, also when it arrives late.
+// A trainer that dies in the middle of a round leaves nobody waiting. Those who wait are told when its generation ends, and train the round again
+// without it. What was sent in that generation does not count, also when it arrives late.
 func TestLostTrainer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
@@ -146,7 +146,7 @@ func TestMessagesThatOvertakeResume(t *testing.T) {
 	}
 }
 
-// A coordinator that another one has followed is refused, and so is one that decides on what is not here.
+// A coordinator that another one has replaced is refused. So is one that commits contributions that are not here.
 func TestRefusedCoordinators(t *testing.T) {
 	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 2))
 	ctx, members := t.Context(), rig.Members(0, 1)
@@ -173,19 +173,19 @@ func TestRefusedCoordinators(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, c.kind)
 		}
 	}
-	// A trainer's word is enough to refuse the coordinator that was followed.
+	// It is enough that a trainer names the fence of the new coordinator.
 	if _, err := s.Client.SendBarrier(ctx, &rpc.BarrierRequest{Id: newer.Of(0, 0, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: older.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator that was followed: %v", err)
+		t.Errorf("a coordinator that was replaced: %v", err)
 	}
 	if _, err := s.Client.Freeze(ctx, &rpc.FreezeRequest{Id: newer.Of(0, 0, 0)}); err != nil {
 		t.Error(err)
 	}
 	older.Generation++
 	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: older.Of(0, 0, 0), Members: members}); !errors.Is(err, fault.Fenced) {
-		t.Errorf("a coordinator that was followed: %v", err)
+		t.Errorf("a coordinator that was replaced: %v", err)
 	}
 	newer.Generation++
 	if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: newer.Of(0, 0, 0), Members: members, Round: 1,
@@ -197,7 +197,7 @@ func TestRefusedCoordinators(t *testing.T) {
 	}
 }
 
-// A server that has done all its work tells so until a coordinator knows.
+// A server that has finished answers calls until a coordinator knows.
 func TestFinishedServerAnswers(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		s := rig.Start(t, rig.Config(2), rig.SGD(0, sync, 1, 2))
@@ -210,10 +210,10 @@ func TestFinishedServerAnswers(t *testing.T) {
 		if err := s.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		deposed := rig.Identity
-		deposed.Generation, deposed.Fence = g+1, deposed.Fence-1
-		if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: deposed.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
-			t.Errorf("the end of the job by a coordinator that was deposed: %v", err)
+		lostLock := rig.Identity
+		lostLock.Generation, lostLock.Fence = g+1, lostLock.Fence-1
+		if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: lostLock.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
+			t.Errorf("the end of the job by a coordinator that has lost the lock: %v", err)
 		}
 		select {
 		case <-s.Released():
@@ -236,7 +236,7 @@ func TestFinishedServerAnswers(t *testing.T) {
 	}
 }
 
-// A server of which a trainer was lost that had completed elsewhere ends when it is told so, not before.
+// A trainer is lost that has completed at another server, and not at this one. This server ends when a coordinator tells it to, and not before.
 func TestDismissal(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		s := rig.Start(t, rig.Config(1), rig.SGD(0, sync, 1, 2))
@@ -261,7 +261,7 @@ func TestDismissal(t *testing.T) {
 	}
 }
 
-// Where no coordinator comes, a server that has done its work does not wait for ever.
+// A server that has finished waits for a coordinator no longer than the start deadline.
 func TestFinishedServerWithoutCoordinator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rig.Config(1)

@@ -108,7 +108,7 @@ func (s timedServer) fails(t *testing.T, after time.Duration, words ...string) {
 	}
 }
 
-// A server ends when no coordinator begins a generation, at first,
+// A server fails when no coordinator begins the first generation.
 func TestStartDeadline(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		if got, want := s.waits(t), []string{"pserver 0: the first generation, by [coordinator] since 0s, until 10m0s; "}; !slices.Equal(got, want) {
@@ -118,7 +118,8 @@ func TestStartDeadline(t *testing.T) {
 	})
 }
 
-// or after it has ended one, however often it says so; the deadline counts from its last word. Meanwhile the round that was open has none.
+// A server fails when no coordinator begins another generation after Freeze. The deadline counts from the last Freeze. The open round has no deadline
+// meanwhile.
 func TestFreezeDeadline(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -145,7 +146,7 @@ func TestRoundDeadline(t *testing.T) {
 		}
 		s.declare(t, 1, 3)
 		time.Sleep(3 * time.Second)
-		// The wait is to be seen though no call is blocked here.
+		// Status lists the wait although no call is blocked.
 		want := []string{"pserver 0: round 3, by [trainer 0] since 2m57s, until 3m57s; last heard 1m2s ago"}
 		if got := s.waits(t); !slices.Equal(got, want) {
 			t.Errorf("waits %q, want %q", got, want)
@@ -154,7 +155,7 @@ func TestRoundDeadline(t *testing.T) {
 	})
 }
 
-// A contribution alone begins a round, too: its trainer may be lost before it declares it, and the others before they send anything.
+// The deadline of a round counts from its first contribution, even if no barrier follows.
 func TestRoundDeadlineOfAContribution(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -167,7 +168,7 @@ func TestRoundDeadlineOfAContribution(t *testing.T) {
 	})
 }
 
-// The deadline of a round counts from its first message, however long the trainers think before it, and whatever old messages come meanwhile.
+// A round has no deadline before its first message. Old messages that come again do not start it.
 func TestNoDeadlineBetweenRounds(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -181,7 +182,7 @@ func TestNoDeadlineBetweenRounds(t *testing.T) {
 	})
 }
 
-// A round that is trained again by the next generation has a deadline of its own.
+// A round that the next generation trains again has a deadline of its own.
 func TestRoundDeadlineOfTheNextGeneration(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -199,7 +200,7 @@ func TestRoundDeadlineOfTheNextGeneration(t *testing.T) {
 	})
 }
 
-// A trainer that begins a round and then completes leaves no deadline to the others.
+// The deadline of a round ends with the round. A trainer that completes leaves none behind.
 func TestDeadlineEndsWithItsRound(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -221,7 +222,7 @@ func TestDeadlineEndsWithItsRound(t *testing.T) {
 	})
 }
 
-// A call waits no longer than its context, and says for what. What several wait for is told once.
+// A call waits no longer than its context, and its error says for what. Status lists once what several calls wait for.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
@@ -249,7 +250,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A message that has overtaken the begin of its generation waits for it, but not for ever.
+// A message that has overtaken the Resume of its generation waits for it, but not longer than the start deadline.
 func TestMessageOfAGenerationThatNeverBegins(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)

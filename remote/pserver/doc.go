@@ -1,5 +1,5 @@
-// Package pserver is the role of a parameter server: it holds slices of the model, merges what trainers contribute to them, runs the update ops of its
-// program, and serves the new values until every trainer has completed.
+// Package pserver is the role of a parameter server: it holds slices of the model, merges what trainers contribute to them, runs the update ops of
+// its program, and serves the new values until every trainer has completed.
 //
 // It owns the rules by which contributions count (the machines Rounds and Updates), the gRPC service ParameterServer, and the Ledger of the records
 // that updates were computed from, which server 0 keeps. It does not own the membership of a job: a coordinator decides that, and tells the server by
@@ -78,27 +78,29 @@
 //	Freeze(3)                   tells version 8, made of {0:16,1:16}  tells version 7, declared {0:16}
 //	trainer 0 is told           -                                     superseded: join generation 4
 //
-// A has applied round 7, so it counts. The coordinator decides: generation 4 has member 0 and starts with round 8, and round 7 is made of {0:16, 1:16}.
+// A has applied round 7, so it counts. The coordinator decides: generation 4 has member 0 and starts with round 8, and round 7 is made of {0:16,
+// 1:16}.
 //
 //	Resume(4, 8, {0}, commit)   has version 8: nothing to apply       has both contributions: applies 7
 //	trainer 0 asks for 8        gets version 8                        is held until 7 is applied; gets version 8
 //	trainer 0 trains round 8    on all 32 rows of the batch           -
 //
-// Had trainer 1 died before its barrier reached any server, both would have told version 7 and declared {0:16}. Then nobody knows whether trainer 1 has
-// sent all of its rows, so the coordinator decides to start with round 7: Resume(4, 7, {0}). Both servers drop what has arrived, and trainer 0 trains
-// round 7 alone, on all 32 rows. In both cases every record of the batch counts once.
+// Had trainer 1 died before its barrier reached any server, both would have told version 7 and declared {0:16}. Then nobody knows whether trainer 1
+// has sent all of its rows, so the coordinator decides to start with round 7: Resume(4, 7, {0}). Both servers drop what has arrived, and trainer 0
+// trains round 7 alone, on all 32 rows. In both cases every record of the batch counts once.
 //
 // The exchange of partial sums may make A wait for B in the middle of round 7. Freeze does not wait for that, because B applies round 7 only when the
 // Resume after that Freeze has told it to.
 //
 // # Async mode
 //
-// Each contribution is an update of its own, without rounds: it waits in the queue of the block that reads it, and is applied in the order of arrival.
-// The learning-rate block runs once for each step of each trainer, before anything of that step is applied. A trainer that reads gets a value that has
-// all of its own contributions. A trainer that is started again begins after everything that its rank has sent before is applied.
+// Each contribution is an update of its own, without rounds: it waits in the queue of the block that reads it, and is applied in the order of
+// arrival. The learning-rate block runs once for each step of each trainer, before anything of that step is applied. A trainer that reads gets a
+// value that has all of its own contributions. A trainer that is started again begins after everything that its rank has sent before is applied.
 //
 // # Waits
 //
-// Every call that waits says for what, and Status lists it. What the server itself waits for has a deadline, whether or not a call is blocked: the start
-// of a generation, the end of a round that somebody has begun, partial sums. When the deadline passes, the server fails and names who was missing.
+// Every call that waits says for what, and Status lists it. What the server itself waits for has a deadline, whether or not a call is blocked: the
+// start of a generation, the end of a round that somebody has begun, partial sums. When the deadline passes, the server fails and names who was
+// missing.
 package pserver

@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// elasticJob is a syncJob whose members change. What a member sends follows from its rank, the round and the generation, so that nothing of another
-// generation can pass for it.
+// elasticJob is a syncJob whose members change. What a member sends depends on its rank, the round and the generation, so that the values of another
+// generation differ.
 type elasticJob struct {
 	syncJob
 	*testing.T
@@ -26,9 +26,8 @@ type elasticJob struct {
 	round      uint64 // rounds that count so far
 }
 
-// Whatever the members of generations are, and however rounds are interrupted, given up or committed by the coordinator, the server holds bit for bit
-// what merging the contributions of the rounds that count, in rank order and weighted by their rows, makes of the parameters; and the ledger has the
-// records of those.
+// Members change, and rounds are interrupted, dropped or committed by the coordinator. The server always has, bit for bit, what the merge of the
+// contributions to the rounds that count makes of the parameters, and the ledger has the records of these contributions.
 func TestElasticRounds(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -123,7 +122,7 @@ func (j *elasticJob) send(members, sent, declared []uint32) {
 	}
 }
 
-// count does in the reference what the open round must do, and opens the next one.
+// count trains the open round in the reference, and opens the next one.
 func (j *elasticJob) count(members []uint32) {
 	p := j.reference
 	before := clone(p.Variables)

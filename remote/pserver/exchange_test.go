@@ -21,8 +21,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// exchanging starts n servers whose global blocks exchange one number a round, 100 times the round plus 10 times the server, and check what
-// they get. prepare runs before, in the prepare block of a server.
+// exchanging starts n servers. Their global blocks exchange one number a round, 100 times the round plus 10 times the server, and check what they
+// get. prepare is the prepare block of a server.
 func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(server int, round uint64)) []*rig.Server {
 	servers, cfgs := make([]*rig.Server, n), make([]pserver.Config, n)
 	for i := range servers {
@@ -73,7 +73,7 @@ func trainOn(ctx context.Context, servers []*rig.Server, rounds uint64) error {
 	return trainIn(ctx, servers, g, 0, rounds)
 }
 
-// trainIn trains on, from a round to another, as the one trainer of a generation, and completes.
+// trainIn trains from one round up to another, as the one trainer of a generation, and completes.
 func trainIn(ctx context.Context, servers []*rig.Server, generation, from, to uint64) error {
 	for round := from; round < to; round++ {
 		err := rig.Each(len(servers), func(i int) error {
@@ -96,8 +96,8 @@ func trainIn(ctx context.Context, servers []*rig.Server, generation, from, to ui
 	})
 }
 
-// Every server gets what every other published for the same round, in the order of servers, also when one of them is the last to come, and has
-// something of an earlier round in its place.
+// Every server gets what every other published for the same round, in the order of servers. One of them comes last, and still has the sums of an
+// earlier round.
 func TestExchange(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		asked := make(chan struct{}, 100)
@@ -140,7 +140,7 @@ func TestExchangeOverManyRounds(t *testing.T) {
 	}
 }
 
-// A server that never publishes is named by those who wait for it, when the deadline of the round has passed.
+// When the deadline of a round has passed, a server names the one whose partial sums are missing.
 func TestExchangeWithoutOne(t *testing.T) {
 	hang := make(chan struct{})
 	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.RoundDeadline = 50 * time.Millisecond }, func(server int, _ uint64) {
@@ -156,7 +156,7 @@ func TestExchangeWithoutOne(t *testing.T) {
 	close(hang)
 }
 
-// An op that exchanges with another number of servers than the job has is wrong, and so is one in async mode.
+// An exchange is refused when its outputs are not as many as the servers of the job, and in async mode.
 func TestExchangeOfOtherSize(t *testing.T) {
 	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 1))
 	if err := s.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 2)); !errors.Is(err, fault.InvalidProgram) {
@@ -172,9 +172,9 @@ func TestExchangeOfOtherSize(t *testing.T) {
 	}
 }
 
-// A trainer is lost when server 0 has its barrier and server 1 has not: server 0 applies the round and waits for the partial sums of server 1, which
-// applies only when it is told to commit. Freeze answers meanwhile, values as they are can be read, and the next generation trains on from the same
-// round everywhere.
+// A trainer is lost when server 0 has its barrier and server 1 has not. Server 0 applies the round and waits for the partial sums of server 1, which
+// applies the round only when it is told to commit it. Meanwhile server 0 answers Freeze, and reads of any version. The next generation trains on
+// from the same round everywhere.
 func TestFreezeDuringExchange(t *testing.T) {
 	ctx := t.Context()
 	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.MaxTrainers = 2 }, func(int, uint64) {})
@@ -236,7 +236,7 @@ func (silent) GetVariable(ctx context.Context, _ *rpc.GetRequest, _ ...grpc.Call
 	return nil, ctx.Err()
 }
 
-// The deadline of partial sums does not pass while the server is frozen, and then names the server that they are missing from.
+// The deadline of partial sums does not count while the server is frozen. When it passes, the error names the server whose sums are missing.
 func TestExchangeDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := rig.Config(1)

@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/remote/internal/rig"
 )
 
-// downloads is a stream of GetVariable that has a context only.
+// downloads is a stream of GetVariable that has nothing but a context.
 type downloads struct {
 	grpc.ServerStreamingServer[rpc.VariableChunk]
 	ctx context.Context
@@ -97,7 +97,7 @@ func TestProgramThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// When the job is over, nobody waits for what will not come.
+// When the job is over, calls that would wait are refused.
 func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 2))
 	a := rig.Trainer{Client: s.Client}

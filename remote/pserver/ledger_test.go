@@ -16,7 +16,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A ledger tells what a table with a counter for every record tells, in any order of entries, and so does one that was written and read again.
+// A ledger agrees with a table that has a counter for every record, whatever the order of entries, also after it was encoded and decoded.
 func TestLedgerProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const records, passes = 40, 3
@@ -83,7 +83,7 @@ func checkLedger(t *rapid.T, l *pserver.Ledger, table ...[40]int64) {
 	}
 }
 
-// What is no list of records is refused and changes nothing; numbers at the end of their range do not overflow.
+// A list that is no list of records is refused and changes nothing. The largest numbers do not overflow.
 func TestLedgerLimits(t *testing.T) {
 	l := &pserver.Ledger{}
 	for _, list := range [][]ranges.Range{{{From: -1, To: 1}}, {{From: 3, To: 3}}, {{From: 0, To: 1}, {From: 5, To: 4}}} {
@@ -108,7 +108,7 @@ func TestLedgerLimits(t *testing.T) {
 	}
 }
 
-// Only what Encode writes is read.
+// DecodeLedger refuses everything that Encode does not write.
 func TestLedgerDecodeRefuses(t *testing.T) {
 	l := &pserver.Ledger{}
 	for pass := range int32(3) {
@@ -143,7 +143,7 @@ func TestLedgerDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, a ledger that is read from them is written as they are.
+// Bytes that DecodeLedger takes are the bytes that Encode writes.
 func FuzzDecodeLedger(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 3, 2, 5, 1, 1, 1})
 	f.Add([]byte{1, 0})
@@ -154,7 +154,7 @@ func FuzzDecodeLedger(f *testing.F) {
 	})
 }
 
-// A ledger is shown that is larger than one message of the transport may be: one of every second record, with large numbers.
+// A ledger that is larger than a message may be is sent in pieces: here it has every second record, with large numbers.
 func TestLargeLedger(t *testing.T) {
 	const steps, ranges, first = 2, 550_000, int64(1) << 40
 	s := rig.Start(t, rig.Config(1), rig.SGD(0, false, 1, 2))

@@ -194,7 +194,8 @@ func (g *generations) checkRank(rank id.Rank) error {
 // checkVariable refuses a contribution to a variable that this server does not hold.
 func (g *generations) checkVariable(name string) error {
 	if !g.variables[name] {
-		return fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"), fault.Want("one of its gradients or states"))
+		return fault.E(fault.Foreign, fault.Var(name), fault.Got("a contribution that this server does not hold"),
+			fault.Want("one of its gradients or states"))
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func show(f pserver.Effects, err error) string {
 	return out
 }
 
-// created reads the arguments of the command new: trainers that the job can have, and those that generation 1 has, all unless it says otherwise.
+// created reads the arguments of the command new: limit is the number of ranks of the job, and members the number of members of generation 1.
 func created(t *testing.T, c script.Command) (ranks int, names []string, begin pserver.Resumed) {
 	ranks = int(number(t, c.Arg("limit", c.Arg("members", "1"))))
 	begin = first(int(number(t, c.Arg("members", "1"))))
@@ -179,7 +179,7 @@ func TestUpdatesScripts(t *testing.T) {
 	})
 }
 
-// A contribution moves no event to the heap, and a round only the lists of those who are in it.
+// Events stay off the heap. A sync round allocates one list, of its declarations, and an async step nothing.
 func TestStepAllocates(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	r, u := pserver.NewRounds(2, names, 0), pserver.NewUpdates(2, names)

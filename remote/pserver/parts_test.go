@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A deadline that passes at the moment in which what it waited for has come ends nothing, also when the server waits for the same again.
+// A deadline that passes at the same moment as its wait ends has no effect, also when the server waits for the same thing again.
 func TestDeadlineThatWasReplacedWhileItFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCore(Config{Servers: 2, MaxTrainers: 1, StartDeadline: time.Hour, RoundDeadline: time.Minute})
@@ -59,7 +59,7 @@ func (s *Server) Buffers() int {
 	return n
 }
 
-// blocks runs blocks by writing them down.
+// blocks is a program that writes down which blocks it runs.
 type blocks struct {
 	variables map[string]*tensor.Tensor
 	ran       []string
@@ -129,7 +129,8 @@ func TestInbox(t *testing.T) {
 // A round merges, then runs the prepare, global, learning-rate and optimize blocks in this order, and ends with the first block that fails.
 func TestStepper(t *testing.T) {
 	p := &blocks{variables: map[string]*tensor.Tensor{"g": vector(t, 0)}}
-	service := &comm.Service{Grads: []comm.Contribution{{Name: "g", Merge: ops.MergeMean}}, Prepare: []program.BlockIndex{4}, Global: 5, LRDecay: 6, Optimize: []program.BlockIndex{7}}
+	service := &comm.Service{Grads: []comm.Contribution{{Name: "g", Merge: ops.MergeMean}},
+		Prepare: []program.BlockIndex{4}, Global: 5, LRDecay: 6, Optimize: []program.BlockIndex{7}}
 	box, err := newInbox(service, p)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,8 @@ func TestStepper(t *testing.T) {
 	}
 }
 
-// Tasks in parallel are never more than there are workers. Those that begin after ctx has ended fail; the error is that of the first task that failed.
+// Tasks in parallel are never more than there are workers. Those that begin after ctx has ended fail; the error is that of the first task that
+// failed.
 func TestInParallel(t *testing.T) {
 	for workers := 1; workers <= 3; workers++ {
 		var running, most, ran atomic.Int32

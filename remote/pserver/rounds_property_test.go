@@ -13,8 +13,8 @@ import (
 	"github.com/edl-go/edl/remote/pserver"
 )
 
-// simTrainer is one trainer of a simulated job: it sends every variable once a round, in any order, declares, waits for the round, and
-// completes after its last.
+// simTrainer is one trainer of a simulated job. In each round it sends every variable once, in any order, declares, and waits for the end of the
+// round. It completes after its last round.
 type simTrainer struct {
 	round  id.Round
 	rounds id.Round // before this one it takes part
@@ -31,7 +31,7 @@ const (
 	completed
 )
 
-// roundsSim runs Rounds against trainers whose messages come in any order, again and again.
+// roundsSim tells Rounds the messages of trainers, in any order and some of them again.
 type roundsSim struct {
 	*rapid.T
 	machine  *pserver.Rounds
@@ -43,8 +43,8 @@ type roundsSim struct {
 	finished bool
 }
 
-// Whatever the order, and whatever is sent twice, every round is applied once with exactly those who declared rows for it, in rank order, and the
-// job ends when all have completed.
+// Messages come in any order, and some twice. Every round is applied once, with exactly those who have declared rows for it, in rank order. The job
+// ends when all have completed.
 func TestRoundsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := id.Round(rapid.SampledFrom([]uint64{0, 1, 41}).Draw(t, "start"))
@@ -76,7 +76,7 @@ func TestRoundsProperty(t *testing.T) {
 	})
 }
 
-// first is the begin of generation 1, with trainers 0 to n-1.
+// first begins generation 1, with trainers 0 to n-1.
 func first(n int) pserver.Resumed {
 	e := pserver.Resumed{Generation: 1}
 	for rank := range n {
@@ -87,7 +87,7 @@ func first(n int) pserver.Resumed {
 
 func (s *roundsSim) share() int64 { return rapid.Int64Range(0, 3).Draw(s.T, "rows") }
 
-// act lets one trainer go on, the server finish a round, or a message come that must change nothing.
+// act lets one trainer go on, or the server finish a round, or it sends a message that must change nothing.
 func (s *roundsSim) act(actor int) {
 	switch n := len(s.trainers); {
 	case actor < 2*n:

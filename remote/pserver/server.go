@@ -25,7 +25,8 @@ type Config struct {
 	// Start is the version of the parameters that the program begins with: 0 for initial values, R for values that R rounds of training have made. In
 	// sync mode the first round is Start. In async mode Start is the number of updates that the server reports at first.
 	Start id.Round
-	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the last.
+	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
+	// last.
 	StartDeadline time.Duration
 	RoundDeadline time.Duration                                      // from the first message of a round to the last
 	Workers       int                                                // optimize blocks that run at the same time; at least 1

@@ -21,10 +21,10 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// large is a number of elements that no connection takes without somebody who reads.
+// large is a number of elements that does not fit into the buffers of a connection.
 const large = 10 << 20
 
-// receiving is a trainer that is lost while it receives: it has a connection of its own, from which it reads no more than the first chunk.
+// receiving is a trainer that is lost while it receives. It has a connection of its own, and reads only the first chunk from it.
 func receiving(t *testing.T, s *rig.Server, id *rpc.Identity, name string) {
 	t.Helper()
 	conn, err := wire.Dial(s.Address)
@@ -51,8 +51,8 @@ func waitsFor(t *testing.T, s *rig.Server, name string) {
 	}
 }
 
-// A trainer that is lost while it receives the parameters of a round holds up neither the round nor those after it, and is done with neither: the
-// open round waits for it, by name, until its generation ends; then the others train on, while it still does not read.
+// A trainer is lost while it receives the parameters of a round. The next round waits for it, by name, until its generation ends. Then the others
+// train on, although the lost trainer still does not read.
 func TestTrainerLostWhileReceiving(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
@@ -129,7 +129,7 @@ func (u *upload) RecvMsg(m any) error {
 	return nil
 }
 
-// A contribution under way when its generation ends does not count, and neither does a whole one that lies here.
+// When a generation ends, neither a contribution that is on its way counts nor one that has arrived.
 func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
 	ctx := t.Context()
 	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 4))
@@ -163,7 +163,7 @@ func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
 	}
 }
 
-// A contribution that is cut in the middle leaves nothing behind, and the next attempt counts.
+// A contribution that is cut off in the middle does not count. The next try does.
 func TestContributionCutInTheMiddle(t *testing.T) {
 	ctx := t.Context()
 	const n = 3 * wire.ChunkBytes / 4
@@ -204,7 +204,7 @@ func TestContributionCutInTheMiddle(t *testing.T) {
 	}
 }
 
-// whole checks that a vector is of one piece: all of its elements are what one update left.
+// whole checks that all elements of a vector come from one update.
 func whole(v []float32) error {
 	for i, x := range v {
 		if x != v[0] {
@@ -214,7 +214,7 @@ func whole(v []float32) error {
 	return nil
 }
 
-// Whoever reads while updates run sees values of one version only, in both modes.
+// A reader never sees values of two versions in one variable, in neither mode.
 func TestReadersNeverSeeTornValues(t *testing.T) {
 	const n, steps = 20_000, 40
 	for _, sync := range []bool{true, false} {
@@ -346,8 +346,8 @@ func refusals(t *testing.T, s *rig.Server) map[string]uint64 {
 	return r.Refused
 }
 
-// Messages that were applied before, are late, or are not of this job are refused with their kind and counted, and the parameter becomes what
-// the honest ones make of it.
+// Messages that were applied before, that are late, or that are not of this job are refused and counted by kind. The parameter is what the other
+// messages make of it.
 func TestRefusedMessagesChangeNothing(t *testing.T) {
 	ctx := t.Context()
 	p := rig.SGD(0, true, 1, 4)

@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// syncJob is a job of two gradients, one merged by mean and one by sum, and a state. A trainer's shares of a round follow from its number.
+// syncJob is a job of two gradients, one merged by mean and one by sum, and two states. What a trainer sends depends on its rank and the round.
 type syncJob struct {
 	trainers int
 	rounds   []uint64 // that each trainer takes part in
@@ -139,8 +139,8 @@ func (j syncJob) train(t *testing.T, s *rig.Server, rank int, want []map[string]
 	return trainer.Complete(ctx)
 }
 
-// Rounds merge what 1 to 4 trainers send as package merge does, with trainers that have no rows and trainers that end before others, and the server
-// ends with the last of them.
+// Rounds merge what 1 to 4 trainers send as package merge does. Some trainers have no rows, and some end before others. The server ends with the
+// last.
 func TestSyncRounds(t *testing.T) {
 	for _, rounds := range [][]uint64{{4}, {4, 4}, {2, 5}, {6, 3, 0}, {5, 5, 1, 4}} {
 		t.Run(fmt.Sprint(rounds), func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestSyncRounds(t *testing.T) {
 	}
 }
 
-// A trainer whose data end before those of the others stops nobody: they go on without it, nothing that it sent is lost, and the server ends by
-// itself when the last one has completed.
+// The data of a trainer end before the data of the others. They go on without it, all that it sent counts, and the server ends when the last one has
+// completed.
 func TestTrainersThatFinishEarly(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {

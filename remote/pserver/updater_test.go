@@ -17,7 +17,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// journal is what the blocks of an async program write down.
+// journal is a list of the blocks that have run.
 type journal struct {
 	mu      sync.Mutex
 	entries []string
@@ -29,26 +29,26 @@ func (j *journal) add(format string, args ...any) {
 	j.entries = append(j.entries, fmt.Sprintf(format, args...))
 }
 
-// An async trainer reads what it wrote, each gradient sees its contributions in the order in which they were acknowledged, the learning rate
-// ticks once per step of a trainer before the step counts, and the server ends with the last trainer.
+// An async trainer reads a value with its own updates. Each gradient gets contributions in the order in which they were acknowledged. The
+// learning-rate block runs once for each step of a trainer, before the step is applied. The server ends with the last trainer.
 func TestAsync(t *testing.T) {
 	const trainers, steps = 3, 12
 	p := rig.SGD(0, false, 1, 2, 3)
-	var ticks journal
+	var rates journal
 	order := [2]journal{}
 	p.Service.LRDecay = 9
 	p.Blocks[9] = func(_ context.Context, step ops.Step) error {
-		ticks.add("%d of %d", step.Round, step.Lane)
+		rates.add("%d of %d", step.Round, step.Lane)
 		return nil
 	}
 	for i := range order {
 		update := p.Blocks[p.Service.Optimize[i]]
 		p.Blocks[p.Service.Optimize[i]] = func(ctx context.Context, step ops.Step) error {
-			ticks.mu.Lock()
-			if !slices.Contains(ticks.entries, fmt.Sprintf("%d of %d", step.Round, step.Lane)) {
-				t.Errorf("step %d of lane %d is applied before its tick", step.Round, step.Lane)
+			rates.mu.Lock()
+			if !slices.Contains(rates.entries, fmt.Sprintf("%d of %d", step.Round, step.Lane)) {
+				t.Errorf("step %d of lane %d is applied before its learning-rate block", step.Round, step.Lane)
 			}
-			ticks.mu.Unlock()
+			rates.mu.Unlock()
 			order[i].add("%d of %d", step.Round, step.Lane)
 			return update(ctx, step)
 		}
@@ -86,13 +86,13 @@ func TestAsync(t *testing.T) {
 		}
 		checkOrder(t, order[i].entries, trainers, steps)
 	}
-	checkOrder(t, ticks.entries, trainers, steps)
+	checkOrder(t, rates.entries, trainers, steps)
 	if n := refusals(t, s)["duplicate message"]; n != 2*trainers*steps {
 		t.Errorf("%d duplicates, want %d", n, 2*trainers*steps)
 	}
 }
 
-// checkOrder checks that every step of every trainer is there once, a trainer's in order.
+// checkOrder checks that every step of every trainer is there once, and the steps of each trainer in order.
 func checkOrder(t *testing.T, entries []string, trainers, steps int) {
 	if len(entries) != trainers*steps {
 		t.Errorf("%d entries, want %d", len(entries), trainers*steps)
@@ -139,10 +139,10 @@ func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
 	send(b, 0, "w0@GRAD", 2, 3)
 	send(a, 0, "w1@GRAD", 2, 2)
 	send(a, 0, "mean", 1, 5)
-	send(a, 1, "w0@GRAD", 2, 7) // a step whose rest never comes
+	send(a, 1, "w0@GRAD", 2, 7) // the rest of this step never comes
 	send(a, 2, "w0@GRAD", 2, 1)
 	send(a, 2, "w1@GRAD", 2, 1)
-	send(a, 3, "w1@GRAD", 2, 7) // nor this one's
+	send(a, 3, "w1@GRAD", 2, 7) // nor does the rest of this one
 	for _, trainer := range []rig.Trainer{a, b} {
 		if err := trainer.Complete(t.Context()); err != nil {
 			t.Fatal(err)
@@ -156,8 +156,8 @@ func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
 	}
 }
 
-// A trainer that is lost and started again begins at step 0, after all that it sent before has been applied; a part of a step is given up, and what
-// the lost process still sends changes nothing. The others go on meanwhile.
+// A trainer that is lost and started again begins at step 0, after all that its rank has sent before is applied. A part of a step is dropped. What
+// the lost process still sends changes nothing. The other trainers go on meanwhile.
 func TestAsyncTrainerStartedAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
 	defer cancel()
@@ -277,8 +277,8 @@ func TestAsyncLedger(t *testing.T) {
 	}
 }
 
-// A part of a step, whose trainer is lost before it sends the rest, is given up: when the members change, and also when that part is just being
-// taken. Neither the next process of the rank nor the end of the job waits for it.
+// A trainer is lost after it has sent a part of a step. When the members change, the part is dropped, also when it is just being taken. Neither the
+// next process of the rank nor the end of the job waits for the rest.
 func TestPartsOfThoseWhoAreGone(t *testing.T) {
 	for name, taken := range map[string]bool{"taken before": true, "taken meanwhile": false} {
 		for who, members := range map[string][]*rpc.Member{"gone": {{Rank: 0, Since: g}}, "started again": {{Rank: 0, Since: g}, {Rank: 1, Since: g + 1}}} {
@@ -287,14 +287,14 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 				p.Service.Optimize = p.Service.Optimize[:1] // one block reads both gradients
 				p.Service.Grads[1].Block = 1
 				p.Service.LRDecay = 9
-				ticking, ticked := make(chan struct{}), make(chan struct{})
+				running, ran := make(chan struct{}), make(chan struct{})
 				p.Blocks[9] = func(ctx context.Context, step ops.Step) error {
 					if step.Round != 3 {
 						return nil
 					}
-					close(ticking)
+					close(running)
 					select {
-					case <-ticked:
+					case <-ran:
 					case <-ctx.Done():
 					}
 					return nil
@@ -305,9 +305,9 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 					_, err := lost.Send(t.Context(), 3, "w0@GRAD", rig.Filled(2, 1))
 					sent <- err
 				}()
-				<-ticking
+				<-running
 				if taken {
-					close(ticked)
+					close(ran)
 					if err := <-sent; err != nil {
 						t.Fatal(err)
 					}
@@ -319,8 +319,8 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !taken {
-					close(ticked)
-					<-sent // it may be told either way
+					close(ran)
+					<-sent // whether it succeeds depends on who was first
 				}
 				for _, m := range slices.Backward(members) { // nobody has completed when the next process sends
 					a := rig.Trainer{Client: s.Client, Rank: m.Rank, Generation: m.Since}
@@ -341,14 +341,14 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 	}
 }
 
-// A trainer whose call is cut while the learning rate ticks does not take the server with it.
-func TestTickOutlivesItsCaller(t *testing.T) {
+// A call that is cut while the learning-rate block runs does not stop the block, and the server goes on.
+func TestLearningRateOutlivesItsCaller(t *testing.T) {
 	p := rig.SGD(0, false, 1, 2)
-	ticking, cut := make(chan struct{}), make(chan struct{})
+	running, cut := make(chan struct{}), make(chan struct{})
 	p.Service.LRDecay = 9
 	p.Blocks[9] = func(ctx context.Context, step ops.Step) error {
 		if step.Round == 0 {
-			close(ticking)
+			close(running)
 			<-cut
 		}
 		return ctx.Err()
@@ -358,7 +358,7 @@ func TestTickOutlivesItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan error, 1)
 	go func() { _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 1)); told <- err }()
-	<-ticking
+	<-running
 	if n := len(refusals(t, s)); n != 0 { // the server answers while the block runs
 		t.Errorf("%d kinds refused", n)
 	}
@@ -375,16 +375,16 @@ func TestTickOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// The learning rate of a step ticks alone: no update of the step begins before it has ended, and it does not begin while an update runs.
-func TestTickIsAlone(t *testing.T) {
+// The learning-rate block runs alone: no update of the step begins before it has ended, and it does not begin while an update runs.
+func TestLearningRateRunsAlone(t *testing.T) {
 	p := rig.SGD(0, false, 1, 2, 2)
 	p.Service.LRDecay = 9
-	ticking, ticked, updating, updated := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	running, ran, updating, updated := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var early, during atomic.Bool
 	p.Blocks[9] = func(_ context.Context, step ops.Step) error {
 		if step.Round == 0 {
-			close(ticking)
-			<-ticked
+			close(running)
+			<-ran
 		} else {
 			during.Store(true)
 		}
@@ -412,18 +412,18 @@ func TestTickIsAlone(t *testing.T) {
 		}
 	}
 	go send("w0@GRAD", 0)
-	<-ticking
+	<-running
 	go send("w1@GRAD", 0)
 	meanwhile()
 	if early.Load() {
-		t.Error("an update of step 0 runs while its learning rate ticks")
+		t.Error("an update of step 0 runs while its learning-rate block runs")
 	}
-	close(ticked)
+	close(ran)
 	<-updating
 	go send("w0@GRAD", 1)
 	meanwhile()
 	if during.Load() {
-		t.Error("the learning rate ticks while an update runs that reads it")
+		t.Error("the learning-rate block runs while an update does")
 	}
 	close(updated)
 	for range 3 {
