@@ -12,13 +12,13 @@ import (
 //
 //	int32 INT, float32 FLOAT, string STRING, bool BOOLEAN, int64 LONG, float64 FLOAT64, BlockIndex BLOCK,
 //	[]int32 INTS, []float32 FLOATS, []string STRINGS, []bool BOOLEANS, []int64 LONGS, []float64 FLOAT64S,
-//	[]BlockIndex BLOCKS, and Opaque for the types of later Fluid versions that EDL only carries along.
+//	[]BlockIndex BLOCKS, and Opaque for the types of later Fluid versions, which EDL keeps but does not read.
 type Attr any
 
 // BlockIndex is the value of a BLOCK attribute: the index of a block of the same program.
 type BlockIndex int32
 
-// Opaque is an attribute of a type that EDL does not interpret. It survives the round trip.
+// Opaque is an attribute of a type that EDL does not interpret. Decode and Encode keep it.
 type Opaque struct {
 	Type int32 // Fluid's AttrType number
 	raw  []byte
@@ -71,7 +71,7 @@ var attrForms = map[int32]attrForm{
 	15: scalarForm("FLOAT64", func(a *framework.OpDesc_Attr) **float64 { return &a.Float64 }),
 }
 
-// attrType returns the Fluid AttrType of a value, false when its Go type is none that Attr lists.
+// attrType returns the Fluid AttrType of a value. It returns false for a Go type that Attr does not list.
 func attrType(a Attr) (int32, bool) {
 	switch v := a.(type) {
 	case int32:
@@ -108,7 +108,7 @@ func attrType(a Attr) (int32, bool) {
 	return 0, false
 }
 
-// AttrTypeName returns Fluid's name of an attribute's type, such as "INTS", and its Go type for a value that is no Attr.
+// AttrTypeName returns Fluid's name of an attribute's type, such as "INTS". For a value that is no Attr it returns the Go type.
 func AttrTypeName(a Attr) string {
 	number, ok := attrType(a)
 	if form, known := attrForms[number]; ok && known {
@@ -136,7 +136,7 @@ func scalarForm[T any](name string, field func(*framework.OpDesc_Attr) **T) attr
 	}
 }
 
-// listForm reads an absent list as an empty one, which files cannot tell apart.
+// listForm reads an absent list as an empty one, because files do not distinguish them.
 func listForm[T any](name string, field func(*framework.OpDesc_Attr) *[]T) attrForm {
 	return attrForm{
 		name: name,

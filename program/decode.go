@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Decode reads a program file of Fluid's generations B, C or D, with its startup program if it holds one.
+// Decode reads a program file of Fluid's generations B, C or D, with its startup program if the file holds one.
 //
-// What is not well formed or over a limit is refused before anything is allocated for it; then everything that the IR cannot hold (names
-// that are empty or come twice, attributes without a value) is reported at once as a fault.List. Nothing is said yet about what
-// the program means: call Verify on a program that comes from outside. Fields that this package does not know survive Encode.
+// It refuses malformed bytes and bytes above a limit before it allocates. Then it reports everything that the IR cannot hold at once, as a
+// fault.List: empty or repeated names, attributes without a value. It does not check what the program means; call Verify on a program that comes
+// from outside. Encode writes back fields that this package does not know.
 func Decode(data []byte, limits Limits) (*Program, error) {
 	limits = limits.withDefaults()
 	if isPickle(data) {
@@ -46,13 +46,13 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	return p, nil
 }
 
-// startupPrefix begins the Where of faults in a startup program.
+// startupPrefix begins the place of faults in a startup program.
 const startupPrefix = "startup program, "
 
 type decoder struct {
 	report report
 	prefix string // of Where
-	where  string // block and op or variable at hand
+	where  string // present block and op or variable
 }
 
 func (d *decoder) fault(kind fault.Kind, got, want string) *fault.Fault {
@@ -76,7 +76,7 @@ func (d *decoder) program(desc *framework.ProgramDesc) *Program {
 	return p
 }
 
-// version reads the version of a file of any generation: field 4, or field 2 of generation B.
+// version reads the version of a file of any generation: field 4, or field 2 in generation B.
 func version(desc *framework.ProgramDesc) int64 {
 	if desc.Version != nil {
 		return desc.Version.GetVersion()
@@ -84,7 +84,7 @@ func version(desc *framework.ProgramDesc) int64 {
 	return desc.LegacyVersion.GetVersion()
 }
 
-// versionRest returns the version message without the number, nil when nothing is left.
+// versionRest returns the version message without the number, nil if nothing is left.
 func versionRest(desc *framework.ProgramDesc) *framework.Version {
 	from := desc.Version
 	if from == nil {
@@ -120,7 +120,7 @@ func (d *decoder) block(p *Program, index int, desc *framework.BlockDesc) *Block
 	return b
 }
 
-// unknownOf returns the fields of a message that framework.proto does not have, nil when there is none.
+// unknownOf returns the fields of a message that framework.proto does not have, nil if there are none.
 func unknownOf(m proto.Message) []byte {
 	if unknown := m.ProtoReflect().GetUnknown(); len(unknown) > 0 {
 		return unknown
@@ -128,7 +128,7 @@ func unknownOf(m proto.Message) []byte {
 	return nil
 }
 
-// marshalRest encodes what is left of a message after the IR took its part, nil when nothing is left.
+// marshalRest encodes what is left of a message after the IR has taken its part, nil if nothing is left.
 func marshalRest(m proto.Message) []byte {
 	rest, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil || len(rest) == 0 {
@@ -137,8 +137,8 @@ func marshalRest(m proto.Message) []byte {
 	return rest
 }
 
-// takeEnum finds a number that framework.proto's enum does not have. Protobuf puts such a value among the unknown fields, as
-// the value of a later Fluid version. It returns the last one and the unknown fields without any.
+// takeEnum takes an enum value that framework.proto does not have. Protobuf keeps such values of later Fluid versions among the unknown fields. It
+// returns the last one, and the unknown fields without any.
 func takeEnum(unknown []byte, field protowire.Number) (value int32, rest []byte, found bool) {
 	for len(unknown) > 0 {
 		number, wire, n := protowire.ConsumeTag(unknown)
@@ -154,7 +154,7 @@ func takeEnum(unknown []byte, field protowire.Number) (value int32, rest []byte,
 	return value, rest, found
 }
 
-// noDType marks a tensor whose file does not say of what. Verify refuses it.
+// noDType marks a tensor whose file gives no element type. Verify refuses it.
 const noDType tensor.DType = -1
 
 func (d *decoder) variable(b *Block, desc *framework.VarDesc) {
@@ -226,7 +226,7 @@ func (d *decoder) varType(v *Var, desc *framework.VarType) {
 	v.rest = marshalRest(desc)
 }
 
-// takeLoDTensor moves dtype, dims and LoD level into v and returns what is left, nil when nothing is.
+// takeLoDTensor moves dtype, dims and LoD level into v and returns what is left, nil if nothing is.
 func takeLoDTensor(v *Var, desc *framework.VarType_LoDTensorDesc) *framework.VarType_LoDTensorDesc {
 	rest := takeTensor(v, desc.GetTensor())
 	if desc == nil {
@@ -240,7 +240,7 @@ func takeLoDTensor(v *Var, desc *framework.VarType_LoDTensorDesc) *framework.Var
 	return desc
 }
 
-// takeTensor moves dtype and dims into v and returns what is left, nil when nothing is.
+// takeTensor moves dtype and dims into v and returns what is left, nil if nothing is.
 func takeTensor(v *Var, desc *framework.VarType_TensorDesc) *framework.VarType_TensorDesc {
 	v.DType = noDType
 	if desc == nil {
@@ -297,7 +297,7 @@ func (d *decoder) slots(op *Op, prefix string, descs []*framework.OpDesc_Var) ma
 		}
 		for _, name := range desc.Arguments {
 			if name == "" {
-				d.fault(fault.InvalidProgram, "an empty variable name in slot "+fault.Quote(slot), "a name, or "+Empty+" for a hole").Op = op.Type
+				d.fault(fault.InvalidProgram, "an empty variable name in slot "+fault.Quote(slot), "a name, or "+Empty+" for no variable").Op = op.Type
 				break
 			}
 		}

@@ -10,9 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Encode writes the program, with its startup program, as a file of generation D. Equal programs have equal bytes: attributes, slots and the
-// variables of a block are sorted by name, whatever order they were made in. It fails on what a file cannot hold, such as an attribute of a Go type
-// that Attr does not list.
+// Encode writes the program and its startup program as a file of generation D. Equal programs have equal bytes: attributes, slots and the variables
+// of a block are sorted by name. Encode fails if a file cannot hold the program, for example an attribute with a Go type that Attr does not list.
 func (p *Program) Encode() ([]byte, error) {
 	var e encoder
 	return e.encode(p)
@@ -55,7 +54,7 @@ func (e *encoder) fault(got, want string) *fault.Fault {
 	return f
 }
 
-// text passes a string on and refuses what is not UTF-8.
+// text returns a string unchanged and refuses one that is not UTF-8.
 func (e *encoder) text(s string) *string {
 	if !utf8.ValidString(s) {
 		e.fault("the string "+fault.Quote(s), "UTF-8")
@@ -139,7 +138,7 @@ func (e *encoder) variable(name string, v *Var) *framework.VarDesc {
 	return desc
 }
 
-// flag leaves false out, the default of the format.
+// flag leaves out false, the default of the format.
 func flag(b bool) *bool {
 	if b {
 		return &b
@@ -184,7 +183,6 @@ func (e *encoder) lodTensor(v *Var, rest *framework.VarType_LoDTensorDesc) *fram
 	return rest
 }
 
-// lodLevel leaves zero out, the default of the format.
 func (e *encoder) lodLevel(v *Var) *int32 {
 	if v.LoDLevel == 0 {
 		return nil

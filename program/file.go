@@ -29,7 +29,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, fault.File(fault.InvalidArgument, path, err)
 	}
 	defer f.Close()
-	// A size that is known is refused before it is read; that of a pipe is not known.
+	// Refuse a file by its size before reading it. The size of a pipe is unknown.
 	if info, err := f.Stat(); err == nil && info.Size() > limit {
 		return nil, tooLong(path, limit)
 	}
@@ -64,7 +64,7 @@ func inFile(path string, err error) error {
 	return err
 }
 
-// Save writes the program to a file. The file appears whole or not at all, also when the machine stops meanwhile.
+// Save writes the program to a file. After a crash the file is there whole or not at all.
 func (p *Program) Save(path string) error {
 	data, err := p.Encode()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Forms of program files that use the field numbers of today for other things. They decode without an error and wrongly, so they must be
-// recognised by their shape.
+// Old forms of program files use today's field numbers for other things. They would decode to something wrong without an error, so
+// checkForm recognises them by their shape.
 const (
 	formPickle = "a pickled Python dictionary (Fluid before 2018-01-24)"
 	form0      = "generation 0 (Fluid before 2018-02-05)"
@@ -16,7 +16,7 @@ const (
 	formOld    = "generation 0 or A (Fluid before 2018-02-12)"
 )
 
-// checkForm refuses files of a form that is not read.
+// checkForm refuses files of an old form.
 func checkForm(data []byte) error {
 	form := ""
 	if isPickle(data) {
@@ -36,8 +36,8 @@ func isPickle(data []byte) bool {
 	return len(data) >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5
 }
 
-// oldGeneration names the generation by the first variables that tell, or returns "". In generations 0 and A, field 2 of a variable is a
-// number; in A' it is a message whose enum of kinds begins at 1, where later ones have element types. The bytes have been scanned.
+// oldGeneration names the generation by the first variables that distinguish it, or returns "". In generations 0 and A, field 2 of a variable is a
+// number. In A' it is a message whose enum of kinds begins at 1, where later generations have element types. The bytes have been scanned.
 func oldGeneration(data []byte) string {
 	form := ""
 	eachField(data, fieldBlocks, func(block []byte) bool {
@@ -80,7 +80,7 @@ func formOfVar(variable []byte) string {
 	return formOld
 }
 
-// isAPrime reports whether a VarType says LOD_TENSOR or SELECTED_ROWS in the old numbering and holds its description.
+// isAPrime reports whether a VarType is LOD_TENSOR or SELECTED_ROWS in the old numbering and has its description.
 func isAPrime(varType []byte) bool {
 	var kind uint64
 	var hasRows, hasTensor bool

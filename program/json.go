@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// JSON writes the program, with its startup program, as one JSON object for scripts: hash, version and blocks; per block its variables and ops;
-// attributes as plain values. Numbers that JSON lacks (NaN and infinities) are strings. There is no way back: it leaves out
-// the types of attributes and what only files carry.
+// JSON writes the program and its startup program as one JSON object for scripts: hash, version, and blocks with their variables and ops.
+// Attributes are plain values. NaN and infinities, which JSON lacks, are strings. Nothing reads this form back: it lacks the types of attributes
+// and what only files hold.
 func (p *Program) JSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

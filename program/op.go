@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// An Op is one operator: a type that the registry knows, variable names by slot, and attributes.
+// An Op is one operator: a type, variable names by slot, and attributes.
 type Op struct {
 	Type     string
-	Inputs   map[string][]string // slot -> variable names; Empty marks a hole
+	Inputs   map[string][]string // slot -> variable names; Empty stands for no variable
 	Outputs  map[string][]string
 	Attrs    map[string]Attr
 	IsTarget bool // Fluid's mark of an op that pruning keeps
@@ -24,9 +24,9 @@ type Op struct {
 
 // Reserved names of Fluid.
 const (
-	Empty          = "@EMPTY@"            // a hole in a list of arguments
+	Empty          = "@EMPTY@"            // no variable, in a list of arguments
 	GradSuffix     = "@GRAD"              // gradient of a variable
-	RenameMark     = "@RENAME@"           // partial gradients before they are summed
+	RenameMark     = "@RENAME@"           // in the names of partial gradients, which a sum op adds
 	LRDecayCounter = "@LR_DECAY_COUNTER@" // int64 step counter of learning-rate schedules
 )
 
@@ -46,10 +46,10 @@ func first(names []string) string {
 	return names[0]
 }
 
-// InputNames returns every variable that the op reads, in the order of slot names, without holes.
+// InputNames returns every variable that the op reads, in the order of slot names, without Empty.
 func (op *Op) InputNames() []string { return names(op.Inputs) }
 
-// OutputNames returns every variable that the op writes, in the order of slot names, without holes.
+// OutputNames returns every variable that the op writes, in the order of slot names, without Empty.
 func (op *Op) OutputNames() []string { return names(op.Outputs) }
 
 func names(slots map[string][]string) []string {
@@ -113,8 +113,7 @@ func (op *Op) SetAttr(name string, value Attr) {
 	op.Attrs[name] = value
 }
 
-// Int returns an integer attribute. Writers of different Fluid versions disagree on the type, so INT, LONG and BOOLEAN are
-// all taken, and so is a list of one.
+// Int returns an integer attribute. Fluid versions write different types, so Int takes INT, LONG, BOOLEAN, and a list of one.
 func (op *Op) Int(name string) (int64, bool) {
 	switch v := op.Attrs[name].(type) {
 	case int32:
@@ -187,7 +186,7 @@ func (op *Op) Floats(name string) ([]float64, bool) {
 	return nil, false
 }
 
-// Bool returns a truth value: BOOLEAN, or INT and LONG where not zero means true.
+// Bool returns a truth value: BOOLEAN, or INT and LONG, where all but zero mean true.
 func (op *Op) Bool(name string) (value, ok bool) {
 	switch v := op.Attrs[name].(type) {
 	case bool:
@@ -218,7 +217,7 @@ func (op *Op) SubBlock(name string) (BlockIndex, bool) {
 	return v, ok
 }
 
-// SubBlocks returns every block that the op refers to through BLOCK and BLOCKS attributes, in the order of attribute names.
+// SubBlocks returns every block in the BLOCK and BLOCKS attributes of the op, in the order of attribute names.
 func (op *Op) SubBlocks() []BlockIndex {
 	var names []string
 	for name, a := range op.Attrs {
@@ -263,7 +262,7 @@ const (
 	AttrDevice    = "op_device"    // STRING
 )
 
-// Has reports whether all bits of r are set; Has(RoleForward) reports that none of the others but RoleLoss is.
+// Has reports whether r has all the given bits. Has(RoleForward) reports whether r has no bits besides RoleLoss.
 func (role Role) Has(r Role) bool {
 	if r == RoleForward {
 		return role&^RoleLoss == 0
@@ -271,7 +270,7 @@ func (role Role) Has(r Role) bool {
 	return role&r == r
 }
 
-// Role returns the op's role, RoleForward when the attribute is absent.
+// Role returns the op's role, RoleForward if the attribute is absent.
 func (op *Op) Role() Role {
 	v, _ := op.Int(AttrRole)
 	return Role(v)
@@ -280,7 +279,7 @@ func (op *Op) Role() Role {
 // SetRole sets the op's role.
 func (op *Op) SetRole(r Role) { op.SetAttr(AttrRole, int32(r)) }
 
-// RoleVars returns the pairs of parameter and gradient that the op is responsible for.
+// RoleVars returns the parameter and the gradient that the op serves, pair after pair.
 func (op *Op) RoleVars() [][2]string {
 	flat, _ := op.Strs(AttrRoleVar)
 	var pairs [][2]string
@@ -290,11 +289,11 @@ func (op *Op) RoleVars() [][2]string {
 	return pairs
 }
 
-// SetRoleVar names the parameter and the gradient that the op is responsible for.
+// SetRoleVar sets the parameter and the gradient that the op serves.
 func (op *Op) SetRoleVar(param, grad string) { op.SetAttr(AttrRoleVar, []string{param, grad}) }
 
-// Line returns the file:line of user code that built the op, or "" when the program does not say. For a program saved by
-// Fluid's Python API it is the innermost line of the recorded stack outside of that API.
+// Line returns the file:line of user code that built the op, "" if the program does not say. For a program of Fluid's Python API it is the
+// innermost line of the recorded stack outside of that API.
 func (op *Op) Line() string {
 	stack, _ := op.Strs(AttrCallstack)
 	if len(stack) == 1 {
@@ -309,16 +308,15 @@ func (op *Op) Line() string {
 	return ""
 }
 
-// SetLine records where user code built the op.
+// SetLine sets the line of user code that built the op.
 func (op *Op) SetLine(line string) {
 	if line != "" {
 		op.SetAttr(AttrCallstack, []string{line})
 	}
 }
 
-// CallerLine returns the nearest caller outside of the packages of this module whose import path starts with one of the given prefixes, as
-// directory/file:line. The directory is one level only, so that a program built from the same sources is the same on every
-// machine.
+// CallerLine returns the nearest caller, as directory/file:line. It skips packages of this module whose import path starts with one of the given
+// prefixes. The directory has one level only, so that the same sources build the same program on every machine.
 func CallerLine(inside ...string) string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -333,7 +331,7 @@ func CallerLine(inside ...string) string {
 	}
 }
 
-// module is the import path of the folder that root is.
+// module is the import path of the folder root.
 const module = "github.com/edl-go/edl"
 
 var root = func() string {
@@ -341,8 +339,8 @@ var root = func() string {
 	return path.Dir(path.Dir(file))
 }()
 
-// within reports whether the source of a frame belongs to one of the packages; their own tests count as user code. The file
-// decides, because a closure of a package that was inlined into user code bears the name of the user's function.
+// within reports whether the source of a frame belongs to one of the packages. Their own tests count as user code. The file decides, because a
+// closure of a package that is inlined into user code has the name of the user's function.
 func within(frame runtime.Frame, inside []string) bool {
 	folder, ok := strings.CutPrefix(path.Dir(frame.File), root)
 	if !ok || strings.HasSuffix(frame.File, "_test.go") {

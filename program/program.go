@@ -1,16 +1,19 @@
-// Package program is the intermediate representation: what to compute, as data.
+// Package program is the intermediate representation (IR): what to compute, as data.
 //
-// A Program is a list of Blocks; a Block holds variables (Var) and a list of operators (Op) that run in order; an Op
-// names its type, the variables in its input and output slots, and attributes. Sub-blocks find names through their parents.
-// It is Fluid's ProgramDesc as Go values: files of Fluid's generations B, C and D are read and generation D is written, so
-// a file made here opens in tools made for Fluid's. A Program carries its startup program (initial values of the
-// persistable variables) with it, so that one file is one whole model.
+// A Program is a list of Blocks. A Block holds variables (Var) and operators (Op), which run in order. An Op has a type, names of variables in
+// input and output slots, and attributes. A sub-block also finds the names of its parents. The IR is Fluid's ProgramDesc in Go. It reads files of
+// Fluid's generations B, C and D and writes generation D, so tools made for Fluid's files open ours. A Program carries its startup program, which
+// initializes the persistable variables, so one file holds a whole model.
 //
-// Nothing here computes or knows what an op type means: the op registry (package ops) tells the verifier through the
-// OpRules interface. Programs come from outside, so decoding meets limits before it allocates, and Verify reports every fault at
-// once with op, variable and the line of user code that built the op.
+// Nothing in this package computes or knows what an op type means. The op registry (package ops) tells the verifier through the interface OpRules.
+// Programs come from outside. So Decode checks limits before it allocates, and Verify reports all faults at once, each with op, variable and the
+// line of user code that built the op.
 //
-// A Program is not safe for concurrent use while anything changes it.
+// A Program is not safe for concurrent use while somebody changes it.
+//
+// Files in reading order: program.go (Program, Block), var.go, op.go, attr.go; uses.go and prune.go (questions and changes); verify.go,
+// verify_ops.go; file.go, scan.go, decode.go, encode.go, generation.go (files); text.go, prototext.go, json.go (for people and scripts). Package
+// draw makes pictures.
 package program
 
 import (
@@ -25,24 +28,24 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Program is a list of blocks, the first of which is the global block.
+// A Program is a list of blocks. The first is the global block.
 type Program struct {
 	Blocks  []*Block
-	Startup *Program // gives the persistable variables their initial values; nil in a startup program itself
+	Startup *Program // initializes the persistable variables; nil in a startup program
 	Version int64    // writer's version as in Fluid: major*1000000 + minor*1000 + patch
 
 	counters map[string]int // next number per prefix of UniqueName, nil until the first call
 	rest     []byte         // of ProgramDesc: everything that is not in the fields above
 }
 
-// New returns a program of one empty block, with an empty startup program.
+// New returns a program with one empty block and an empty startup program.
 func New() *Program {
 	p := bare()
 	p.Startup = bare()
 	return p
 }
 
-// NewStartup returns a program of one empty block and no startup of its own.
+// NewStartup returns a program with one empty block and no startup program.
 func NewStartup() *Program { return bare() }
 
 func bare() *Program {
@@ -51,10 +54,10 @@ func bare() *Program {
 	return p
 }
 
-// Global returns block 0, where parameters live.
+// Global returns block 0, which holds the parameters.
 func (p *Program) Global() *Block { return p.Blocks[0] }
 
-// NewBlock appends a block whose names are also looked up in parent. A nil parent makes a root.
+// NewBlock appends a block that also finds the names of parent. Without a parent it is a root.
 func (p *Program) NewBlock(parent *Block) *Block {
 	b := &Block{Index: len(p.Blocks), Parent: NoBlock, Forward: NoBlock, program: p}
 	if parent != nil {
@@ -64,7 +67,7 @@ func (p *Program) NewBlock(parent *Block) *Block {
 	return b
 }
 
-// Block returns the block of an index, as BLOCK attributes hold it.
+// Block returns the block with the index of a BLOCK attribute.
 func (p *Program) Block(index BlockIndex) (*Block, error) {
 	if index < 0 || int(index) >= len(p.Blocks) {
 		return nil, fault.E(fault.InvalidProgram, fault.Gotf("block %d", index), fault.Wantf("0 to %d", len(p.Blocks)-1))
@@ -72,14 +75,14 @@ func (p *Program) Block(index BlockIndex) (*Block, error) {
 	return p.Blocks[index], nil
 }
 
-// NoBlock is the parent of a root block, and the forward block of a block that is no gradient.
+// NoBlock is the Parent of a root block, and the Forward of a block that is no gradient.
 const NoBlock = -1
 
 // A Block is a scope of variables and a list of ops that run in order.
 type Block struct {
 	Index   int
 	Parent  int // NoBlock for a root
-	Forward int // the block that this one is the gradient of, or NoBlock
+	Forward int // the block whose gradient this one is, or NoBlock
 	Ops     []*Op
 
 	vars    map[string]*Var
@@ -88,7 +91,7 @@ type Block struct {
 	unknown []byte
 }
 
-// Program returns the program that the block belongs to.
+// Program returns the program of the block.
 func (b *Block) Program() *Program { return b.program }
 
 // ParentBlock returns the enclosing block, or nil for a root.
@@ -105,8 +108,8 @@ func (b *Block) Var(name string) (*Var, bool) {
 	return v, ok
 }
 
-// Find returns the variable that name means in this block: its own, or that of the nearest enclosing block. A cycle of
-// parents, which a hostile file may hold, ends the search.
+// Find returns the variable with a name: of this block, else of the nearest enclosing block. The search ends even if the parents form a cycle, as
+// in a hostile file.
 func (b *Block) Find(name string) (*Var, bool) {
 	for hops := 0; b != nil && hops <= len(b.program.Blocks); hops++ {
 		if v, ok := b.vars[name]; ok {
@@ -126,7 +129,7 @@ func (b *Block) Vars() []*Var {
 	return vars
 }
 
-// AddVar adds a copy of v. A second variable of one name is an error.
+// AddVar adds a copy of v. It fails if the name is taken.
 func (b *Block) AddVar(v Var) (*Var, error) {
 	if _, ok := b.vars[v.Name]; ok {
 		return nil, fault.E(fault.InvalidProgram, fault.Var(v.Name), fault.Got("a second variable of this name in block "+fmt.Sprint(b.Index)),
@@ -141,7 +144,7 @@ func (b *Block) AddVar(v Var) (*Var, error) {
 	return c, nil
 }
 
-// EnsureVar returns the block's own variable of v's name, adding a copy of v when there is none.
+// EnsureVar returns the block's own variable with the name of v. If there is none, it adds a copy of v.
 func (b *Block) EnsureVar(v Var) *Var {
 	if have, ok := b.vars[v.Name]; ok {
 		return have
@@ -150,7 +153,7 @@ func (b *Block) EnsureVar(v Var) *Var {
 	return added
 }
 
-// RemoveVar removes a variable of this block. Ops that name it are left as they are.
+// RemoveVar removes a variable of this block. It does not change ops that name it.
 func (b *Block) RemoveVar(name string) {
 	if _, ok := b.vars[name]; !ok {
 		return
@@ -165,17 +168,17 @@ func (b *Block) Append(op *Op) *Op {
 	return op
 }
 
-// Insert puts ops before position i of the list; i == len(b.Ops) appends.
+// Insert puts ops before position i. With i == len(b.Ops) it appends them.
 func (b *Block) Insert(i int, ops ...*Op) {
 	b.Ops = slices.Insert(b.Ops, i, ops...)
 }
 
-// maxNumbers bounds how many numbered parts of one name are looked at; "fc_0.w_0" has two.
+// maxNumbers bounds the numbered parts of a name that count. "fc_0.w_0" has two.
 const maxNumbers = 8
 
-// UniqueName returns prefix_0, prefix_1, ... in the order of the calls. The numbering belongs to the program, so the
-// same calls give the same names in every process. The first call takes the numbers that stand in the names of variables already, as in a
-// program that was decoded: when there is a variable "fc_0.w_0", both "fc" and "fc_0.w" go on with 1.
+// UniqueName returns prefix_0, prefix_1, ... in the order of the calls. Each program counts for itself, so the same calls give the same names in
+// every process. The first call starts behind numbers in the names of existing variables. If there is a variable "fc_0.w_0", both "fc" and "fc_0.w"
+// go on with 1.
 func (p *Program) UniqueName(prefix string) string {
 	if p.counters == nil {
 		p.countNames()
@@ -185,7 +188,7 @@ func (p *Program) UniqueName(prefix string) string {
 	return fmt.Sprintf("%s_%d", prefix, n)
 }
 
-// countNames takes the counters from the names of variables.
+// countNames sets the counters from the names of variables.
 func (p *Program) countNames() {
 	p.counters = map[string]int{}
 	for _, b := range p.Blocks {
@@ -195,7 +198,7 @@ func (p *Program) countNames() {
 	}
 }
 
-// countName takes every part of a name that ends in _<number> before a dot, an @ or the end.
+// countName counts every part of a name that ends in _<number> before a dot, an @ or the end.
 func (p *Program) countName(name string) {
 	from := 0
 	for range maxNumbers {
@@ -218,7 +221,7 @@ func (p *Program) countName(name string) {
 	}
 }
 
-// Clone returns a copy that shares nothing with p, with a copy of the startup program.
+// Clone returns a copy that shares nothing with p. It also copies the startup program.
 func (p *Program) Clone() *Program {
 	c := &Program{Version: p.Version, counters: maps.Clone(p.counters), rest: p.rest}
 	if p.Startup != nil {
@@ -248,8 +251,8 @@ func (b *Block) cloneInto(p *Program) *Block {
 // A Hash identifies the content of a program.
 type Hash [sha256.Size]byte
 
-// Hash returns the SHA-256 of the bytes of Encode without the op_callstack attributes, so that moving a line of user code does not make another
-// program. The startup program counts.
+// Hash returns the SHA-256 of the bytes of Encode without the op_callstack attributes. So a moved line of user code does not change the hash. The
+// startup program counts.
 func (p *Program) Hash() (Hash, error) {
 	e := encoder{dropCallstacks: true}
 	data, err := e.encode(p)
@@ -262,10 +265,10 @@ func (p *Program) Hash() (Hash, error) {
 // String returns all 64 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Short returns the first 12 hexadecimal digits, enough for people to tell programs apart.
+// Short returns the first 12 hexadecimal digits. They distinguish programs for people.
 func (h Hash) Short() string { return h.String()[:12] }
 
-// A Stage says what a program is for. Package ops holds the table of what is legal in each.
+// A Stage is the purpose of a program. Package ops has the table of what is legal at each stage.
 type Stage int
 
 // Stages of a program.

@@ -10,8 +10,8 @@ import (
 	"github.com/edl-go/edl/proto/framework"
 )
 
-// ProtoText returns the program in protobuf's text format, which tools made for Fluid read. The startup program is not part of it: it is bytes in
-// the file, and a program of its own to look at. Fields of later Fluid versions have no names to show either. DecodeProtoText reads the rest back.
+// ProtoText returns the program in protobuf's text format, which tools made for Fluid read. It leaves out the startup program, which is a program
+// of its own, and the fields of later Fluid versions, which have no names. DecodeProtoText reads the text back.
 func (p *Program) ProtoText() ([]byte, error) {
 	var e encoder
 	desc := e.program(p)
@@ -25,12 +25,12 @@ func (p *Program) ProtoText() ([]byte, error) {
 	return afterName.ReplaceAll(data, []byte("$1 ")), nil
 }
 
-// afterName finds the spaces between a field and its value. The library varies their number from build to build so that nobody relies on
-// its form; people compare these texts.
+// afterName finds the spaces between a field and its value. The library varies their number from build to build; this package does not, so that
+// people can compare texts.
 var afterName = regexp.MustCompile(`(?m)^( *[a-z_0-9]+:) +`)
 
-// DecodeProtoText reads a program in protobuf's text format, such as the .pbtxt dumps of Fluid. Everything that Decode checks is checked. Dumps of
-// generation B call field 2 "version", which reads as the version either way.
+// DecodeProtoText reads a program in protobuf's text format, such as the .pbtxt dumps of Fluid, with all checks of Decode. Dumps of generation B
+// call field 2 "version", which this function reads as the version.
 func DecodeProtoText(data []byte, limits Limits) (*Program, error) {
 	limits = limits.withDefaults()
 	if int64(len(data)) > limits.Bytes {

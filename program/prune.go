@@ -7,9 +7,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Prune returns a copy with only the ops of the global block that the targets depend on, whole sub-blocks with the ops that own them, the
-// variables that are left in use, and the part of the startup program that initializes those. Blocks that nothing refers to any more
-// are removed, so block indices may change.
+// Prune returns a copy with only the ops of the global block that the targets depend on. It keeps sub-blocks of these ops as a whole, the variables
+// in use, and the part of the startup program that initializes them. It removes unused blocks, so block indices may change.
 func (p *Program) Prune(targets ...string) (*Program, error) {
 	c := p.Clone()
 	if err := c.prune(targets, nil); err != nil {
@@ -18,7 +17,7 @@ func (p *Program) Prune(targets ...string) (*Program, error) {
 	return c, nil
 }
 
-// prune reduces the program in place. What produces a given variable is not needed.
+// prune reduces the program in place. It drops the ops that only compute given variables.
 func (p *Program) prune(targets, given []string) error {
 	b := p.Global()
 	needed, cut := map[string]bool{}, map[string]bool{}
@@ -58,7 +57,8 @@ func anyOf(names, among map[string]bool) bool {
 	return false
 }
 
-// dropUnusedVars removes the variables that no op refers to, unless keep says otherwise, and the op_role_var attributes that name a removed one.
+// dropUnusedVars removes the variables that no op uses, unless keep reports true. It also removes the op_role_var attributes that name a removed
+// variable.
 func (p *Program) dropUnusedVars(keep func(*Var) bool) {
 	used := p.usedVars()
 	for _, b := range p.Blocks {
@@ -97,7 +97,7 @@ func (p *Program) usedVars() map[*Var]bool {
 	return used
 }
 
-// pruneStartup reduces the startup program to what initializes the persistable variables of the global block.
+// pruneStartup reduces the startup program to the ops that initialize the persistable variables of the global block.
 func (p *Program) pruneStartup() error {
 	if p.Startup == nil {
 		return nil
@@ -111,8 +111,8 @@ func (p *Program) pruneStartup() error {
 	return p.Startup.prune(targets, nil)
 }
 
-// Reachable returns for every block whether it can be entered: the global block, the sub-blocks of ops of blocks that can be entered, and the blocks
-// that enclose them.
+// Reachable reports for every block whether a run can enter it. A run can enter the global block, and the sub-blocks of ops of such blocks. The
+// blocks that enclose them count, too.
 func (p *Program) Reachable() []bool {
 	seen := make([]bool, len(p.Blocks))
 	pending := []int{0}
@@ -133,7 +133,7 @@ func (p *Program) Reachable() []bool {
 	return seen
 }
 
-// dropUnreachableBlocks removes blocks that cannot be entered and renumbers the others.
+// dropUnreachableBlocks removes the blocks that Reachable does not report, and renumbers the others.
 func (p *Program) dropUnreachableBlocks() {
 	reachable := p.Reachable()
 	index := make([]int, len(p.Blocks)) // new index of each block
@@ -163,7 +163,7 @@ func (p *Program) dropUnreachableBlocks() {
 	}
 }
 
-// renumberBlocks replaces the index of each block that the op's attributes name.
+// renumberBlocks replaces block indices in the attributes of the op.
 func (op *Op) renumberBlocks(renumber func(old int) int) {
 	for name, a := range op.Attrs {
 		switch v := a.(type) {
@@ -184,9 +184,9 @@ const (
 	attrColumn = "col"
 )
 
-// InferenceProgram returns the form that Fluid saves for inference: a copy for test, pruned to what computes the targets from the feeds, with
-// one feed op per feed before and one fetch op per target behind. Ops carry their number in "col"; as in Fluid's files the feed op of the
-// last number comes first. It fails when a feed is not needed, or when something that is needed is neither fed, computed nor persistable.
+// InferenceProgram returns the form in which Fluid saves a model for inference: a CloneForTest, pruned to the ops that compute the targets from the
+// feeds, with feed ops at the front and fetch ops at the end. Attribute "col" numbers them. As in Fluid's files, the feed op with the last number
+// comes first. InferenceProgram fails if a feed is not needed, or if an input is neither fed, computed nor persistable.
 func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 	c := p.CloneForTest()
 	b := c.Global()
@@ -209,7 +209,7 @@ func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 	return c, c.addFeedAndFetch(feeds, targets)
 }
 
-// checkFeeds compares what the pruned program needs from outside with the feeds.
+// checkFeeds compares the feeds with the inputs that the pruned program needs.
 func (p *Program) checkFeeds(feeds, targets []string) error {
 	var report report
 	b := p.Global()
@@ -252,7 +252,7 @@ func (p *Program) addFeedAndFetch(feeds, targets []string) error {
 	return nil
 }
 
-// Feeds returns the names that the feed ops of the global block fill, in the order of their numbers.
+// Feeds returns the names that the feed ops of the global block write, in the order of their numbers.
 func (p *Program) Feeds() []string {
 	return p.columns("feed", func(op *Op) string { return op.Out("Out") })
 }
@@ -278,12 +278,11 @@ func (p *Program) columns(opType string, name func(*Op) string) []string {
 	return names
 }
 
-// roleTraining marks ops that only training needs.
+// roleTraining has the roles of ops that only training needs.
 const roleTraining = RoleBackward | RoleOptimize | RoleLRSched | RoleRPC | RoleDist
 
-// CloneForTest returns a copy for evaluation: without the ops of training (roles Backward, Optimize, LRSched, RPC and Dist), without the
-// variables that only those used, and with is_test set on dropout, batch_norm and every op that has the attribute. Block indices may change as
-// in Prune.
+// CloneForTest returns a copy for evaluation. It drops the ops of training (roles Backward, Optimize, LRSched, RPC and Dist) and the variables that
+// only these ops used. It sets is_test on dropout, batch_norm and every op that has the attribute. Block indices may change, as in Prune.
 func (p *Program) CloneForTest() *Program {
 	c := p.Clone()
 	before := c.usedVars()
@@ -300,7 +299,7 @@ func (p *Program) CloneForTest() *Program {
 	return c
 }
 
-// setTest sets is_test in the type that the op has it in.
+// setTest sets is_test and keeps the type of the attribute.
 func (op *Op) setTest() {
 	switch op.Attrs["is_test"].(type) {
 	case int32:

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Limits bounds what Decode accepts. The counts are over the whole file, the startup program included, and are checked against the
-// raw bytes before anything is allocated for them. A zero field means its default.
+// Limits bounds what Decode accepts. The counts cover the whole file, including the startup program. Decode checks them against the raw bytes
+// before it allocates. A zero field means its default.
 type Limits struct {
 	Bytes     int64 // length of the file
 	Blocks    int64
@@ -27,7 +27,7 @@ type Limits struct {
 	Depth     int64 // messages and groups within each other
 }
 
-// DefaultLimits returns limits that no program made by people or by the transpiler comes near to.
+// DefaultLimits returns limits far above every program that people or the transpiler make.
 func DefaultLimits() Limits {
 	return Limits{
 		Bytes:     512 << 20,
@@ -56,8 +56,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// scan walks the raw bytes of a program file without allocating and refuses what is not well formed, not UTF-8 or over a limit.
-// Decoding protobuf allocates up to a hundred times the bytes that it reads, so the limits must hold before.
+// scan walks the raw bytes of a program file without allocating. It refuses bytes that are malformed, not UTF-8 or above a limit. The limits must
+// hold before protobuf decodes, because decoding allocates up to a hundred times the bytes that it reads.
 func scan(data []byte, limits Limits) error {
 	s := scanner{limits: limits}
 	if int64(len(data)) > limits.Bytes {
@@ -148,7 +148,7 @@ func (s *scanner) number(b []byte, at int64, number protowire.Number, wire proto
 	return int64(n), s.count(at, field, 1, rank)
 }
 
-// group scans an unknown group up to its end. Every level is counted, as decoders recurse.
+// group scans an unknown group up to its end. Every level counts, because decoders recurse.
 func (s *scanner) group(b []byte, at int64, group protowire.Number, depth int64) (int64, error) {
 	if depth > s.limits.Depth {
 		return 0, s.tooLarge(at, "depth of nesting", depth, s.limits.Depth)
@@ -191,11 +191,11 @@ const (
 	fieldStartup = 1001 // of ProgramDesc
 )
 
-// A counter names one of the sums that the scan compares with Limits.
+// A counter names one of the sums that scan compares with Limits.
 type counter int
 
 const (
-	uncounted counter = iota // not repeated: bounded by what surrounds it
+	uncounted counter = iota // not repeated; the message around it bounds it
 	countBlocks
 	countVars
 	countOps
@@ -216,7 +216,7 @@ func (l Limits) of(c counter) int64 {
 	}[c]
 }
 
-// A layout says by field number what the scan must know of a message: where the messages and strings are, and what is counted.
+// A layout says, by field number, what scan must know of a message: which fields are messages or strings, and what counts.
 type layout []layoutField
 
 type layoutField struct {
@@ -360,7 +360,7 @@ func malformed(at int64, code int) error {
 	return fault.E(fault.Corrupt, fault.At(atByte(at)), fault.Got(got), fault.Want("a whole program file"))
 }
 
-// plainError takes the mark of the protobuf library off its errors, the form of which varies from build to build.
+// plainError removes the prefix of the protobuf library from its errors, because it varies from build to build.
 func plainError(err error) error {
 	if err == nil {
 		return nil
@@ -368,5 +368,5 @@ func plainError(err error) error {
 	return errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 }
 
-// atByte is the Where of a fault in a file: an offset from its first byte.
+// atByte is the place of a fault in a file: an offset from its first byte.
 func atByte(offset int64) string { return fmt.Sprintf("byte %d", offset) }

@@ -10,7 +10,7 @@ import (
 
 // TextOptions choose how much Text shows.
 type TextOptions struct {
-	Full bool // all names, elements and bytes; without it long lists and strings are cut
+	Full bool // show all names, elements and bytes; false cuts long lists and strings
 }
 
 // Text writes the program, and then its startup program, for people to read: per block the variables in the order of their names, then one op a
@@ -64,7 +64,7 @@ func (t *texter) block(b *Block) {
 	}
 }
 
-// maxColumn is the width up to which the types of variables are lined up.
+// maxColumn is the largest width of the column of names that Text aligns types to.
 const maxColumn = 40
 
 func (t *texter) variables(b *Block) {
@@ -123,7 +123,6 @@ func (t *texter) op(op *Op) string {
 	return b.String()
 }
 
-// slots shows one variable as X=x and several as X=[x, y].
 func (t *texter) slots(slots map[string][]string) string {
 	var parts []string
 	for _, slot := range sortedKeys(slots) {
@@ -165,7 +164,7 @@ func cut(items []string, full bool) []string {
 	return append(items[:maxListShown:maxListShown], fmt.Sprintf("... %d more", len(items)-maxListShown))
 }
 
-// name shows a name as it is when it consists of what names are commonly made of, else quoted.
+// name shows a usual name as it is, and any other name quoted.
 func (t *texter) name(s string) string {
 	for i := range len(s) {
 		c := s[i]
@@ -227,7 +226,7 @@ func (t *texter) attr(a Attr) string {
 
 func show[T any](x T) string { return fmt.Sprint(x) }
 
-// list shows no more elements than are wanted, and formats no others.
+// list shows at most the wanted number of elements, and formats no others.
 func list[T any](t *texter, values []T, element func(T) string) string {
 	n := len(values)
 	if !t.full {

@@ -12,8 +12,8 @@ type Use struct {
 	Readers, Writers []int
 }
 
-// Uses returns the uses of every name in the ops of the block. An op with sub-blocks also reads and writes, at its own position, what their ops read
-// and write outside of them.
+// Uses returns the uses of every name in the ops of the block. An op with sub-blocks counts as reading and writing, at its own position, what their
+// ops read and write outside of them.
 func (b *Block) Uses() map[string]Use {
 	uses := map[string]Use{}
 	for i, op := range b.Ops {
@@ -32,14 +32,14 @@ func (b *Block) Uses() map[string]Use {
 	return uses
 }
 
-// Touches returns the names that an op of this block reads and writes, including those that the ops of its sub-blocks use but do not declare.
+// Touches returns the names that an op of this block reads and writes, including names that ops of its sub-blocks use and do not declare.
 func (b *Block) Touches(op *Op) (reads, writes map[string]bool) {
 	reads, writes = map[string]bool{}, map[string]bool{}
 	b.program.touch(op, reads, writes, map[BlockIndex]bool{BlockIndex(b.Index): true})
 	return reads, writes
 }
 
-// touch adds to reads and writes. Blocks that were entered are not entered again, so a cycle of blocks ends.
+// touch adds to reads and writes. It enters no block twice, so it ends even for a cycle of blocks.
 func (p *Program) touch(op *Op, reads, writes map[string]bool, entered map[BlockIndex]bool) {
 	for _, name := range op.InputNames() {
 		reads[name] = true
@@ -65,9 +65,9 @@ func (p *Program) touch(op *Op, reads, writes map[string]bool, entered map[Block
 	}
 }
 
-// Rename gives a variable of this block another name, in this block and in every block that finds the variable through it: in the slots of ops and in
-// op_role_var. Other attributes that hold names, and the startup program, are the caller's. It fails when the new name is taken in a block where
-// the variable is visible.
+// Rename gives a variable of this block another name. It changes the slots of ops and op_role_var, in this block and in every block that sees the
+// variable. The caller changes other attributes that hold names, and the startup program. Rename fails if the new name is taken in a block that
+// sees the variable.
 func (b *Block) Rename(from, to string) error {
 	v, ok := b.Var(from)
 	if !ok {

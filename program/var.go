@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A VarKind says what a variable holds. Its numbers are Fluid's VarType.Type.
+// A VarKind is the kind of a variable. Its numbers are Fluid's VarType.Type.
 type VarKind int32
 
 // Kinds of variable. Only those that EDL runs have names here; others keep their number.
@@ -32,14 +32,14 @@ type Var struct {
 	Kind     VarKind
 	DType    tensor.DType
 	Dims     []int64 // Unknown where open
-	LoDLevel int     // levels of sequences that the rows are cut into; 0 for none
+	LoDLevel int     // how many levels of sequences divide the rows; 0 for none
 
-	Persistable   bool // lives from step to step and is saved
+	Persistable   bool // keeps its value from step to step and is saved
 	IsParameter   bool // trained by an optimizer
 	StopGradient  bool // no gradient flows through it
 	NeedCheckFeed bool // a feed must match DType and Dims
 
-	Fields []Var // of a Reader: what one read yields; only DType, Dims and LoDLevel count
+	Fields []Var // of a Reader: the variables of one read; only DType, Dims and LoDLevel count
 
 	unknown []byte // of VarDesc
 	rest    []byte // of VarType: everything that is not in the fields above
@@ -55,7 +55,7 @@ func (v *Var) clone() *Var {
 	return &c
 }
 
-// Copy returns a copy that shares nothing, renamed to name unless name is empty.
+// Copy returns a copy that shares nothing. It has the given name, unless that is empty.
 func (v *Var) Copy(name string) Var {
 	c := v.clone()
 	if name != "" {
@@ -64,5 +64,5 @@ func (v *Var) Copy(name string) Var {
 	return *c
 }
 
-// String returns Fluid's name of the kind in lower case, such as "lod_tensor", and the number of a kind that Fluid does not have.
+// String returns Fluid's name of the kind in lower case, such as "lod_tensor". It returns the number of a kind that Fluid does not have.
 func (k VarKind) String() string { return strings.ToLower(framework.VarType_Type(k).String()) }

@@ -9,30 +9,29 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// OpRules is what Verify asks about ops, whose meaning the IR does not know.
+// OpRules answers the questions of Verify about ops.
 type OpRules interface {
-	// CheckOp returns what is wrong with an op by itself: its type, slots and attributes.
+	// CheckOp returns the faults of an op by itself: its type, slots and attributes.
 	CheckOp(b *Block, op *Op) fault.List
-	// CheckTypes returns where the variables of an op do not fit to it or to each other. It is called when all of them are declared
-	// and CheckOp found nothing.
+	// CheckTypes returns the faults in the types of the variables of an op. Verify calls it if all of them are declared and CheckOp found nothing.
 	CheckTypes(b *Block, op *Op) fault.List
 }
 
-// A Spec says what Verify checks beyond the IR itself.
+// A Spec says what Verify checks in addition to the rules of the IR.
 type Spec struct {
-	Ops OpRules // nil: ops are not checked for what they mean
-	// Fed allows that a variable of the global block that no op writes is read: it comes from a feed, or from the network.
+	Ops OpRules // nil: Verify does not check what ops mean
+	// Fed lets ops read variables of the global block that no op writes. They come from a feed or from the network.
 	Fed bool
-	// Shape reports what the program as a whole should look like and does not; nil allows anything. It is called on sound programs only.
+	// Shape checks the program as a whole and reports its faults. Nil allows everything. Verify calls it only on a program without other faults.
 	Shape func(p *Program, report func(*fault.Fault))
 }
 
-// maxNesting bounds how many blocks may enclose each other; looking up a name takes as many steps.
+// maxNesting bounds how many blocks may enclose each other. To find a name takes as many steps.
 const maxNesting = 64
 
-// Verify checks a program that may come from anywhere and returns every fault at once as a fault.List, up to a hundred of them: blocks and
-// their references, variables and their types, names and the order of writing and reading, and what spec adds. It does not look at the startup
-// program, which is a program of another stage.
+// Verify checks a program, which may come from anywhere. It checks blocks and their references, variables and their types, names, the order of
+// writing and reading, and what spec adds. It returns all faults, up to a hundred, as a fault.List. It does not check the startup program, which is
+// a program of another stage.
 func Verify(p *Program, spec Spec) error {
 	v := verifier{program: p, spec: spec}
 	if !v.blocks() {
@@ -60,10 +59,10 @@ type verifier struct {
 	report  report
 }
 
-// WhereOp is the Where of a fault of an op: its block and its position in it.
+// WhereOp returns the place of a fault of an op: block and position.
 func WhereOp(block, position int) string { return fmt.Sprintf("block %d, op %d", block, position) }
 
-// at completes a fault with the place, the type and the user's line of an op.
+// at adds the place, the type and the user's line of an op to a fault.
 func at(b *Block, position int, op *Op, f *fault.Fault) *fault.Fault {
 	c := *f
 	if c.Where == "" {
@@ -78,10 +77,10 @@ func at(b *Block, position int, op *Op, f *fault.Fault) *fault.Fault {
 	return &c
 }
 
-// maxFaults is the number of faults that one check reports; a hostile file could else fill a log.
+// maxFaults bounds the faults of one check. Without it a hostile file could fill a log.
 const maxFaults = 100
 
-// A report collects the faults of one check up to maxFaults and counts the rest.
+// A report collects up to maxFaults faults of one check and counts the others.
 type report struct {
 	list fault.List
 	more int
@@ -103,7 +102,7 @@ func (r *report) err() error {
 	return r.list.Err()
 }
 
-// blocks checks the numbers by which blocks refer to each other. It returns false when following them is not safe.
+// blocks checks the indices by which blocks refer to each other. It returns false if it is not safe to follow them.
 func (v *verifier) blocks() bool {
 	p := v.program
 	if len(p.Blocks) == 0 {
@@ -131,7 +130,7 @@ func (v *verifier) blocks() bool {
 	}
 	if cycle := p.blockCycle(); cycle != nil {
 		v.report.add(fault.E(fault.InvalidProgram, fault.Cause(fmt.Errorf("invalid program: block cycle %s", arrows(cycle))),
-			fault.Hint("a block may be neither its own parent nor its own sub-block, also not through others")))
+			fault.Hint("a block must not be its own parent or its own sub-block, directly or through others")))
 		return false
 	}
 	for _, b := range p.Blocks {
@@ -146,7 +145,7 @@ func (v *verifier) blocks() bool {
 
 func (v *verifier) isBlock(index int) bool { return index >= 0 && index < len(v.program.Blocks) }
 
-// depth counts the enclosing blocks, up to one more than maxNesting. There is no cycle of parents.
+// depth counts the enclosing blocks, up to maxNesting+1. The parents must not form a cycle.
 func (b *Block) depth() int {
 	n := 0
 	for b = b.ParentBlock(); b != nil && n <= maxNesting; b = b.ParentBlock() {
@@ -155,8 +154,8 @@ func (b *Block) depth() int {
 	return n
 }
 
-// blockCycle returns blocks that lead to each other, the first again at the end, or nil. A block leads to the blocks that it encloses and to the
-// sub-blocks of its ops. References to blocks that do not exist are left out.
+// blockCycle returns a cycle of blocks, with the first block again at the end, or nil. A block leads to the blocks that it encloses and to the
+// sub-blocks of its ops. References to blocks that do not exist do not count.
 func (p *Program) blockCycle() []int {
 	next := make([][]int, len(p.Blocks))
 	for i, b := range p.Blocks {
@@ -207,7 +206,7 @@ func (p *Program) blockCycle() []int {
 	return nil
 }
 
-// arrows shows a cycle from its smallest block on, shortened in the middle when it is long.
+// arrows shows a cycle from its smallest block on. It cuts the middle of a long cycle.
 func arrows(cycle []int) string {
 	cycle = cycle[:len(cycle)-1]
 	smallest := 0
@@ -238,7 +237,7 @@ func (v *verifier) variables(b *Block) {
 		}
 		if b.vars[variable.Name] != variable || variable.Name == "" || variable.Name == Empty {
 			wrong(fault.E(fault.InvalidProgram, fault.Got("the name "+fault.Quote(variable.Name)),
-				fault.Want("the name that it was added under, not empty and not "+Empty)))
+				fault.Want("the name under which it was added, not empty and not "+Empty)))
 		}
 		if f := checkVar(variable); f != nil {
 			wrong(f)
@@ -254,7 +253,7 @@ func (v *verifier) variables(b *Block) {
 	}
 }
 
-// checkVar checks what a variable says of itself.
+// checkVar checks the declaration of a variable.
 func checkVar(v *Var) *fault.Fault {
 	switch {
 	case !v.Kind.known():
@@ -294,7 +293,7 @@ func checkTensor(v *Var) *fault.Fault {
 	return nil
 }
 
-// known reports whether Fluid has the kind; kind numbers share an enum with element types.
+// known reports whether Fluid has the kind. Kinds share the numbers of their enum with element types.
 func (k VarKind) known() bool {
 	return k >= LoDTensor && k <= 31 && tensor.DType(k).Size() == 0
 }
@@ -302,7 +301,7 @@ func (k VarKind) known() bool {
 // isTensor reports whether variables of the kind have an element type and dims.
 func (k VarKind) isTensor() bool { return k == LoDTensor || k == SelectedRows || k == LoDTensorArray }
 
-// sameType reports whether two declarations can mean one variable.
+// sameType reports whether two declarations can declare one variable.
 func sameType(a, b *Var) bool {
 	if a.Kind != b.Kind {
 		return false

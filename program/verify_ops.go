@@ -42,7 +42,7 @@ func (v *verifier) op(b *Block, position int, op *Op) {
 	}
 }
 
-// checkSlots refuses names in the slots of an op of b that nothing declares.
+// checkSlots refuses names in the slots of an op of b that no block declares.
 func checkSlots(b *Block, slots map[string][]string, wrong func(kind fault.Kind, variable, got, want string)) {
 	for _, slot := range sortedKeys(slots) {
 		for _, name := range slots[slot] {
@@ -73,7 +73,7 @@ func (v *verifier) attr(op *Op, name string, wrong func(kind fault.Kind, variabl
 	}
 }
 
-// resolve finds a name as Find does and, in a block that is the gradient of another, also where that one finds it.
+// resolve is Find, but in a block that is the gradient of another block it also looks in that block.
 func (b *Block) resolve(name string) (*Var, bool) {
 	if v, ok := b.Find(name); ok {
 		return v, true
@@ -84,8 +84,8 @@ func (b *Block) resolve(name string) (*Var, bool) {
 	return nil, false
 }
 
-// flow checks that tensors are written before they are read, in the order in which ops run: the global block from its first op on, and
-// sub-blocks where the op stands that owns them. Blocks that nothing refers to come last.
+// flow checks that ops write tensors before other ops read them, in the order of a run: the global block from its first op on, and each sub-block
+// at the position of the op that owns it. Blocks that nothing refers to come last.
 func (v *verifier) flow() {
 	f := flow{verifier: v, somewhere: map[*Var]bool{}, written: map[*Var]bool{}, entered: make([]bool, len(v.program.Blocks))}
 	for _, b := range v.program.Blocks {
@@ -131,7 +131,7 @@ func (f *flow) block(b *Block) {
 				got, want = "a variable that is written later only", "an op before this one that writes it"
 			}
 			f.report.add(at(b, i, op, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got(got), fault.Want(want))))
-			f.written[variable] = true // once is enough
+			f.written[variable] = true // report it only once
 		}
 		for _, index := range op.SubBlocks() {
 			if f.isBlock(int(index)) {
@@ -142,15 +142,15 @@ func (f *flow) block(b *Block) {
 	}
 }
 
-// available reports whether the variable can hold a value when op of block b reads it.
+// available reports whether the variable can have a value when op of block b reads it.
 func (f *flow) available(b *Block, op *Op, variable *Var) bool {
 	switch {
-	case variable.Kind != LoDTensor && variable.Kind != SelectedRows: // readers and lists are filled by other means
+	case variable.Kind != LoDTensor && variable.Kind != SelectedRows: // readers and lists have no writers
 		return true
 	case variable.Persistable, variable.NeedCheckFeed, f.written[variable]:
 		return true
 	case f.spec.Fed && f.program.Global().vars[variable.Name] == variable:
-		if !f.somewhere[variable] || slices.Contains(op.OutputNames(), variable.Name) { // or a feed that is changed in place
+		if !f.somewhere[variable] || slices.Contains(op.OutputNames(), variable.Name) { // or the op changes a feed in place
 			return true
 		}
 	}
