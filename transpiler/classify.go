@@ -9,8 +9,8 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// classify gives every op of the global block a duty by its role: ops of the learning-rate schedule and of updates go to servers,
-// everything else stays on trainers.
+// classify gives every op of the global block a duty by its role. Ops of the learning-rate schedule and of updates go to servers. All others stay
+// on trainers.
 func classify(s *state) error {
 	for at, op := range s.global().Ops {
 		n := newNode(s.global(), at, op)
@@ -52,7 +52,7 @@ func checkKinds(s *state) error {
 			for _, name := range names {
 				v, hint := s.variable(name), ""
 				if v.Kind == program.SelectedRows {
-					hint = "a lookup with is_sparse is trained on one machine only: drop layers.Sparse"
+					hint = "tables with layers.Sparse train on one machine only: drop layers.Sparse"
 				}
 				if v.Kind != program.LoDTensor {
 					return unsupported(n, name, ops.MetaOf(v).String(), "a dense tensor in an update", hint)
@@ -63,16 +63,16 @@ func checkKinds(s *state) error {
 	return nil
 }
 
-// A forwardState is a persistable variable that the forward pass updates, such as a moving mean. Trainers contribute their
-// versions of it like gradients and receive the merged one.
+// A forwardState is a persistable variable that the forward pass updates, such as a moving mean. Each trainer sends its value, as it sends
+// gradients, and receives the merged value.
 type forwardState struct {
 	name   string
 	merge  ops.Merge
 	server int // set by place
 }
 
-// findContributions finds the forward state, and checks that what updates take from trainers is gradients, that trainers take nothing
-// from updates but parameters, and that both do so in an order that one round per step keeps.
+// findContributions finds the forward state. It checks that updates take only gradients from trainers, that trainers take only parameters from
+// updates, and that one round per step can keep the order of both.
 func findContributions(s *state) error {
 	s.findForwardState()
 	exchange := s.exchangeAt()
@@ -109,7 +109,7 @@ func (s *state) findForwardState() {
 	}
 }
 
-// forwardStateOf returns the forward state of that name, nil when the variable is none.
+// forwardStateOf returns the forward state with a name, nil if there is none.
 func (s *state) forwardStateOf(name string) *forwardState {
 	for _, f := range s.forward {
 		if f.name == name {
@@ -119,7 +119,7 @@ func (s *state) forwardStateOf(name string) *forwardState {
 	return nil
 }
 
-// checkTrainerOp checks what a trainer reads. exchange is the position of the op after which new parameters arrive.
+// checkTrainerOp checks the variables that a trainer op reads. exchange is the position of the op after which new parameters arrive.
 func (s *state) checkTrainerOp(n *node, exchange int) error {
 	for _, name := range n.reads {
 		for _, w := range s.use(name).writers {
@@ -131,7 +131,7 @@ func (s *state) checkTrainerOp(n *node, exchange int) error {
 					"fetch it by name instead, or give its ops the role of an update")
 			case w.at < n.at && n.at <= exchange:
 				return unsupported(n, name, "a parameter after its update and before that of another",
-					"all updates after everything that they wait for", "one step of a distributed job has one round")
+					"all updates after the ops that they depend on", "one step of a distributed job has one round")
 			}
 		}
 	}
@@ -176,8 +176,8 @@ func (s *state) checkUpdateOp(n *node) error {
 	return nil
 }
 
-// checkContribution checks that a variable which trainers compute and updates read is the gradient of a parameter: only gradients are
-// known to merge over trainers.
+// checkContribution checks a variable that trainers compute and updates read: it must be the gradient of a parameter, because only gradients have a
+// rule to merge.
 func (s *state) checkContribution(n *node, name string) error {
 	v := s.variable(name)
 	if v.Persistable {

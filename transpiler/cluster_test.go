@@ -104,7 +104,7 @@ func (c *cluster) step(feed executor.Feed, rows int64, fetch ...string) ([]*tens
 	return first, c.err
 }
 
-// advance merges what was sent and runs the blocks of all servers. c.mu is held.
+// advance merges what was sent and runs the blocks of all servers. c.mu is serverVars.
 func (c *cluster) advance() error {
 	var rows int64
 	for _, n := range c.declared {

@@ -6,14 +6,13 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Mode says when a pserver applies contributions. It has this one meaning everywhere, also as the attribute sync_mode of
-// listen_and_serv.
+// A Mode says when a pserver applies contributions. It is also the attribute sync_mode of listen_and_serv.
 type Mode int
 
 const (
-	// Sync: a round ends when every trainer declared its contribution complete; the merged contribution is applied once.
+	// Sync: a round ends when every trainer has declared its contribution complete. The server merges all and applies the result once.
 	Sync Mode = iota
-	// Async: each contribution is applied by itself as soon as it is complete.
+	// Async: the server applies each contribution by itself as soon as it is complete.
 	Async
 )
 
@@ -30,38 +29,37 @@ func (m Mode) String() string {
 
 // Ways to choose the server of a slice.
 const (
-	// RoundRobin deals slices to servers in turn, the largest first, each to the server that holds the fewest bytes. Slices of equal
-	// size land as in Fluid: slice i on server i mod n. It is the default.
+	// RoundRobin gives slices to servers one by one, the largest first, each to the server with the fewest bytes. Slices of equal size go
+	// to the same servers as in Fluid: slice i to server i mod n. It is the default.
 	RoundRobin = "round_robin"
-	// HashName puts a slice on the server that the FNV-1a hash of its name chooses, so that a slice stays where it is when the
-	// model around it changes. Loads are as even as chance makes them.
+	// HashName chooses the server by the FNV-1a hash of the name of a slice. So a slice keeps its server if other parts of the model
+	// change. Loads are uneven by chance.
 	HashName = "hash_name"
 )
 
-// DefaultMinBlockSize is Fluid's smallest slice in elements: smaller messages waste bandwidth.
+// DefaultMinBlockSize is Fluid's smallest slice, in elements. Smaller messages waste bandwidth.
 const DefaultMinBlockSize = 8192
 
-// MaxPServers bounds the number of servers: every slice and every exchange names each of them.
+// MaxPServers bounds the number of servers, because every slice and every exchange names each of them.
 const MaxPServers = 1024
 
-// Config says how a program is spread over machines. Trainers and PServers must be set; the zero value of every other
-// field is its default.
+// Config says how to spread a program over machines. Set Trainers and PServers. The zero value of every other field is its default.
 type Config struct {
-	// Trainers is how many trainers the job starts with, at least 1. No program depends on it, so a job may grow and shrink.
+	// Trainers is the number of trainers at the start of the job, at least 1. No program contains it, so a job may grow and shrink.
 	Trainers int
-	// PServers is how many servers hold the parameters, 1 to MaxPServers. More servers than slices leaves some empty.
+	// PServers is the number of servers, 1 to MaxPServers. If there are more servers than slices, some keep nothing.
 	PServers int
 	// Mode is Sync or Async.
 	Mode Mode
-	// MinBlockSize is the smallest slice in elements; 0 means DefaultMinBlockSize. Small values spread small parameters more
+	// MinBlockSize is the smallest slice in elements. 0 means DefaultMinBlockSize. Small values spread small parameters more
 	// evenly and cost a message each.
 	MinBlockSize int64
 	// NoSlice keeps every parameter whole on one server.
 	NoSlice bool
 	// SplitMethod is RoundRobin (also when empty) or HashName.
 	SplitMethod string
-	// Fetch names variables that trainers must be able to report. What lives on servers only, such as the learning rate, is
-	// received by trainers in every step when it is named here.
+	// Fetch names variables that trainers must be able to report. Trainers receive a variable that only servers have, such as the learning
+	// rate, in every step.
 	Fetch []string
 	// Dump keeps a copy of all programs after each pass in Result.Stages.
 	Dump bool
@@ -91,7 +89,6 @@ func (c Config) Validate() error {
 	return faults.Err()
 }
 
-// minBlock returns the smallest slice in elements.
 func (c Config) minBlock() int64 {
 	if c.MinBlockSize == 0 {
 		return DefaultMinBlockSize

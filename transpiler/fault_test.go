@@ -103,7 +103,7 @@ func TestUnsupported(t *testing.T) {
 			r.custom(func(u *optimizer.Update) layers.Variable {
 				return layers.Mul(u.Grad, layers.Mul(layers.SquaredNorm(u.Grad), u.Rate))
 			})
-		}, transpiler.Async, []string{"op elementwise_mul", "lives on servers"}},
+		}, transpiler.Async, []string{"op elementwise_mul", "reads a variable of servers"}},
 		"async update by a norm": {func(r regression) {
 			optimizer.Custom(0.1, func(u *optimizer.Update) {
 				u.Set(u.Param, layers.Mul(u.Param, layers.SquaredNorm(u.Grad)))

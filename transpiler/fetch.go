@@ -5,13 +5,13 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A fetched variable lives on servers only; trainers receive it in every step in order to report it.
+// A fetched variable exists on servers only. Trainers receive it in every step to report it.
 type fetched struct {
 	declaration program.Var
-	parts       []heldVar
+	parts       []serverVar
 }
 
-// findFetched looks up what trainers must be able to report, and where they get it from when no op of theirs computes it.
+// findFetched finds the variables that trainers must be able to report. If no trainer op computes one, it finds the server that has it.
 func findFetched(s *state) error {
 	var faults fault.List
 	seen := map[string]bool{}
@@ -28,13 +28,13 @@ func findFetched(s *state) error {
 		if s.isOnTrainer(name) {
 			continue
 		}
-		parts := s.held.of(name)
+		parts := s.serverVars.of(name)
 		if parts == nil && (s.isRate(name) || s.scalars[name]) {
-			parts = []heldVar{{variable: name, at: v.Copy(""), server: s.firstActive(), total: rowsOf(v.Dims)}}
+			parts = []serverVar{{variable: name, at: v.Copy(""), server: s.firstActive(), total: rowsOf(v.Dims)}}
 		}
 		if parts == nil {
 			faults.Add(fault.E(fault.Unsupported, fault.At("fetch"), fault.Var(name),
-				fault.Got("a temporary of the update, of which each server knows a part"),
+				fault.Got("a temporary of the update; each server computes a part of it"),
 				fault.Want("a variable of trainers, or a persistable one"), fault.Hint("fetch the parameter or its gradient")))
 			continue
 		}
@@ -58,7 +58,7 @@ func (s *state) unknownFetch(name string) *fault.Fault {
 	return f
 }
 
-// isOnTrainer reports whether a variable of the user's program is in the trainer's too, with its value.
+// isOnTrainer reports whether the trainer program has the variable with its value.
 func (s *state) isOnTrainer(name string) bool {
 	use := s.use(name)
 	if len(use.readers)+len(use.writers) == 0 || s.isParameter(name) {
@@ -71,11 +71,10 @@ func (s *state) isOnTrainer(name string) bool {
 			}
 		}
 	}
-	return s.variable(name).Persistable && s.held.of(name) == nil
+	return s.variable(name).Persistable && s.serverVars.of(name) == nil
 }
 
-// closest returns the candidate that takes the fewest edits to become name, the first of several, or "" when none is near
-// enough to have been meant.
+// closest returns the candidate with the fewest edits to name, the first of several. It returns "" if none is close enough.
 func closest(name string, candidates []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, c := range candidates {

@@ -7,8 +7,8 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// formGroups joins update ops that share a variable, with union-find, and sorts the variables of each group by what they
-// are. Ops that have nothing to do with any parameter, such as a step counter, join the learning-rate block.
+// formGroups joins update ops that share a variable, by union-find, and sorts the variables of each group by kind. Ops that have nothing to do with
+// a parameter, such as a step counter, go to the learning-rate block.
 func formGroups(s *state) error {
 	updates := s.updates()
 	parent := make([]int, len(updates))
@@ -57,7 +57,7 @@ func formGroups(s *state) error {
 	return nil
 }
 
-// moveCounters gives groups that neither trainers feed nor norms reach to the learning-rate block, which runs once per round too.
+// moveCounters moves groups without contributions and norms to the learning-rate block, which also runs once per round.
 func (s *state) moveCounters() {
 	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
 		for _, n := range g.ops {
@@ -123,21 +123,21 @@ func (s *state) lastProducer(name string) *node {
 	return nil
 }
 
-// A group is the smallest set of update ops that one server must run together: ops that share a variable which none of
-// them has a copy of. Normally it is the clipping, regularization and optimizer ops of one parameter.
+// A group is the smallest set of update ops that must run on one server: ops that share a variable which servers cannot each have a copy of.
+// Usually it holds the clipping, regularization and optimizer ops of one parameter.
 type group struct {
 	ops           []*node  // in order
 	params        []string // parameters that it updates, in the order of the program's declarations
 	accumulators  []string // other persistable variables that it writes, in the same order
 	fixed         []string // persistable variables that it only reads, in the same order
-	contributions []string // what trainers compute for it: gradients, in the order of their last producers
+	contributions []string // the gradients that trainers send, in the order of their last producers
 	temporaries   []string // its other variables, in order of first use
 
-	paramOf map[string]string // contribution -> the parameter that it is the gradient of
+	paramOf map[string]string // contribution -> the parameter whose gradient it is
 }
 
-// parameter returns the parameter that a contribution is the gradient of, "" when the program does not say. producer is the
-// op that computes the contribution.
+// parameter returns the parameter whose gradient a contribution is, "" if the program does not say. producer is the op that computes the
+// contribution.
 func (g *group) parameter(contribution string, producer *node) string {
 	for _, n := range g.ops {
 		for _, pair := range n.op.RoleVars() {
@@ -181,8 +181,8 @@ func (g *group) norms() []*node {
 	return norms
 }
 
-// prepare splits the ops in two: what must run before norms can be combined, and the update itself. Both keep
-// their order. Ops that are not late commute with those that are, so moving the first part ahead changes nothing.
+// prepare splits the ops in two: the ops before the exchange of norms, and the update. Both keep their order. An op that is not late commutes with
+// late ops, so the split does not change results.
 func (g *group) prepare() (before, update []*node) {
 	last := -1
 	for i, n := range g.ops {
@@ -200,17 +200,17 @@ func (g *group) prepare() (before, update []*node) {
 	return before, update
 }
 
-// normOp is the op whose result servers compute together: an exact sum of squares, whose parts may be merged in any order.
+// normOp is the op whose result servers compute together: an exact sum of squares. Servers may merge its parts in any order.
 const normOp = "squared_l2_norm"
 
-// findGlobalPart finds the scalars through which updates of different parameters meet. They start at norms and go on through
-// ops on single numbers; global-norm clipping is the usual case. Such ops do not tie parameters together: servers exchange partial
-// norms and each computes the scalars for itself. Ops that read a scalar, and what follows from these, are late.
+// findGlobalPart finds the scalars that connect updates of different parameters, as in global-norm clipping. They start at norms and continue
+// through ops on single numbers. Such ops do not force parameters onto one server: servers exchange partial norms, and each computes the scalars
+// itself. Ops that read such a scalar, and all that depend on them, are late.
 //
-// The learning-rate block runs after the global part, so what reads a rate counts as late too.
+// The learning-rate block runs after the global part, so ops that read a rate are late, too.
 //
-// A norm that is itself late would need a second exchange in the round. It is left an ordinary op of an update, which ties together, on
-// one server, everything that it depends on.
+// A norm that is itself late would need a second exchange in the round. It stays an ordinary op of an update and forces everything that it depends
+// on onto one server.
 func findGlobalPart(s *state) error {
 	s.scalars, s.constants = map[string]bool{}, map[string]bool{}
 	late, readLate := map[string]bool{}, map[string]bool{}
@@ -245,12 +245,12 @@ func findGlobalPart(s *state) error {
 	return nil
 }
 
-// makesConstant reports whether n computes one number from nothing.
+// makesConstant reports whether n computes one number without inputs.
 func (s *state) makesConstant(n *node) bool {
 	return n.def.Class == ops.Compute && len(n.reads) == 0 && s.isTemporaryNumber(n)
 }
 
-// isScalarOp reports whether n computes numbers from norms and other numbers that every server can know.
+// isScalarOp reports whether n computes numbers only from norms and from numbers that every server can compute.
 func (s *state) isScalarOp(n *node) bool {
 	return n.def.Class == ops.Compute && s.readsScalar(n) && s.isTemporaryNumber(n) &&
 		!slices.ContainsFunc(n.reads, func(name string) bool { return !s.isShared(name) || s.isRate(name) || !s.isOne(name) })
@@ -260,8 +260,7 @@ func (s *state) readsScalar(n *node) bool {
 	return slices.ContainsFunc(n.reads, func(name string) bool { return s.scalars[name] })
 }
 
-// isTemporaryNumber reports whether n writes one variable of one element, which no other op writes and which does not outlive
-// the step.
+// isTemporaryNumber reports whether n writes one variable of one element, which no other op writes and which is not persistable.
 func (s *state) isTemporaryNumber(n *node) bool {
 	if len(n.writes) != 1 {
 		return false

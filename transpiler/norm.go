@@ -16,7 +16,7 @@ func (w *serverWriter) writeNorms() error {
 	if w.exchange == nil {
 		return nil
 	}
-	for _, u := range w.units {
+	for _, u := range w.shards {
 		if err := w.writePrepare(u); err != nil {
 			return err
 		}
@@ -29,8 +29,8 @@ func (w *serverWriter) writeNorms() error {
 	return w.writeScalars(b)
 }
 
-// writePrepare writes the block of a unit that computes its parts of norms, if it has any.
-func (w *serverWriter) writePrepare(u *unit) error {
+// writePrepare writes the block that computes the norms of a shard, if it has norms.
+func (w *serverWriter) writePrepare(u *shard) error {
 	before, _ := u.group.prepare()
 	if len(before) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (w *serverWriter) writePrepare(u *unit) error {
 	return nil
 }
 
-// shareAcross declares in block 0 the temporaries that both the prepare block and the optimize block of a unit name.
-func (w *serverWriter) shareAcross(u *unit) {
+// shareAcross declares in block 0 the temporaries that both the prepare block and the optimize block of a shard use.
+func (w *serverWriter) shareAcross(u *shard) {
 	before, update := u.group.prepare()
 	prepared := usages(before)
 	updated := usages(update)
@@ -64,7 +64,7 @@ func (w *serverWriter) shareAcross(u *unit) {
 	}
 }
 
-// writeExchange joins the server's parts of all norms and exchanges them. A norm of which the server has no part counts zero.
+// writeExchange joins the server's parts of all norms and exchanges them. If the server has no part of a norm, its part is zero.
 func (w *serverWriter) writeExchange(b *program.Block) error {
 	var rows []string
 	for k, n := range w.exchange.norms {
@@ -82,7 +82,7 @@ func (w *serverWriter) writeExchange(b *program.Block) error {
 // ownPart returns the variable with the server's part of norm k.
 func (w *serverWriter) ownPart(b *program.Block, k int, n *node) (string, error) {
 	var parts []string
-	for _, u := range w.units {
+	for _, u := range w.shards {
 		if name := w.exchange.partial[u][n]; name != "" {
 			parts = append(parts, name)
 		}
@@ -101,7 +101,7 @@ func (w *serverWriter) ownPart(b *program.Block, k int, n *node) (string, error)
 	return row, w.emit(b, zero)
 }
 
-// writeScalars computes the norms of the whole and then what follows from them.
+// writeScalars computes the norms of the whole, and then the scalars that depend on them.
 func (w *serverWriter) writeScalars(b *program.Block) error {
 	totals := w.exchange.totals
 	words := slices.Repeat([]int64{kernel.SquareSumWords}, len(totals))
@@ -136,20 +136,20 @@ func (w *serverWriter) emit(b *program.Block, list ...*program.Op) error {
 	return nil
 }
 
-// A normExchange names what servers exchange in order to compute norms together. The names are the same on all of them.
+// A normExchange names the variables that servers exchange to compute norms together. The names are equal on all servers.
 type normExchange struct {
-	norms   []*node                    // of all groups, in order
-	partial map[*unit]map[*node]string // exact partial sums, one per norm of a unit
-	rows    []string                   // per norm: the partial sum of one server, where it must be made from several or none
-	own     string                     // the partial sums of one server, one norm after another
-	all     []string                   // those of each server
-	total   string                     // the sum over servers
-	totals  []string                   // per norm: its part of total
+	norms   []*node                     // of all groups, in order
+	partial map[*shard]map[*node]string // exact partial sums, one per norm of a shard
+	rows    []string                    // per norm: the partial sum of one server, where it must be made from several or none
+	own     string                      // the partial sums of one server, one norm after another
+	all     []string                    // those of each server
+	total   string                      // the sum over servers
+	totals  []string                    // per norm: its part of total
 }
 
-// newNormExchange returns nil when the program has no norm that servers compute together.
+// newNormExchange returns nil if the program has no norm that servers compute together.
 func newNormExchange(s *state) *normExchange {
-	e := &normExchange{partial: map[*unit]map[*node]string{}}
+	e := &normExchange{partial: map[*shard]map[*node]string{}}
 	for _, n := range s.nodes {
 		if n.norm {
 			e.norms = append(e.norms, n)
@@ -158,7 +158,7 @@ func newNormExchange(s *state) *normExchange {
 	if len(e.norms) == 0 {
 		return nil
 	}
-	for _, u := range s.units {
+	for _, u := range s.shards {
 		e.partial[u] = map[*node]string{}
 		for _, n := range u.group.norms() {
 			name := n.writes[0] + ".partial"
@@ -180,9 +180,9 @@ func newNormExchange(s *state) *normExchange {
 	return e
 }
 
-// keepClipping leaves the global part on trainers, where each contribution is clipped by itself, since in async mode servers have no
-// round in which to combine norms. What stays: norms, the scalars that follow, ops that read a scalar (they scale gradients), and
-// every update op that one of these depends on. What they yield for the rest of the update becomes the contribution.
+// keepClipping keeps the global part on trainers, in async mode: servers have no common round in which they could combine norms. So each trainer
+// clips its own contribution. On the trainer stay norms, the scalars that depend on them, the ops that scale gradients by these, and every update
+// op that one of them depends on. Their results become the contribution.
 func keepClipping(s *state) error {
 	var kept []*node
 	keep := func(n *node) {
@@ -215,7 +215,7 @@ func keepClipping(s *state) error {
 	return nil
 }
 
-// checkKept checks that trainers have what a clipping op reads, and that it changes nothing that lives on servers.
+// checkKept checks that trainers have all inputs of a clipping op, and that it does not change a variable of servers.
 func (s *state) checkKept(n *node) error {
 	for _, name := range n.writes {
 		if s.variable(name).Persistable {
@@ -226,14 +226,14 @@ func (s *state) checkKept(n *node) error {
 	for _, name := range n.reads {
 		onServers := slices.ContainsFunc(s.use(name).writers, func(w *node) bool { return w.duty != dutyTrainer && w.duty != dutyConstant })
 		if onServers && !s.isParameter(name) {
-			return unsupported(n, name, "clipping that reads a variable that lives on servers", "clipping by gradients and parameters", "use sync mode")
+			return unsupported(n, name, "clipping that reads a variable of servers", "clipping by gradients and parameters", "use sync mode")
 		}
 	}
 	return nil
 }
 
-// isParameter reports whether a variable that updates write is a parameter: trainers receive its new value every step. Other
-// persistable variables that updates write are accumulators, which only servers know.
+// isParameter reports whether a variable that updates write is a parameter. Trainers receive its new value in every step. Other persistable
+// variables that updates write are accumulators, which only servers have.
 func (s *state) isParameter(name string) bool {
 	v := s.variable(name)
 	return v.Persistable && (v.IsParameter || by(s.use(name).readers, dutyTrainer))

@@ -19,20 +19,20 @@ type Pass struct {
 
 // passes is the table, in the order in which they run.
 var passes = []Pass{
-	{"verify input", "Checks the user's program, so that later passes meet none that is ill-formed.", nil, verifyInput},
+	{"verify input", "Checks the user's program, so that later passes can rely on its form.", nil, verifyInput},
 	{"classify", "Gives each op a duty by its role.", []string{"verify input"}, classify},
-	{"global part", "Finds scalars through which updates meet, such as those of global-norm clipping.", []string{"classify"}, findGlobalPart},
+	{"global part", "Finds scalars that connect updates of different parameters, such as those of global-norm clipping.", []string{"classify"}, findGlobalPart},
 	{"groups", "Joins update ops that must run on one server.", []string{"global part"}, formGroups},
 	{"contributions", "Finds forward state, and checks what trainers and servers take from each other.", []string{"groups"}, findContributions},
-	{"slice", "Cuts parameters by rows where that changes no bit.", []string{"groups", "contributions"}, slice},
+	{"slice", "Divides parameters by rows if that changes no bit.", []string{"groups", "contributions"}, slice},
 	{"place", "Chooses the server of each slice.", []string{"slice", "contributions"}, assignServers},
-	{"hold", "Lists the variables that each server keeps.", []string{"place"}, hold},
-	{"fetch", "Finds where trainers get what they report.", []string{"hold"}, findFetched},
-	{"trainer", "Writes the program of trainers.", []string{"hold", "fetch"}, buildTrainer},
+	{"server variables", "Lists the variables that each server keeps.", []string{"place"}, listServerVars},
+	{"fetch", "Finds where trainers get the variables that they report.", []string{"server variables"}, findFetched},
+	{"trainer", "Writes the program of trainers.", []string{"server variables", "fetch"}, buildTrainer},
 	{"trainer startup", "Writes the startup program of trainers.", []string{"trainer"}, buildTrainerStartup},
-	{"pservers", "Writes the program of each server.", []string{"hold"}, buildPServers},
+	{"pservers", "Writes the program of each server.", []string{"server variables"}, buildPServers},
 	{"pserver startup", "Writes the startup program of each server.", []string{"pservers"}, buildPServerStartups},
-	{"save", "Writes the program that saves the model.", []string{"hold"}, buildSave},
+	{"save", "Writes the program that saves the model.", []string{"server variables"}, buildSave},
 }
 
 // Passes returns the table of passes, in the order in which they run.
@@ -44,7 +44,7 @@ func init() {
 	}
 }
 
-// misplaced returns the first pass of a table that stands twice or before one that it reads from, "" when there is none.
+// misplaced returns the first pass of a table that occurs twice or before a pass that it needs, "" if there is none.
 func misplaced(table []Pass) string {
 	done := map[string]bool{}
 	for _, p := range table {
@@ -56,7 +56,7 @@ func misplaced(table []Pass) string {
 	return ""
 }
 
-// run runs all passes and verifies the role programs after each that changed one.
+// run runs all passes. After each pass that changed role programs it verifies them.
 func (s *state) run(ctx context.Context) error {
 	verified := map[*program.Program]bool{}
 	for _, p := range passes {
@@ -75,7 +75,7 @@ func (s *state) run(ctx context.Context) error {
 	return nil
 }
 
-// verify checks the role programs that are new or have got their startup program since they were last verified.
+// verify checks the role programs that are new, or whose startup program is new, since the last call.
 func (s *state) verify(verified map[*program.Program]bool) error {
 	for _, r := range s.result.Programs() {
 		key := r.Program

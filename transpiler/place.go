@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Placement says which server holds what.
+// Placement says which server keeps which variables.
 type Placement struct {
 	Slices []Slice // parameters in the order of the program, their slices in order of rows; then forward state
 	Loads  []Load  // one per server, in order
@@ -15,11 +15,11 @@ type Placement struct {
 // Whole is the Block of a variable that is not sliced.
 const Whole = -1
 
-// A Slice is a run of rows of a parameter, or of state that the forward pass updates, that one server holds. A parameter, its gradient
-// and its accumulators are cut alike.
+// A Slice is a run of rows of a parameter, or of state that the forward pass updates, on one server. The gradient and the accumulators of a
+// parameter are sliced in the same way.
 type Slice struct {
 	Param    string // variable of the user's program
-	Grad     string // its contribution: the gradient, or the variable itself for forward state; empty where none reaches the server
+	Grad     string // the contribution: the gradient, or the variable itself for forward state; empty if the server gets none
 	Block    int    // number of the slice, Whole when the variable is not sliced
 	Name     string // of the slice at the server
 	GradName string // of the contribution at the server
@@ -29,7 +29,7 @@ type Slice struct {
 	Bytes    int64 // of the slice and of the accumulators that go with it
 }
 
-// A Load is what one server holds.
+// A Load counts the slices of one server.
 type Load struct {
 	Server int
 	Bytes  int64 // sum over Slices
@@ -47,28 +47,27 @@ func (p Placement) Of(variable string) []Slice {
 	return slices
 }
 
-// assignServers places units and forward state, and describes the result.
+// assignServers places shards and forward state, and describes the result.
 func assignServers(s *state) error {
 	var items []item
-	for _, u := range s.units {
-		items = append(items, item{s.unitKey(u), u.bytes})
+	for _, u := range s.shards {
+		items = append(items, item{s.shardKey(u), u.bytes})
 	}
 	for _, f := range s.forward {
 		items = append(items, item{f.name, bytesOf(s.variable(f.name))})
 	}
 	servers := place(items, s.cfg.PServers, s.cfg.SplitMethod)
-	for i, u := range s.units {
+	for i, u := range s.shards {
 		u.server = servers[i]
 	}
 	for i, f := range s.forward {
-		f.server = servers[len(s.units)+i]
+		f.server = servers[len(s.shards)+i]
 	}
 	s.result.Placement = s.placement()
 	return nil
 }
 
-// unitKey is the name that HashName places a unit by: that of its first parameter at the server.
-func (s *state) unitKey(u *unit) string {
+func (s *state) shardKey(u *shard) string {
 	for _, names := range [][]string{u.group.params, u.group.accumulators, u.group.temporaries} {
 		if len(names) > 0 {
 			return u.name(names[0])
@@ -87,7 +86,7 @@ func (s *state) placement() Placement {
 		p.Loads[slice.Server].Bytes += slice.Bytes
 		p.Loads[slice.Server].Slices++
 	}
-	for _, u := range s.units {
+	for _, u := range s.shards {
 		for i, param := range u.group.params {
 			v := s.at(u, param)
 			slice := Slice{Param: param, Grad: u.group.gradientOf(param), Block: u.block, Name: v.Name, FirstRow: u.first, Rows: rowsOf(v.Dims),
@@ -110,9 +109,9 @@ func (s *state) placement() Placement {
 	return p
 }
 
-// otherBytes returns the bytes of all parameters of a unit but the first. The accumulators of a unit count with its first
-// parameter, since nothing says which belongs to which.
-func (s *state) otherBytes(u *unit) int64 {
+// otherBytes returns the bytes of all parameters of a shard but the first. The accumulators of a shard count with its first parameter, because the
+// program does not say which parameter they belong to.
+func (s *state) otherBytes(u *shard) int64 {
 	var bytes int64
 	for _, name := range u.group.params[1:] {
 		v := s.at(u, name)
@@ -129,13 +128,13 @@ func rowsOf(dims []int64) int64 {
 	return dims[0]
 }
 
-// An item is what placement sees of something that must live on one server.
+// An item is something that one server must keep as a whole.
 type item struct {
 	name  string // by which HashName chooses
 	bytes int64
 }
 
-// place returns the server of each item. It depends on nothing but its arguments.
+// place returns the server of each item. The result depends only on the arguments.
 func place(items []item, servers int, method string) []int {
 	if method == HashName {
 		return placeByName(items, servers)
@@ -143,9 +142,8 @@ func place(items []item, servers int, method string) []int {
 	return placeInTurn(items, servers)
 }
 
-// placeInTurn deals the largest item first, each to the server with the fewest bytes. Equal items go in their own order and
-// equal servers in order of index. Dealing in plain turn, as Fluid does, would put every weight on one of two servers and every bias on
-// the other when they alternate.
+// placeInTurn gives the items to servers one by one, the largest first, each to the server with the fewest bytes. Among equals, the first item and
+// the lowest server come first. Fluid ignores sizes: with alternating weights and biases and two servers, one server would get all weights.
 func placeInTurn(items []item, servers int) []int {
 	order := make([]int, len(items))
 	for i := range order {

@@ -8,17 +8,17 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// buildPServers writes one program for each server: block 0 with its variables and listen_and_serv, and the blocks that
-// listen_and_serv runs in every round. A server that holds nothing serves an empty update, as in Fluid.
+// buildPServers writes one program for each server: block 0 with its variables and listen_and_serv, and the blocks that listen_and_serv runs in
+// every round. A server without slices serves an empty update, as in Fluid.
 //
-// Unlike Fluid, no block sums and scales what trainers sent: the server merges by rows, whatever the number of trainers is.
-// Variables that several blocks share stand in block 0 and are persistable, so that they live from block to block; only
-// those that listen_and_serv lists as slices are state that outlives a round.
+// Unlike in Fluid, no block sums and scales contributions: the server merges them by rows, for any number of trainers. Variables that several
+// blocks share are in block 0 and persistable, so that they keep their value from block to block. Only the slices of listen_and_serv keep it from
+// round to round.
 func buildPServers(s *state) error {
 	exchange := newNormExchange(s)
 	for server := range s.cfg.PServers {
 		p := program.New()
-		w := &serverWriter{state: s, exchange: exchange, server: server, program: p, units: s.unitsOn(server)}
+		w := &serverWriter{state: s, exchange: exchange, server: server, program: p, shards: s.shardsOn(server)}
 		w.service.server = server
 		if err := w.write(); err != nil {
 			return err
@@ -34,16 +34,16 @@ type serverWriter struct {
 	exchange *normExchange
 	server   int
 	program  *program.Program
-	units    []*unit
+	shards   []*shard
 	service  service
 }
 
 func (w *serverWriter) write() error {
 	block := w.program.Global()
-	for _, h := range w.held.on(w.server) {
+	for _, h := range w.serverVars.on(w.server) {
 		block.EnsureVar(h.at)
 	}
-	for _, u := range w.units {
+	for _, u := range w.shards {
 		for _, name := range u.group.contributions {
 			w.share(w.at(u, name))
 		}
@@ -62,7 +62,7 @@ func (w *serverWriter) write() error {
 			w.service.states = append(w.service.states, f)
 		}
 	}
-	block.Append(w.service.op(w.cfg.Mode, w.held.on(w.server)))
+	block.Append(w.service.op(w.cfg.Mode, w.serverVars.on(w.server)))
 	return nil
 }
 
@@ -102,9 +102,9 @@ func (w *serverWriter) writeRates() error {
 	return nil
 }
 
-// writeUpdates writes one optimize block per unit.
+// writeUpdates writes one optimize block per shard.
 func (w *serverWriter) writeUpdates() error {
-	for _, u := range w.units {
+	for _, u := range w.shards {
 		b, index := w.newBlock()
 		_, update := u.group.prepare()
 		for _, n := range update {
@@ -115,16 +115,16 @@ func (w *serverWriter) writeUpdates() error {
 			w.service.gradients = append(w.service.gradients, gradient{u.name(name), index, w.merge})
 		}
 	}
-	if len(w.units) == 0 {
+	if len(w.shards) == 0 {
 		_, index := w.newBlock()
 		w.service.updates = append(w.service.updates, index)
 	}
 	return nil
 }
 
-// copyOp appends a copy of an op of the user's program that works on the variables of unit u; nil stands for the whole
-// program. Variables that no enclosing block declares become the block's own, and numbers that the op reads are made first.
-func (w *serverWriter) copyOp(b *program.Block, n *node, u *unit) *program.Op {
+// copyOp appends a copy of an op of the user's program that works on the variables of shard u, or of the whole program if u is nil. A variable that
+// no enclosing block declares is declared in this block. Ops for constants that the op reads come first.
+func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 	for _, name := range n.reads {
 		if _, made := b.Find(name); w.constants[name] && !made {
 			b.EnsureVar(w.variable(name).Copy(""))
@@ -145,8 +145,8 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *unit) *program.Op {
 	return b.Append(op)
 }
 
-// renameArguments gives the arguments of op the names of a unit, all at once, so that names which trade places do not meet.
-func renameArguments(op *program.Op, u *unit) {
+// renameArguments gives the arguments of op the names of a shard. It renames all at once, so that swapped names do not collide.
+func renameArguments(op *program.Op, u *shard) {
 	for _, slots := range []map[string][]string{op.Inputs, op.Outputs} {
 		for _, args := range slots {
 			for i, name := range args {
@@ -156,8 +156,8 @@ func renameArguments(op *program.Op, u *unit) {
 	}
 }
 
-// setRoleVars leaves of the pairs of parameter and gradient that op serves those that the unit updates, under their names here.
-func setRoleVars(op *program.Op, u *unit) {
+// setRoleVars reduces the role variables of op to the pairs that the shard updates, under their names at the server.
+func setRoleVars(op *program.Op, u *shard) {
 	var pairs []string
 	for _, pair := range op.RoleVars() {
 		if u == nil {
@@ -173,8 +173,8 @@ func setRoleVars(op *program.Op, u *unit) {
 	}
 }
 
-// infer returns what an op that is being written yields, declaring each output that no enclosing block declares in the block that declare
-// says.
+// infer infers the outputs of an op under construction. It declares each output that no enclosing block declares, in the block that declare
+// chooses.
 func infer(b *program.Block, op *program.Op, declare func(program.Var)) error {
 	shapes, err := ops.Infer(op, func(name string) (ops.Meta, bool) {
 		v, ok := b.Find(name)
@@ -198,7 +198,7 @@ func infer(b *program.Block, op *program.Op, declare func(program.Var)) error {
 	return nil
 }
 
-// A service collects what the listen_and_serv op of one server says.
+// A service collects the content of the listen_and_serv op of one server.
 type service struct {
 	server    int
 	prepare   []program.BlockIndex
@@ -209,20 +209,20 @@ type service struct {
 	states    []*forwardState
 }
 
-// A gradient is a contribution with the optimize block that waits for it.
+// A gradient is a contribution with the optimize block that reads it.
 type gradient struct {
 	name  string
 	block program.BlockIndex
 	merge ops.Merge
 }
 
-// op returns the listen_and_serv op; held are the variables that outlive a round. They are its inputs too, so that they must have values
-// before it runs, also those that no block reads.
-func (s *service) op(mode Mode, held []heldVar) *program.Op {
+// op returns the listen_and_serv op. serverVars are the variables that keep their value from round to round. They are inputs of the op, so that
+// they must have values before it runs.
+func (s *service) op(mode Mode, serverVars []serverVar) *program.Op {
 	op := newOp("listen_and_serv", program.RoleRPC, "", nil, nil)
-	if len(held) > 0 {
+	if len(serverVars) > 0 {
 		op.Inputs = slots{"X": nil}
-		for _, h := range held {
+		for _, h := range serverVars {
 			op.Inputs["X"] = append(op.Inputs["X"], h.at.Name)
 		}
 	}
@@ -236,7 +236,7 @@ func (s *service) op(mode Mode, held []heldVar) *program.Op {
 	op.SetAttr("lr_decay_block_id", int32(s.rates))
 	op.SetAttr("optimize_blocks", s.updates)
 	s.setContributions(op)
-	setSlices(op, held)
+	setSlices(op, serverVars)
 	return op
 }
 
@@ -262,14 +262,14 @@ func (s *service) setContributions(op *program.Op) {
 
 // setSlices describes every persistable variable that outlives a round: which variable of the user's program it is, and which rows of it, so that
 // a server can load its part from a file of the whole.
-func setSlices(op *program.Op, held []heldVar) {
-	if len(held) == 0 {
+func setSlices(op *program.Op, serverVars []serverVar) {
+	if len(serverVars) == 0 {
 		return
 	}
-	n := len(held)
+	n := len(serverVars)
 	names, origins := make([]string, n), make([]string, n)
 	first, rows, total := make([]int64, n), make([]int64, n), make([]int64, n)
-	for i, h := range held {
+	for i, h := range serverVars {
 		names[i], origins[i] = h.at.Name, h.variable
 		first[i], rows[i], total[i] = h.first, rowsOf(h.at.Dims), h.total
 	}

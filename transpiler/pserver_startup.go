@@ -6,15 +6,15 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// buildPServerStartups writes the program that gives each server its initial values, which are those of the user's startup
-// program bit for bit. Fluid draws each slice by itself instead, so its values depend on the slicing.
+// buildPServerStartups writes the program that initializes each server. The values are those of the user's startup program, bit for bit. In Fluid
+// they depend on the slicing, because it draws each slice by itself.
 //
-// A variable that is held whole is computed by the user's ops. A slice of a constant or of a random variable is computed
-// by a copy of its op: random ops draw by index of element. Any other slice is cut out of the whole.
+// The user's ops compute a variable that is not sliced. A copy of an op computes a slice of a constant or of a random variable: random ops draw by
+// index of element. Any other slice is taken from the whole variable.
 func buildPServerStartups(s *state) error {
 	initializers := soleInitializers(s.source.Startup)
 	for server, p := range s.result.PServers {
-		w := &initWriter{state: s, held: s.held.on(server), initializers: initializers}
+		w := &initWriter{state: s, serverVars: s.serverVars.on(server), initializers: initializers}
 		if err := w.write(); err != nil {
 			return err
 		}
@@ -26,15 +26,14 @@ func buildPServerStartups(s *state) error {
 // An initWriter writes the startup program of one server.
 type initWriter struct {
 	*state
-	held         []heldVar
+	serverVars   []serverVar
 	initializers map[string]*program.Op
 	program      *program.Program
 	copies       []*program.Op // compute a slice directly
-	cut          []heldVar     // slices that need the whole
+	cut          []serverVar   // slices that need the whole
 }
 
-// soleInitializers returns, by variable, the ops of a startup program that read nothing and are the only ones to write one
-// variable.
+// soleInitializers returns ops of a startup program by variable: ops without inputs that are the only writers of the variable.
 func soleInitializers(startup *program.Program) map[string]*program.Op {
 	sole := map[string]*program.Op{}
 	if startup == nil {
@@ -59,9 +58,9 @@ func (w *initWriter) write() error {
 		return nil
 	}
 	own, whole := map[string]bool{}, []string{}
-	for _, h := range w.held {
+	for _, h := range w.serverVars {
 		if _, ok := w.source.Startup.Global().Var(h.variable); !ok {
-			continue // nothing initializes it: its value comes from a file
+			continue // nothing initializes it, so its value comes from a file
 		}
 		if h.at.Name == h.variable {
 			own[h.variable] = true
@@ -87,7 +86,7 @@ func (w *initWriter) write() error {
 	for _, v := range b.Vars() {
 		v.Persistable = own[v.Name]
 	}
-	for _, h := range w.held {
+	for _, h := range w.serverVars {
 		b.EnsureVar(h.at)
 	}
 	b.Ops = append(b.Ops, w.copies...)
@@ -99,9 +98,7 @@ func (w *initWriter) write() error {
 	return nil
 }
 
-// sliceInitializer returns a copy of the op that initializes a variable which yields the slice, nil when the slice must be cut out of the
-// whole.
-func (w *initWriter) sliceInitializer(h heldVar) (*program.Op, error) {
+func (w *initWriter) sliceInitializer(h serverVar) (*program.Op, error) {
 	writer := w.initializers[h.variable]
 	if writer == nil {
 		return nil, nil
@@ -118,8 +115,8 @@ func (w *initWriter) sliceInitializer(h heldVar) (*program.Op, error) {
 	return op, nil
 }
 
-// cutOut appends the ops that take a slice out of a variable which has been computed whole.
-func (w *initWriter) cutOut(b *program.Block, h heldVar) error {
+// cutOut appends ops that take a slice from a variable that was computed as a whole.
+func (w *initWriter) cutOut(b *program.Block, h serverVar) error {
 	if !h.cut {
 		b.Append(newOp("assign", program.RoleDist, "", slots{"X": {h.variable}}, slots{"Out": {h.at.Name}}))
 		return nil

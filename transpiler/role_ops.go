@@ -11,7 +11,7 @@ import (
 // A slots maps slot names to variables.
 type slots = map[string][]string
 
-// newOp makes an op that stands for what the user wrote in line.
+// newOp makes an op with the user's line of another.
 func newOp(opType string, role program.Role, line string, in, out slots) *program.Op {
 	op := &program.Op{Type: opType, Inputs: in, Outputs: out}
 	op.SetRole(role)
@@ -19,7 +19,7 @@ func newOp(opType string, role program.Role, line string, in, out slots) *progra
 	return op
 }
 
-// A part is a variable of a trainer's program with where it lives.
+// A part is a variable of a trainer program and its place at a server.
 type part struct {
 	local  string // in the trainer's program
 	remote string // at the server
@@ -34,7 +34,7 @@ func locals(parts []part) []string {
 	return names
 }
 
-// setDestinations writes the attributes of a send or recv that say where its variables live.
+// setDestinations sets the attributes of a send or recv that say where its variables are kept.
 func setDestinations(op *program.Op, namesAttr string, parts []part) {
 	addresses, names := make([]string, len(parts)), make([]string, len(parts))
 	for i, p := range parts {
@@ -44,7 +44,7 @@ func setDestinations(op *program.Op, namesAttr string, parts []part) {
 	op.SetAttr(namesAttr, names)
 }
 
-// sendOp sends parts; control is a variable that tells later ops that it happened.
+// sendOp sends parts. An op that reads the variable control comes later.
 func sendOp(line string, parts []part, merge ops.Merge, control string) *program.Op {
 	op := newOp("send", program.RoleRPC, line, slots{"X": locals(parts)}, slots{"Out": {control}})
 	setDestinations(op, "send_varnames", parts)
@@ -52,7 +52,7 @@ func sendOp(line string, parts []part, merge ops.Merge, control string) *program
 	return op
 }
 
-// recvOp receives parts after what the control variables stand for.
+// recvOp receives parts. It comes after the ops that write the control variables.
 func recvOp(line string, parts []part, after []string) *program.Op {
 	op := newOp("recv", program.RoleRPC, line, nil, slots{"Out": locals(parts)})
 	if len(after) > 0 {
@@ -67,7 +67,7 @@ func barrierOp(opType string, after []string, control string) *program.Op {
 	return newOp(opType, program.RoleRPC, "", slots{"X": after}, slots{"Out": {control}})
 }
 
-// splitOp cuts a variable into runs of rows.
+// splitOp divides a variable into runs of rows.
 func splitOp(role program.Role, line, from string, into []string, rows []int64) *program.Op {
 	sections := make([]int32, len(rows))
 	for i, n := range rows {
@@ -85,7 +85,7 @@ func concatOp(role program.Role, line string, from []string, into string) *progr
 	return op
 }
 
-// cutOp is splitOp for a startup program, where nothing but computation is legal.
+// cutOp is splitOp for a startup program, where only ops that compute are legal.
 func cutOp(from string, into []string, rows []int64) *program.Op {
 	op := splitOp(program.RoleForward, "", from, into, rows)
 	op.Type = "split"
@@ -93,11 +93,11 @@ func cutOp(from string, into []string, rows []int64) *program.Op {
 	return op
 }
 
-// nameSpace gives out names that no variable of the user's program has, in any block. One name space serves all role programs, so a
-// name means one thing in all of them.
+// nameSpace returns names that no variable of the user's program has, in any block. All role programs share one, so a name means the same in all of
+// them.
 type nameSpace map[string]bool
 
-// newNameSpace takes the names of all variables of p and of its startup program.
+// newNameSpace contains the names of all variables of p and of its startup program.
 func newNameSpace(p *program.Program) nameSpace {
 	taken := nameSpace{}
 	for _, q := range []*program.Program{p, p.Startup} {
@@ -113,7 +113,7 @@ func newNameSpace(p *program.Program) nameSpace {
 	return taken
 }
 
-// free takes and returns want, or the first of want_1, want_2, ... that is not taken.
+// free returns want, or if it is taken, the first free name of want_1, want_2, ... The result is taken from then on.
 func (n nameSpace) free(want string) string {
 	name := want
 	for i := 1; n[name]; i++ {
@@ -123,7 +123,7 @@ func (n nameSpace) free(want string) string {
 	return name
 }
 
-// slice returns the name of slice i of a variable: Fluid's <variable>.block<i> where that is free. Nothing ever parses it.
+// slice returns the name of slice i of a variable: Fluid's <variable>.block<i> if that is free. Nobody parses it.
 func (n nameSpace) slice(variable string, i int) string {
 	return n.free(fmt.Sprintf("%s.block%d", variable, i))
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// slice makes one unit of each group that must stay whole, and one for each slice of the parameter of each other group. All
-// variables of a slice get names of their own, also numbers such as powers of Adam's beta, so that slices which meet on one
-// server do not share them.
+// slice makes the shards: one for each group that must stay whole, and one for each slice of the parameter of another group. All variables of a
+// slice get their own names, even numbers such as powers of Adam's beta. So slices on one server do not share them.
 func slice(s *state) error {
 	for _, g := range s.groups {
 		ranges := s.ranges(g)
 		if len(ranges) < 2 {
-			s.units = append(s.units, &unit{group: g, block: Whole, bytes: s.owned(&unit{group: g, block: Whole})})
+			s.shards = append(s.shards, &shard{group: g, block: Whole, bytes: s.owned(&shard{group: g, block: Whole})})
 			continue
 		}
 		for i, r := range ranges {
-			u := &unit{group: g, block: i, first: r.first, rows: r.rows, names: map[string]string{}}
+			u := &shard{group: g, block: i, first: r.first, rows: r.rows, names: map[string]string{}}
 			for _, name := range slices.Concat(g.params, g.contributions, g.accumulators, g.temporaries) {
 				u.names[name] = s.names.slice(name, i)
 			}
@@ -28,14 +27,14 @@ func slice(s *state) error {
 				}
 			}
 			u.bytes = s.owned(u)
-			s.units = append(s.units, u)
+			s.shards = append(s.shards, u)
 		}
 	}
 	return nil
 }
 
-// owned returns the bytes of the variables that live with a unit.
-func (s *state) owned(u *unit) int64 {
+// owned returns the bytes of the variables that belong to a shard.
+func (s *state) owned(u *shard) int64 {
 	var bytes int64
 	for _, name := range slices.Concat(u.group.params, u.group.accumulators) {
 		v := s.at(u, name)
@@ -44,7 +43,7 @@ func (s *state) owned(u *unit) int64 {
 	return bytes
 }
 
-// ranges returns the runs of rows that the parameter of a group is cut into, none when it must stay whole.
+// ranges returns the runs of rows of the slices of a group, none if the group must stay whole.
 func (s *state) ranges(g *group) []rowRange {
 	if s.cfg.NoSlice || !s.isSliceable(g) {
 		return nil
@@ -52,9 +51,8 @@ func (s *state) ranges(g *group) []rowRange {
 	return sliceRows(s.variable(g.params[0]).Dims, s.cfg.PServers, s.cfg.minBlock())
 }
 
-// isSliceable reports whether updating the rows of a parameter one slice at a time gives the bits of updating it whole: there is one
-// parameter, every other variable has its dims or one element, and every op that touches rows is RowSliced. Norms are
-// no obstacle, since they are exact and combine.
+// isSliceable reports whether a group gives the same bits if each slice of the parameter is updated by itself. It does if there is one parameter,
+// every other variable has its dims or one element, and every op that touches rows is RowSliced. Norms are allowed, because they are exact sums.
 func (s *state) isSliceable(g *group) bool {
 	if len(g.params) != 1 {
 		return false
@@ -82,7 +80,7 @@ func (s *state) isSliceable(g *group) bool {
 	})
 }
 
-// readByOthers reports whether ops of servers outside of the group read a variable.
+// readByOthers reports whether server ops outside of the group read a variable.
 func (s *state) readByOthers(g *group, name string) bool {
 	return slices.ContainsFunc(s.use(name).readers, func(n *node) bool { return n.duty != dutyTrainer && n.group != g })
 }
@@ -90,12 +88,12 @@ func (s *state) readByOthers(g *group, name string) bool {
 // rowRange is a run of rows of axis 0.
 type rowRange struct{ first, rows int64 }
 
-// sliceRows cuts a variable of known dims into at most parts runs of whole rows, by Fluid's rule: no slice is smaller than
-// minBlock elements unless there is only one, all are of equal size rounded up to a row, and the last one takes what is
-// left. A variable without rows or elements is one run. minBlock is at least 1.
+// sliceRows divides a variable of known dims into at most parts runs of whole rows, by Fluid's rule. No slice is smaller than minBlock elements
+// unless there is only one. All have the same size, rounded up to a row, and the last slice takes the rest. A variable without rows or elements is
+// one run. minBlock is at least 1.
 //
-// With n elements: blocks = min(parts, max(1, n / minBlock)); size = ceil(n / blocks), rounded up to a multiple of the
-// elements of a row; blocks = ceil(n / size).
+// With n elements: blocks = min(parts, max(1, n / minBlock)); size = ceil(n / blocks), rounded up to a multiple of the elements of a row; blocks =
+// ceil(n / size).
 func sliceRows(dims []int64, parts int, minBlock int64) []rowRange {
 	if len(dims) == 0 {
 		return []rowRange{{0, 1}}
@@ -116,7 +114,7 @@ func sliceRows(dims []int64, parts int, minBlock int64) []rowRange {
 	return ranges
 }
 
-// rowWidth is the number of elements of a row: the product of all extents but the first.
+// rowWidth is the number of elements of a row.
 func rowWidth(dims []int64) int64 {
 	width := int64(1)
 	for _, d := range dims[1:] {

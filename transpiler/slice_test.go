@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The golden values of Fluid's own unit test, as elements per slice for ten servers.
+// The golden values of Fluid's own shard test, as elements per slice for ten servers.
 func TestSliceRowsGolden(t *testing.T) {
 	repeat := func(n int, size int64) []int64 { return slices.Repeat([]int64{size}, n) }
 	for _, test := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// state is what passes read and write. Each field is set by the pass that its comment names and not changed after.
+// state is what passes read and write. A comment names the pass that sets a field. Later passes do not change it.
 type state struct {
 	cfg    Config
 	source *program.Program // the user's; never changed
@@ -19,14 +19,14 @@ type state struct {
 	nodes []*node           // classify; duties also by global part and groups
 	uses  map[string]*usage // classify
 
-	scalars   map[string]bool // global part: norms and what follows from them
+	scalars   map[string]bool // global part: norms and scalars that depend on them
 	constants map[string]bool // global part: outputs of dutyConstant
 	groups    []*group        // groups, in the order of the first op of each
 
-	forward []*forwardState // contributions
-	units   []*unit         // slice; servers by place
-	held    heldTable       // hold: what each server holds
-	fetched []fetched       // fetch: what trainers receive only to report it
+	forward    []*forwardState // contributions
+	shards     []*shard        // slice; servers by place
+	serverVars serverVarTable  // hold: what each server holds
+	fetched    []fetched       // fetch: what trainers receive only to report it
 
 	result *Result
 }
@@ -34,7 +34,7 @@ type state struct {
 // global returns the user's global block.
 func (s *state) global() *program.Block { return s.source.Global() }
 
-// variable returns a variable of the global block; the program has been verified, so there is one.
+// variable returns a variable of the global block. It exists, because the program has been verified.
 func (s *state) variable(name string) *program.Var {
 	v, ok := s.global().Find(name)
 	if !ok {
@@ -43,7 +43,7 @@ func (s *state) variable(name string) *program.Var {
 	return v
 }
 
-// use returns the usage of a variable, empty when no op names it.
+// use returns the usage of a variable. It is empty if no op names it.
 func (s *state) use(name string) *usage {
 	if u := s.uses[name]; u != nil {
 		return u
@@ -64,8 +64,7 @@ func (s *state) isFixed(name string) bool {
 	return s.variable(name).Persistable && len(s.use(name).writers) == 0
 }
 
-// isShared reports whether ops of several groups may read the variable without belonging together: every server that needs
-// it has its own copy.
+// isShared reports whether every server can have its own copy of a variable, so that ops of several groups may read it.
 func (s *state) isShared(name string) bool {
 	return s.scalars[name] || s.constants[name] || s.isRate(name) || s.isFixed(name)
 }
@@ -73,24 +72,24 @@ func (s *state) isShared(name string) bool {
 // isOne reports whether a variable has one element.
 func (s *state) isOne(name string) bool { return ops.Product(s.variable(name).Dims) == 1 }
 
-// unsupported is the fault of a program that cannot be spread over machines.
+// unsupported makes the error of a program that cannot be spread over machines.
 func unsupported(n *node, variable, got, want, hint string) error {
 	return fault.E(fault.Unsupported, fault.On(n.op), fault.Var(variable), fault.Got(got), fault.Want(want),
 		fault.Hint(hint))
 }
 
-// A duty says what becomes of an op of the user's global block.
+// A duty says where an op of the user's global block runs.
 type duty int
 
 const (
 	dutyTrainer  duty = iota // runs on trainers: forward, backward, readers
 	dutyRate                 // learning-rate block: once per round on every server that updates anything
 	dutyUpdate               // part of the update of a group of parameters
-	dutyScalar               // global part: scalars that follow from norms, on every server
-	dutyConstant             // makes one number out of nothing: copied to each block that reads it
+	dutyScalar               // global part: scalars that depend on norms, on every server
+	dutyConstant             // computes a constant number; copied to each block that reads it
 )
 
-// A node is one op of the user's global block with what passes find out about it.
+// A node is one op of the user's global block, with the results of passes about it.
 type node struct {
 	op     *program.Op
 	def    *ops.Def
@@ -104,7 +103,7 @@ type node struct {
 	group *group // of dutyUpdate
 }
 
-// newNode looks up an op of the global block of a program that has been verified.
+// newNode looks up an op of the global block. The program has been verified.
 func newNode(b *program.Block, at int, op *program.Op) *node {
 	def, _ := ops.Lookup(op.Type)
 	n := &node{op: op, def: def, at: at}
@@ -115,7 +114,7 @@ func newNode(b *program.Block, at int, op *program.Op) *node {
 	return n
 }
 
-// A usage lists the nodes that read and write a variable, in order.
+// A usage lists the nodes that read a variable and the nodes that write it, in order.
 type usage struct{ readers, writers []*node }
 
 // by reports whether one of nodes has the duty.
@@ -147,8 +146,8 @@ func usages(nodes []*node) map[string]*usage {
 	return index
 }
 
-// A unit is what one server runs and holds of one group: the whole of it, or the update of one slice of its parameter.
-type unit struct {
+// A shard is the part of a group that one server runs and keeps: the whole group, or the update of one slice of its parameter.
+type shard struct {
 	group  *group
 	block  int // number of the slice, Whole
 	first  int64
@@ -158,16 +157,16 @@ type unit struct {
 	server int               // set by place
 }
 
-// name returns the name at the server of a variable of the group.
-func (u *unit) name(variable string) string {
+// name returns the name of a variable of the group at the server.
+func (u *shard) name(variable string) string {
 	if name, ok := u.names[variable]; ok {
 		return name
 	}
 	return variable
 }
 
-// at returns the declaration at the server of a variable of the group: under its name there, with the rows of the slice.
-func (s *state) at(u *unit, variable string) program.Var {
+// at returns the declaration of a variable of the group at the server: with its name there and the rows of the slice.
+func (s *state) at(u *shard, variable string) program.Var {
 	v := s.variable(variable).Copy(u.name(variable))
 	if s.isCut(u, variable) {
 		v.Dims[0] = u.rows
@@ -175,8 +174,8 @@ func (s *state) at(u *unit, variable string) program.Var {
 	return v
 }
 
-// isCut reports whether a slice holds rows of the variable and not all of it.
-func (s *state) isCut(u *unit, variable string) bool {
+// isCut reports whether the shard has only some rows of the variable.
+func (s *state) isCut(u *shard, variable string) bool {
 	return u.block != Whole && slices.Equal(s.variable(variable).Dims, s.variable(u.group.params[0]).Dims)
 }
 

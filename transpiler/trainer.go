@@ -10,11 +10,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// buildTrainer writes the program that all trainers run: the user's without its update, with a send after the last producer
-// of each contribution, and with one exchange of contributions for new parameters where the last update was.
+// buildTrainer writes the program of all trainers. It is the user's program without the update. A send follows the last producer of each
+// contribution. In place of the last update, trainers exchange contributions for new parameters.
 //
-// Fluid renames gradients by trainer and averages with a constant; here trainers have one program and servers weight by
-// rows, so neither name nor number of a trainer stands in it.
+// Fluid renames gradients by trainer and averages with a constant. Here servers weight by rows, so the program contains neither the name nor the
+// number of a trainer.
 func buildTrainer(s *state) error {
 	t := s.source.Clone()
 	t.Startup = program.NewStartup()
@@ -42,13 +42,13 @@ func buildTrainer(s *state) error {
 	return nil
 }
 
-// staysOnTrainer reports whether a trainer runs the op. A constant that clipping on the trainer reads is made there too.
+// staysOnTrainer reports whether trainers run the op. They also compute constants that clipping on the trainer reads.
 func (s *state) staysOnTrainer(n *node) bool {
 	return n.duty == dutyTrainer || n.duty == dutyConstant && by(s.use(n.writes[0]).readers, dutyTrainer)
 }
 
-// exchangeAt returns the position of the op after which trainers exchange contributions for new parameters: the last one that
-// updates or contributes anything, -1 when nothing lives on servers.
+// exchangeAt returns the position of the op after which trainers exchange contributions for new parameters: the last op that updates or contributes
+// anything. It returns -1 if servers keep nothing.
 func (s *state) exchangeAt() int {
 	last := -1
 	for _, n := range s.nodes {
@@ -62,7 +62,6 @@ func (s *state) exchangeAt() int {
 	return last
 }
 
-// dropServerVars removes what only ops of servers name.
 func (s *state) dropServerVars(b *program.Block) {
 	for name := range s.uses {
 		if !s.isOnTrainer(name) && !slices.ContainsFunc(s.fetched, func(f fetched) bool { return f.declaration.Name == name }) {
@@ -71,12 +70,12 @@ func (s *state) dropServerVars(b *program.Block) {
 	}
 }
 
-// unitsOf returns the units of a group, in order of rows.
-func (s *state) unitsOf(g *group) []*unit {
-	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return u.group != g })
+// shardsOf returns the shards of a group, in order of rows.
+func (s *state) shardsOf(g *group) []*shard {
+	return slices.DeleteFunc(slices.Clone(s.shards), func(u *shard) bool { return u.group != g })
 }
 
-// A trainerWriter adds to the block of a trainer what connects it with servers.
+// A trainerWriter adds the ops that connect a trainer with servers.
 type trainerWriter struct {
 	*state
 	*controls
@@ -107,7 +106,7 @@ func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
 	return w
 }
 
-// sendsAfter appends the sends of what n was the last to produce.
+// sendsAfter appends the sends of contributions whose last producer is n.
 func (w *trainerWriter) sendsAfter(n *node) error {
 	for _, c := range w.produced[n] {
 		if f := c.forward; f != nil {
@@ -121,12 +120,12 @@ func (w *trainerWriter) sendsAfter(n *node) error {
 	return nil
 }
 
-// sendGradient appends the send of a gradient, cut first when its parameter is sliced.
+// sendGradient appends the send of a gradient, and before it a split if the parameter is sliced.
 func (w *trainerWriter) sendGradient(n *node, g *group, gradient string) error {
 	pair := []string{g.paramOf[gradient], gradient}
 	var parts []part
 	var rows []int64
-	for _, u := range w.unitsOf(g) {
+	for _, u := range w.shardsOf(g) {
 		v := w.at(u, gradient)
 		parts = append(parts, part{v.Name, v.Name, u.server})
 		rows = append(rows, rowsOf(v.Dims))
@@ -153,9 +152,9 @@ func (w *trainerWriter) send(n *node, name string, parts []part, merge ops.Merge
 	w.order = append(w.order, control)
 }
 
-// exchange appends the barrier that ends the contribution and receives what servers made of it.
+// exchange appends the barrier that completes the contribution, and receives the new values.
 //
-// In async mode there is no round to end, and so no send barrier; a recv by itself waits for the trainer's own sends.
+// In async mode there is no round and no send barrier. A recv waits for the trainer's own sends.
 func (w *trainerWriter) exchange() {
 	g := &gather{controls: w.controls, role: program.RoleDist}
 	after := func(contribution string) []string {
@@ -176,11 +175,11 @@ func (w *trainerWriter) exchange() {
 			if grad != "" {
 				pair = []string{param, grad}
 			}
-			g.variable(w.state.variable(param), w.held.of(param), group.ops[0].op.Line(), after(grad), pair)
+			g.variable(w.state.variable(param), w.serverVars.of(param), group.ops[0].op.Line(), after(grad), pair)
 		}
 	}
 	for _, f := range w.forward {
-		g.variable(w.state.variable(f.name), w.held.of(f.name), w.lastProducer(f.name).op.Line(), after(f.name), nil)
+		g.variable(w.state.variable(f.name), w.serverVars.of(f.name), w.lastProducer(f.name).op.Line(), after(f.name), nil)
 	}
 	for _, f := range w.fetched {
 		g.variable(&f.declaration, f.parts, "", after(""), nil)
@@ -188,8 +187,8 @@ func (w *trainerWriter) exchange() {
 	w.block.Ops = append(w.block.Ops, g.ops()...)
 }
 
-// A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a
-// concat for each that is sliced.
+// A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a concat for each sliced
+// variable.
 type gather struct {
 	*controls
 	role    program.Role // of the concat ops
@@ -197,9 +196,9 @@ type gather struct {
 	concats []*program.Op
 }
 
-// variable brings in one variable from the parts that servers hold, after what the control variables stand for. v is its
-// declaration, which the block gets unless it has one.
-func (g *gather) variable(v *program.Var, parts []heldVar, line string, after, pair []string) {
+// variable receives one variable from its parts, after the ops that write the control variables. v is its declaration, which the block gets unless
+// it has one.
+func (g *gather) variable(v *program.Var, parts []serverVar, line string, after, pair []string) {
 	g.block.EnsureVar(v.Copy(""))
 	var from []part
 	for _, h := range parts {
@@ -222,7 +221,7 @@ func (g *gather) variable(v *program.Var, parts []heldVar, line string, after, p
 	}
 }
 
-// ops returns what was built, nothing when no variable was added.
+// ops returns the ops, none if no variable was added.
 func (g *gather) ops() []*program.Op {
 	if len(g.recvs) == 0 {
 		return nil
@@ -255,7 +254,7 @@ func (c *controls) add() string {
 	}
 }
 
-// checkSections checks that the rows of a variable fit the attribute that cuts it.
+// checkSections checks that an attribute can hold the number of rows of a variable.
 func checkSections(name string, rows int64) error {
 	if rows != int64(int32(rows)) {
 		return fault.E(fault.TooLarge, fault.Var(name), fault.Gotf("%d rows", rows), fault.Want("fewer than 2^31"))

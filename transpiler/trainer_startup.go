@@ -2,9 +2,8 @@ package transpiler
 
 import "github.com/edl-go/edl/program"
 
-// buildTrainerStartup writes the program that gives a trainer its initial values: it receives parameters and forward state, so that
-// all trainers begin from the servers' values, and computes what stays on trainers as the user's startup program does.
-// Initial values that would be overwritten are not computed.
+// buildTrainerStartup writes the program that initializes a trainer. It receives parameters and forward state, so that all trainers begin with the
+// values of the servers. Other variables are computed as in the user's startup program. Values that would be overwritten are not computed.
 func buildTrainerStartup(s *state) error {
 	var own []string
 	if s.source.Startup != nil {
@@ -22,11 +21,11 @@ func buildTrainerStartup(s *state) error {
 	g := &gather{controls: &controls{block: startup.Global(), names: s.names}, role: program.RoleDist}
 	for _, group := range s.groups {
 		for _, param := range group.params {
-			g.variable(s.variable(param), s.held.of(param), group.ops[0].op.Line(), nil, nil)
+			g.variable(s.variable(param), s.serverVars.of(param), group.ops[0].op.Line(), nil, nil)
 		}
 	}
 	for _, f := range s.forward {
-		g.variable(s.variable(f.name), s.held.of(f.name), s.lastProducer(f.name).op.Line(), nil, nil)
+		g.variable(s.variable(f.name), s.serverVars.of(f.name), s.lastProducer(f.name).op.Line(), nil, nil)
 	}
 	b := startup.Global()
 	b.Ops = append(b.Ops, g.ops()...)
@@ -47,9 +46,9 @@ func (s *state) startupOf(names []string) (*program.Program, error) {
 	return s.source.Startup.Prune(names...)
 }
 
-// buildSave writes the program with which a trainer saves the model: it receives everything persistable that servers hold,
-// joins slices, and writes each variable to a file of its own name, as a local run does. Of what each server or slice
-// has a copy, one is taken. Variables that live on trainers are saved from there.
+// buildSave writes the program with which a trainer saves the model. It receives every persistable variable of the servers, joins slices, and
+// writes each variable to a file named after it, as a local run does. If several servers have a copy, it receives one. Variables of trainers are
+// saved from the trainer.
 func buildSave(s *state) error {
 	p := program.New()
 	p.Startup = nil
@@ -60,7 +59,7 @@ func buildSave(s *state) error {
 		if !v.Persistable || v.Kind != program.LoDTensor {
 			continue
 		}
-		if parts := s.held.of(v.Name); parts != nil && (s.isReceived(v.Name) || !s.isOnTrainer(v.Name)) {
+		if parts := s.serverVars.of(v.Name); parts != nil && (s.isReceived(v.Name) || !s.isOnTrainer(v.Name)) {
 			local := v.Copy("")
 			local.Persistable, local.IsParameter = false, false
 			g.variable(&local, parts, "", nil, nil)

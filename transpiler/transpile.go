@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A Result is what Transpile makes of a program. The programs share nothing with the user's.
+// A Result holds the role programs of a program. They share nothing with the user's program.
 type Result struct {
 	Trainer   *program.Program   // of every trainer, with its startup program
 	Save      *program.Program   // collects the model on a trainer and saves it
@@ -22,8 +22,8 @@ type Result struct {
 	Stages    []Stage // one per pass, in order
 }
 
-// Transpile makes the role programs of p, which stays as it is. The same program and configuration give the same programs, with
-// equal hashes, in every process. The error is a *fault.Fault or a fault.List.
+// Transpile makes the role programs of p and does not change p. The same program and configuration give the same programs, with equal hashes, in
+// every process. The error is a *fault.Fault or a fault.List.
 func Transpile(ctx context.Context, p *program.Program, cfg Config) (*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Transpile(ctx context.Context, p *program.Program, cfg Config) (*Result, er
 	return s.result, nil
 }
 
-// A NamedProgram is a role program with the name that dumps give it, such as "trainer" or "pserver_0".
+// A NamedProgram is a role program with its name in dumps, such as "trainer" or "pserver_0".
 type NamedProgram struct {
 	Name    string
 	Stage   program.Stage // by which it is verified
@@ -58,7 +58,7 @@ func (r *Result) Programs() []NamedProgram {
 	return all
 }
 
-// A Stage is what one pass left behind.
+// A Stage is the result of one pass.
 type Stage struct {
 	Pass     string
 	Duration time.Duration  // of the pass, without verification
@@ -102,8 +102,8 @@ type Change struct {
 	After  *program.Program
 }
 
-// Changes returns for each of Stages the programs that its pass changed; the first stage has the user's program. It needs stages
-// that were recorded with Config.Dump.
+// Changes returns, for each of Stages, the programs that the pass changed. The first stage has the user's program. It needs a result with
+// Config.Dump.
 func (r *Result) Changes() ([][]Change, error) {
 	type version struct {
 		program *program.Program
@@ -135,8 +135,8 @@ func (r *Result) Changes() ([][]Change, error) {
 	return all, nil
 }
 
-// WriteDump writes into dir, which is created, what each pass changed: a folder per pass, numbered in order, with each program as text
-// (.txt) and as a program file (.pb). Passes that change no program have no folder. It needs stages that were recorded with Config.Dump.
+// WriteDump writes what each pass changed into dir, which it creates: a folder per pass, numbered in order, with each program as text (.txt) and as
+// a program file (.pb). A pass that changed no program has no folder. WriteDump needs a result with Config.Dump.
 func (r *Result) WriteDump(dir string) error {
 	changes, err := r.Changes()
 	if err != nil {

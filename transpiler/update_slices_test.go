@@ -85,24 +85,24 @@ func TestSlicesThatMeetOnOneServer(t *testing.T) {
 	if len(meet) == 6 {
 		t.Fatal("no two slices meet; the test needs another name")
 	}
-	held := map[string]bool{}
+	serverVars := map[string]bool{}
 	for i, p := range r.PServers {
 		service, err := comm.ServiceOf(p.Global().Ops[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range service.Slices {
-			if held[s.Name] && s.Origin != "learning_rate_0" {
+			if serverVars[s.Name] && s.Origin != "learning_rate_0" {
 				t.Errorf("pserver %d: a second variable %s", i, s.Name)
 			}
-			held[s.Name] = true
+			serverVars[s.Name] = true
 		}
 	}
 	if updates := updatesOf(r, "adam"); len(updates) != 7 {
 		t.Errorf("%d updates, want those of 6 slices and of the bias", len(updates))
 	}
 	for _, name := range []string{"fc_0.w_0_beta1_pow_acc_0.block5", "fc_0.w_0_moment1_0.block0"} {
-		if !held[name] {
+		if !serverVars[name] {
 			t.Errorf("no server holds %s", name)
 		}
 	}

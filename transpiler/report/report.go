@@ -1,5 +1,5 @@
-// Package report shows what the transpiler did to a program, pass by pass, as one HTML page that needs nothing else: the program
-// before and after each pass side by side, changed lines marked, and a click on a variable marks it everywhere.
+// Package report shows what the transpiler did to a program, pass by pass, as one HTML page without other files: the program before and after each
+// pass side by side, with changed lines marked. A click on a variable marks it everywhere.
 package report
 
 import (
@@ -32,14 +32,14 @@ type (
 		Programs            []programView
 	}
 	programView struct {
-		Name, Left  string // Left says what stands beside the program
+		Name, Left  string // Left is the title of the left side
 		Before      []line
 		After       []line
 		Lost, Added int // lines
 	}
 )
 
-// Write writes the page for a result of transpiler.Transpile with Config.Dump set. Every name from the program is escaped.
+// Write writes the page for a result of transpiler.Transpile with Config.Dump. It escapes every name of the program.
 func Write(w io.Writer, title string, r *transpiler.Result) error {
 	changes, err := r.Changes()
 	if err != nil {
@@ -68,7 +68,7 @@ func Write(w io.Writer, title string, r *transpiler.Result) error {
 	return nil
 }
 
-// compare renders one program and what it was made from.
+// compare renders one program next to the program that it was made from.
 func compare(c transpiler.Change, names map[string]bool) (programView, error) {
 	v := programView{Name: c.Name}
 	after, err := textOf(c.After)
@@ -122,11 +122,11 @@ type line struct {
 	Tokens  []token
 }
 
-// A token is a run of text; Variable is set when it names one.
+// A token is a piece of text. Variable is set if it names a variable.
 type token struct{ Text, Variable string }
 
-// changed reports which lines of each side the other side does not have. Lines are compared without the position of the op in front of
-// them, and counted, so that an op which was inserted does not mark all that follow.
+// changed reports which lines of each side the other side lacks. It compares lines without the position of the op, and counts equal lines, so that
+// an inserted op does not mark all later lines.
 func changed(before, after []string) (lost, added []bool) {
 	count := func(lines []string) map[string]int {
 		n := map[string]int{}
@@ -147,7 +147,7 @@ func changed(before, after []string) (lost, added []bool) {
 	return missing(before, count(after)), missing(after, count(before))
 }
 
-// withoutPosition drops what shifts when other lines come and go: the position, and the width of columns.
+// withoutPosition drops what other lines change: the position, and the width of columns.
 func withoutPosition(l string) string {
 	return strings.Join(strings.Fields(strings.TrimLeft(l, " 0123456789")), " ")
 }
