@@ -188,22 +188,3 @@ func TestPrefetchedBatchesAreIntact(t *testing.T) {
 		t.Fatalf("%d batches", next)
 	}
 }
-
-// ShuffledFirst names the records that come first, without reading any.
-func TestShuffledFirst(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		n, size := rapid.IntRange(0, 60).Draw(rt, "records"), rapid.IntRange(0, 70).Draw(rt, "size")
-		count, seed, pass := rapid.IntRange(0, 70).Draw(rt, "count"), rapid.Uint64Range(0, 3).Draw(rt, "seed"), rapid.Uint64Range(0, 3).Draw(rt, "pass")
-		want := slices.Sorted(slices.Values(order(t, Shuffle(numbered(n), size, seed, pass))[:min(count, n)]))
-		var got []int64
-		for _, r := range ShuffledFirst(int64(count), int64(n), size, seed, pass) {
-			for record := r.From; record < r.To; record++ {
-				got = append(got, record)
-			}
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			rt.Fatalf("the first %d of %d: %v, want %v", count, n, got, want)
-		}
-	})
-}

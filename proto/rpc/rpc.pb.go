@@ -735,7 +735,8 @@ func (x *FinishRequest) GetAfterStep() uint64 {
 type AcknowledgeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"` // the steps below this number are acknowledged
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`     // the steps below this number are acknowledged
+	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // of the job, in which they were told; what was told in an earlier one says nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -780,6 +781,13 @@ func (x *AcknowledgeRequest) GetJob() string {
 func (x *AcknowledgeRequest) GetSteps() uint64 {
 	if x != nil {
 		return x.Steps
+	}
+	return 0
+}
+
+func (x *AcknowledgeRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
 	}
 	return 0
 }
@@ -4565,10 +4573,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\"\n" +
 	"\n" +
 	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01B\r\n" +
-	"\v_after_step\"<\n" +
+	"\v_after_step\"V\n" +
 	"\x12AcknowledgeRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
-	"\x05steps\x18\x02 \x01(\x04R\x05steps\"\x15\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\"\x15\n" +
 	"\x13AcknowledgeResponse\"d\n" +
 	"\vStateValues\x12-\n" +
 	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +

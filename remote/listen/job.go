@@ -3,10 +3,9 @@ package listen
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -16,7 +15,6 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
-	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/protobuf/proto"
 )
@@ -34,32 +32,30 @@ type Job struct {
 	spec         *job.JobSpec // without program
 	limits       jobspec.Deadlines
 	plan         plan
-	dir          string // of parameters that were unpacked; empty: none
+	state        *jobState
+	acks         *acknowledgements
 	events       *eventlog.Log[*job.Event]
 	logs         *eventlog.Log[*rpc.LogLine]
 	began        time.Time
 	done         chan struct{}
-	rolesStarted chan struct{} // closed when crew is set
+	rolesStarted chan struct{} // closed when roles is set
 
-	mu       sync.Mutex
-	status   *job.JobStatus
-	stop     context.CancelCauseFunc
-	stopped  bool    // by a user
-	roles    *jobRun // while the job runs
-	wanted   int32   // trainers, before there is a crew
-	reports  reports
-	next     uint64 // step that comes next
-	reported error  // by the coordinator
+	record
+	stop    context.CancelCauseFunc // guarded by mu
+	stopped bool                    // by a user; guarded by mu
 }
 
-func newJob(m *Manager, id string, spec *job.JobSpec, p *plan) *Job {
+func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) *Job {
 	s := proto.Clone(spec).(*job.JobSpec)
-	s.Program = nil
-	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p,
+	s.Program, s.Params = nil, state.params
+	j := &Job{ID: id, manager: m, spec: s, limits: jobspec.DeadlinesOf(s), plan: *p, state: state,
 		events: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }), logs: eventlog.New[*rpc.LogLine](maxLogLines),
-		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}), reports: newReports(), wanted: spec.Trainers,
-		status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode, Passes: max(1, spec.Passes),
-			Placement: p.loads, Trainers: spec.Trainers}}
+		began: time.Now(), done: make(chan struct{}), rolesStarted: make(chan struct{}),
+		record: record{reports: newReports(), wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
+			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
+				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
+				Progress: jobspec.ProgressMessage(state.begin)}}}
+	j.acks = newAcknowledgements(j)
 	j.plan.user = nil
 	return j
 }
@@ -100,7 +96,68 @@ func (j *Job) Stop(ctx context.Context) error {
 	}
 }
 
-// run is the life of the job.
+// coordinator returns the job's coordinator, waiting until the roles are started. When the job has ended, the error says why.
+func (j *Job) coordinator(ctx context.Context) (rpc.CoordinatorClient, error) {
+	select {
+	case <-j.rolesStarted:
+	case <-j.done:
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
+	}
+	j.mu.Lock()
+	c := j.roles
+	j.mu.Unlock()
+	if c != nil {
+		return c.peers.coordinator, nil
+	}
+	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
+		return nil, err
+	}
+	return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
+}
+
+// identity is that of the job's messages.
+func identityOf(j *Job) *rpc.Identity {
+	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
+}
+
+// Finish ends a job in good order, after the step of a number, or without one a fed job after its feeds and another as soon as it can. It waits for the
+// job's end. A coordinator that is lost meanwhile is asked again when it is back.
+func (j *Job) Finish(ctx context.Context, after *uint64) error {
+	if !j.spec.Fed {
+		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("the end of feeds for a job that reads its own data"),
+			fault.Want("a job without data"))
+	}
+	for {
+		coordinator, err := j.coordinator(ctx)
+		if err != nil {
+			return err
+		}
+		if j.spec.Fed && after == nil {
+			_, err = coordinator.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: identityOf(j)})
+		} else {
+			_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after})
+		}
+		if err == nil {
+			return j.Wait(ctx)
+		}
+		err = wire.FromStatus("coordinator", err)
+		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
+			return err
+		}
+		pause := time.NewTimer(retryPause)
+		select {
+		case <-pause.C:
+		case <-j.done:
+			pause.Stop()
+			return wire.FaultOf(j.Status().Failure)
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+}
+
+// run runs the job to its end.
 func (j *Job) run(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,9 +168,15 @@ func (j *Job) run(ctx context.Context) {
 	}
 	j.mu.Unlock()
 	j.setState(job.State_STARTING, nil)
-	err := j.runRoles(ctx)
-	if wrong := j.removeParams(); wrong != nil {
-		j.manager.cfg.Log.Warn("parameters that were unpacked are left behind", "job", j.ID, "error", wrong)
+	err := runRoles(ctx, j)
+	if err == nil {
+		var p *job.Progress
+		if p, err = j.state.finish(); p != nil {
+			j.withLock(func() { j.status.Progress = p })
+		}
+	}
+	if wrong := j.state.close(); wrong != nil {
+		j.manager.cfg.Log.Warn("files of the job are left behind", "job", j.ID, "error", wrong)
 	}
 	j.end(err)
 }
@@ -148,6 +211,7 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	case job.Role_TRAINER:
 		s.SaveProgram = j.plan.save
 	}
+	j.state.give(s)
 	return s
 }
 
@@ -163,95 +227,15 @@ func (j *Job) Status() *job.JobStatus {
 	return s
 }
 
-// roleStatus returns the entry of a role, making one where it belongs: coordinator, pservers, trainers. j.mu is held.
-func (j *Job) roleStatus(m cluster.Member) *job.RoleStatus {
-	r := &job.RoleStatus{Role: m.Role, Index: uint32(m.Index)}
-	i, ok := slices.BinarySearchFunc(j.status.Roles, r, func(a, b *job.RoleStatus) int {
-		if a.Role != b.Role {
-			return int(a.Role) - int(b.Role)
-		}
-		return int(a.Index) - int(b.Index)
-	})
-	if !ok {
-		j.status.Roles = slices.Insert(j.status.Roles, i, r)
-	}
-	return j.status.Roles[i]
-}
-
-// paused says why the job does not go on now, empty when it does. The coordinator knows best, unless it is the one that is missing. j.mu is held.
-func (j *Job) paused() string {
-	if j.roles == nil {
-		return ""
-	}
-	if _, cause := j.roles.machine.Restarting(); cause != nil {
-		return fmt.Sprintf("the job begins again, because parameters are lost: %v", cause)
-	}
-	roles := j.roles.machine.Roles()
-	for _, r := range roles {
-		if r.Role != job.Role_TRAINER && r.Lost {
-			return fmt.Sprintf("%v has lost its lease", r.Member)
-		}
-	}
-	for _, r := range roles {
-		if r.Role != job.Role_TRAINER && r.State == supervise.Down {
-			return fmt.Sprintf("%v has ended and is started again: %v", r.Member, r.Last)
-		}
-	}
-	for _, r := range roles {
-		if s, silent := j.reports.silent[r.Member]; silent && r.State == supervise.Running {
-			return fmt.Sprintf("%v does not answer since %s", r.Member, s.since.Format(time.TimeOnly))
-		}
-	}
-	q := j.reports.queues
-	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {
-		return ""
-	}
-	switch {
-	case len(q.Waits) == 0:
-		return q.Phase
-	case q.Phase == "paused":
-		return sentence(q.Waits[0])
-	}
-	return q.Phase + ": " + sentence(q.Waits[0])
-}
-
-// addStep takes over a step, and reports whether it is told on, and is the first after the job began, or began again. One that is known already is
-// not: in sync mode a coordinator that was started again may tell the last ones once more. In async mode it counts from what is durable, and its
-// steps are numbered on. j.mu is held.
-func (j *Job) addStep(step *job.Step) (first, told bool) {
-	if j.spec.Mode != job.Mode_SYNC {
-		step.Step = j.next
-	}
-	if step.Step < j.next {
-		return false, false
-	}
-	j.next = step.Step + 1
-	first = j.status.State != job.State_RUNNING
-	j.status.State = job.State_RUNNING
-	j.status.Pass, j.status.Steps = step.Pass, j.next
-	j.status.Records += step.Rows
-	j.roles.machine.Progress()
-	return first, true
-}
-
-// miss counts steps that are not told on. In sync mode the number of the next one does. j.mu is held.
-func (j *Job) miss(steps uint64) {
-	if j.spec.Mode != job.Mode_SYNC {
-		j.next += steps
-		j.status.Steps = j.next
-	}
-}
-
-// startOver forgets what the history that has ended had trained, and what its servers have said.
+// startOver begins the next attempt of the job.
 func (j *Job) startOver(cause error, servers ...interface{ forget() }) {
-	j.mu.Lock()
-	j.status.Steps, j.status.Records, j.status.Pass, j.next, j.reported = 0, 0, 0, 0, nil
-	j.reports.forget()
-	for _, s := range servers {
-		s.forget()
-	}
-	j.mu.Unlock()
-	j.manager.cfg.Log.Warn("the job begins again", "job", j.ID, "because", cause)
+	j.withLock(func() {
+		j.record.startOver()
+		for _, s := range servers {
+			s.forget()
+		}
+	})
+	j.manager.cfg.Log.Warn("the job starts over", "job", j.ID, "because", cause)
 	j.setState(job.State_STARTING, nil)
 }
 
@@ -324,7 +308,7 @@ func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	return c.registry.SetTrainers(ctx, int(trainers))
 }
 
-// hasBegun reports whether the job has had a crew, or will have none. j.mu is held.
+// hasBegun reports whether the roles were started, or never will be. j.mu is held.
 func (j *Job) hasBegun() bool {
 	select {
 	case <-j.rolesStarted:

@@ -8,6 +8,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -34,7 +35,12 @@ type Config struct {
 	Host     string   // on which roles listen; empty: 127.0.0.1
 	RunDir   string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
 	MaxJobs  int      // finished jobs that are remembered; 0: 100
-	Log      *slog.Logger
+	// StateDir is the directory that kept states are in; empty: RunDir, else the directory for temporary files. Where roles run on other machines they
+	// share it with the listener.
+	StateDir      string
+	MaxStates     int   // that are held at a time; 0: 100
+	MaxStateBytes int64 // of all of them together; 0: 64 GiB
+	Log           *slog.Logger
 }
 
 // Manager runs jobs. Close ends them all.
@@ -43,6 +49,8 @@ type Manager struct {
 	ctx    context.Context // of all jobs
 	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
+
+	states *states
 
 	mu    sync.Mutex
 	jobs  map[string]*Job
@@ -58,7 +66,8 @@ func NewManager(cfg Config) *Manager {
 		cfg.MaxJobs = 100
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
+	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{},
+		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes)}
 }
 
 // Close stops every job and waits until its roles have ended. No job starts after it.
@@ -67,7 +76,7 @@ func (m *Manager) Close() error {
 	m.cancel(fault.New(fault.Canceled, "stopped with its listener"))
 	m.mu.Unlock()
 	m.group.Wait()
-	return nil
+	return m.states.close()
 }
 
 // Start checks a job, makes its role programs, and begins to run it. A program or specification that is wrong is refused here, before any
@@ -86,12 +95,13 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	if id == "" {
 		id = newID()
 	}
-	j := newJob(m, id, spec, plan)
-	if err := j.unpackParams(plan.user); err != nil { // before the lock, because it takes as long as the files are large
+	state, err := m.openState(id, spec, plan.user) // before the lock, because it takes as long as the files are large
+	if err != nil {
 		return nil, err
 	}
+	j := newJob(m, id, spec, plan, state)
 	if err := m.add(j); err != nil {
-		return nil, errors.Join(err, j.removeParams())
+		return nil, errors.Join(err, state.close())
 	}
 	return j, nil
 }

@@ -2,12 +2,8 @@ package listen
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -95,41 +91,3 @@ func mode(m job.Mode) transpiler.Mode {
 
 // release drops the programs.
 func (p *plan) release() { p.user, p.trainer, p.save, p.pservers = nil, nil, nil, nil }
-
-// unpackParams turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
-// of their own programs only, and a combined file does not name its own. The directory ends with the job.
-func (j *Job) unpackParams(p *program.Program) error {
-	from := j.spec.Params
-	if from == "" {
-		return nil
-	}
-	info, err := os.Stat(from)
-	if err != nil {
-		return fault.Wrap(fault.NotFound, from, err)
-	}
-	if info.IsDir() {
-		j.spec.Params, err = filepath.Abs(from)
-		return fault.Wrap(fault.InvalidArgument, from, err)
-	}
-	scope := executor.NewScope()
-	if err := executor.LoadCombined(scope, from, p); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(j.manager.cfg.RunDir, "params-")
-	if err != nil {
-		return fault.Wrap(fault.Internal, j.manager.cfg.RunDir, err)
-	}
-	if err := executor.SavePersistables(scope, dir, p); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
-	}
-	j.spec.Params, j.dir = dir, dir
-	return nil
-}
-
-// removeParams removes what unpackParams has made.
-func (j *Job) removeParams() error {
-	if j.dir == "" {
-		return nil
-	}
-	return fault.Wrap(fault.Internal, j.dir, os.RemoveAll(j.dir))
-}

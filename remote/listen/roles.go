@@ -2,12 +2,10 @@ package listen
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
@@ -41,7 +39,7 @@ func (l *roleRun) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.S
 // start starts a role and follows it to its end.
 func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	spec := c.job.roleSpec(m, before)
-	// The life of a role ends when the crew says so, not with the job: roles end in an order.
+	// A role ends when the jobRun says so, not with the job: roles end in an order.
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &roleRun{cancel: cancel, ready: make(chan struct{})}
 	c.running[m] = l
@@ -112,44 +110,9 @@ func (c *jobRun) kill(m cluster.Member) {
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
 }
 
-// roleStarts, roleRuns and roleEnds keep the status of a role.
-func (j *Job) roleStarts(m cluster.Member) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	r := j.roleStatus(m)
-	r.State, r.Pid, r.Address, r.Node, r.ExitCode = job.State_STARTING, 0, "", "", 0
-	r.Starts++
-	j.reports.startsAgain(m)
-}
-
-func (j *Job) roleRuns(m cluster.Member, h launch.Handle) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	r := j.roleStatus(m)
-	r.State, r.Node, r.Pid = job.State_RUNNING, h.Node(), int32(h.Pid())
-	j.reports.handles[m] = h
-}
-
-func (j *Job) roleEnds(m cluster.Member, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	r := j.roleStatus(m)
-	r.Pid = 0
-	switch {
-	case err == nil:
-		r.State, r.ExitCode = job.State_SUCCEEDED, 0 // the last failure stays
-		return
-	case errors.Is(err, fault.Drained), errors.Is(err, fault.Canceled):
-		r.State = job.State_STOPPED
-	default:
-		r.State = job.State_FAILED
-	}
-	r.Failure, r.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
-}
-
 // watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that
 // another has followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
-func (c *jobRun) watchLeases(ctx context.Context) {
+func watchLeases(ctx context.Context, c *jobRun) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {
 		subscribe(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
@@ -172,7 +135,7 @@ func (c *jobRun) watchLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		starts := c.starts()
+		starts := startsOf(c)
 		live, err := c.registry.Live(ctx)
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != refused {
@@ -200,7 +163,7 @@ func (c *jobRun) watchLeases(ctx context.Context) {
 }
 
 // starts returns how often each role that runs was started.
-func (c *jobRun) starts() map[cluster.Member]int {
+func startsOf(c *jobRun) map[cluster.Member]int {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
 	starts := map[cluster.Member]int{}

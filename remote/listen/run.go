@@ -14,14 +14,14 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// runRoles runs the roles of the job to their end, in one history or several.
-func (j *Job) runRoles(ctx context.Context) error {
+// runRoles runs the roles of the job to their end, in one attempt or several.
+func runRoles(ctx context.Context, j *Job) error {
 	registry, err := j.manager.cfg.Registry(ctx, j.roleSpec(cluster.Member{Role: job.Role_COORDINATOR}, 0))
 	if err != nil {
 		return err
 	}
 	defer registry.Close()
-	if err := j.prepare(ctx, registry); err != nil {
+	if err := prepareRegistry(ctx, j, registry); err != nil {
 		return err
 	}
 	watching, unwatch := context.WithCancel(ctx)
@@ -32,17 +32,20 @@ func (j *Job) runRoles(ctx context.Context) error {
 		unwatch()
 		return err
 	}
-	c, err := j.startRoles(ctx, registry, peers)
+	c, err := startRoles(ctx, j, registry, peers)
 	if err != nil {
 		unwatch()
 		return err
 	}
-	defer j.endRoles()
+	defer endRoles(j)
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
 	c.watcher, c.finals = newWatcher(j, peers.coordinator), newFinalReports(watching, j, peers, &group)
 	group.Go(func() { c.watcher.watch(watching) })
-	group.Go(func() { j.probeNowAndThen(watching, peers) })
+	if j.spec.MaxAhead > 0 {
+		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
+	}
+	group.Go(func() { probeRegularly(watching, j, peers) })
 
 	err = c.run(ctx)
 	if err == nil {
@@ -57,7 +60,7 @@ func (j *Job) runRoles(ctx context.Context) error {
 }
 
 // prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
-func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
+func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) error {
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
 	live, err := registry.Live(ctx)
@@ -77,8 +80,8 @@ func (j *Job) prepare(ctx context.Context, registry cluster.Registry) error {
 	return nil
 }
 
-// startRoles gives the job its crew, when the registry knows the number of trainers that is wanted by then.
-func (j *Job) startRoles(ctx context.Context, registry cluster.Registry, peers *peers) (*jobRun, error) {
+// startRoles makes the jobRun of a job, once the registry knows how many trainers are wanted by then.
+func startRoles(ctx context.Context, j *Job, registry cluster.Registry, peers *peers) (*jobRun, error) {
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
 	for known := int32(0); ; {
@@ -98,8 +101,8 @@ func (j *Job) startRoles(ctx context.Context, registry cluster.Registry, peers *
 	}
 }
 
-// endRoles takes the crew away when its roles have ended.
-func (j *Job) endRoles() {
+// endRoles notes that all roles have ended.
+func endRoles(j *Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.roles = nil
@@ -157,7 +160,7 @@ func (c *jobRun) run(ctx context.Context) error {
 	defer unwatch()
 	defer c.stopAll(ctx)
 	defer close(c.over)
-	c.group.Go(func() { c.watchLeases(watching) })
+	c.group.Go(func() { watchLeases(watching, c) })
 	c.group.Go(func() {
 		subscribe(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
 			c.happen(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
@@ -238,7 +241,7 @@ func (c *jobRun) carryOut(ctx context.Context, effects []supervise.Effect) (ende
 	return false, nil
 }
 
-// forget ends a history: every role of it has ended.
+// forget ends an attempt: every role of it has ended.
 func (c *jobRun) forget(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()

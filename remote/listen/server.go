@@ -141,16 +141,26 @@ func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus
 	return j.Status(), nil
 }
 
-// Finish ends an interactive job in good order.
+// Finish ends a job in good order.
 func (s *Server) Finish(ctx context.Context, m *rpc.FinishRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
 	if err == nil {
-		err = j.Finish(ctx)
+		err = j.Finish(ctx, m.AfterStep)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return j.Status(), nil
+}
+
+// Acknowledge says how far the follower of a job has come.
+func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc.AcknowledgeResponse, error) {
+	j, err := s.Manager.Job(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	j.acks.add(m.Attempt, m.Steps)
+	return &rpc.AcknowledgeResponse{}, nil
 }
 
 // StartRole runs a role that another listener sends.
@@ -175,7 +185,11 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	if err != nil {
 		return err
 	}
-	client, err := j.session(stream.Context())
+	if !j.spec.Fed {
+		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
+			fault.Want("a job without data"))
+	}
+	client, err := j.coordinator(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -183,7 +197,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	if err != nil {
 		return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
 	}
-	if err := forward(stream, feed, &rpc.Piece{Id: j.identity(), Piece: first.Piece}); err != nil {
+	if err := forward(stream, feed, &rpc.Piece{Id: identityOf(j), Piece: first.Piece}); err != nil {
 		return err
 	}
 	for {
@@ -216,45 +230,4 @@ func forward(from grpc.BidiStreamingServer[rpc.Piece, rpc.Piece], to grpc.BidiSt
 		}
 		piece = &rpc.Piece{Piece: next.Piece}
 	}
-}
-
-// session returns the coordinator of an interactive job, waiting until the job has begun.
-func (j *Job) session(ctx context.Context) (rpc.CoordinatorClient, error) {
-	if !j.spec.Fed {
-		return nil, fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
-			fault.Want("a job without data"))
-	}
-	select {
-	case <-j.rolesStarted:
-	case <-j.done:
-	case <-ctx.Done():
-		return nil, fault.Wrap(fault.Canceled, "job "+j.ID, context.Cause(ctx))
-	}
-	j.mu.Lock()
-	c := j.roles
-	j.mu.Unlock()
-	if c != nil {
-		return c.peers.coordinator, nil
-	}
-	if err := j.Wait(ctx); err != nil { // its roles have ended, and soon it is known why
-		return nil, err
-	}
-	return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
-}
-
-// identity is that of the job's messages.
-func (j *Job) identity() *rpc.Identity {
-	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
-}
-
-// Finish ends an interactive job in good order and waits for its end.
-func (j *Job) Finish(ctx context.Context) error {
-	client, err := j.session(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: j.identity()}); err != nil {
-		return j.orFailure(ctx, wire.FromStatus("coordinator", err))
-	}
-	return j.Wait(ctx)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
-	"github.com/edl-go/edl/remote/listen/supervise"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -19,13 +18,13 @@ func queuesRequest(id string, final bool) *rpc.QueuesRequest {
 
 // probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins,
 // and what was known last can be told when the servers are gone.
-func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
+func probeRegularly(ctx context.Context, j *Job, p *peers) {
 	every := time.NewTicker(j.limits.ProbeEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-every.C:
-			j.probe(ctx, p)
+			probe(ctx, j, p)
 		case <-ctx.Done():
 			return
 		}
@@ -33,14 +32,14 @@ func (j *Job) probeNowAndThen(ctx context.Context, p *peers) {
 }
 
 // probe asks every server that runs how it is. It takes at most limits.Probe.
-func (j *Job) probe(ctx context.Context, p *peers) {
+func probe(ctx context.Context, j *Job, p *peers) {
 	bounded, cancel := context.WithTimeout(ctx, j.limits.Probe)
 	defer cancel()
 	var group sync.WaitGroup
 	asked := time.Now()
 	for m, start := range j.serversRunning() {
 		group.Go(func() {
-			enter, err := j.ask(bounded, p, m)
+			enter, err := askServer(bounded, j, p, m)
 			if ctx.Err() != nil {
 				return // whoever asked has gone
 			}
@@ -58,24 +57,8 @@ func (j *Job) probe(ctx context.Context, p *peers) {
 	group.Wait()
 }
 
-// serversRunning returns how often each server that runs was started.
-func (j *Job) serversRunning() map[cluster.Member]int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	servers := map[cluster.Member]int{}
-	if j.roles == nil {
-		return servers
-	}
-	for _, r := range j.roles.machine.Roles() {
-		if r.Role != job.Role_TRAINER && r.State == supervise.Running {
-			servers[r.Member] = r.Starts
-		}
-	}
-	return servers
-}
-
 // ask asks one server, and returns what enters its answer; j.mu is held then.
-func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func(), err error) {
+func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter func(), err error) {
 	if m.Role == job.Role_COORDINATOR {
 		q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, false))
 		return func() { j.reports.queues = q }, err
@@ -95,24 +78,6 @@ func (j *Job) ask(ctx context.Context, p *peers, m cluster.Member) (enter func()
 		}
 		j.addServer(m, s)
 	}, nil
-}
-
-// addServer takes over what a pserver says of itself. j.mu is held.
-func (j *Job) addServer(m cluster.Member, s *rpc.StatusResponse) {
-	j.reports.servers[m.Index] = s
-	r := j.roleStatus(m)
-	r.Waiting = ""
-	for _, w := range s.Waits {
-		r.Waiting = w.What
-	}
-	j.reports.refused[m.Index] = 0
-	for _, n := range s.Refused {
-		j.reports.refused[m.Index] += n
-	}
-	j.status.Refused = 0
-	for _, n := range j.reports.refused {
-		j.status.Refused += n
-	}
 }
 
 // reports is what the servers of a job have said last. It outlives them.
@@ -136,7 +101,7 @@ func newReports() reports {
 		handles: map[cluster.Member]launch.Handle{}}
 }
 
-// forget drops what was said of a history that has ended.
+// forget drops what was said of an attempt that has ended.
 func (k *reports) forget() { *k = newReports() }
 
 // startsAgain drops what the last process of a role said.

@@ -144,7 +144,7 @@ func TestLostLeaseKills(t *testing.T) {
 	eventually(t, func() bool { // the lease is seen some time after it was taken
 		h.store.Expire(cluster.Prefix(j.ID), cluster.Member{Role: job.Role_TRAINER})
 		waits := j.Why(bounded(t)).Waits
-		return j.Ended() || len(waits) > 0 && strings.Contains(waits[0].What, "trainer 0, whose lease is lost")
+		return j.Ended() || len(waits) > 0 && strings.Contains(waits[0].What, "trainer 0, because its lease is lost")
 	})
 	if err := j.Wait(bounded(t)); err != nil || startsOf(j) != "1 1 1 2 1" {
 		t.Errorf("%v after starts %s", err, startsOf(j))

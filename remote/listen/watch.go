@@ -35,11 +35,12 @@ func newWatcher(j *Job, client rpc.CoordinatorClient) *watcher {
 
 // watch takes over events until ctx has ended.
 func (w *watcher) watch(ctx context.Context) {
-	w.job.retry(ctx, "the steps of the job", func() error {
+	retry(ctx, w.job, "the steps of the job", func() error {
 		ctx, cut := context.WithCancel(ctx)
 		defer cut()
 		m := &rpc.WatchRequest{Job: w.job.ID}
 		w.job.withLock(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
+		w.job.acks.again()
 		stream, err := w.client.Watch(ctx, m, grpc.WaitForReady(true)) // as soon as there is a coordinator, because its job may be short
 		for err == nil {
 			var m *rpc.WatchResponse
@@ -54,7 +55,7 @@ func (w *watcher) watch(ctx context.Context) {
 	})
 }
 
-// forget leaves out what is still to come of a history that has ended. job.mu is held.
+// forget leaves out what is still to come of an attempt that has ended. job.mu is held.
 func (w *watcher) forget() {
 	if w.cut != nil {
 		w.cut()
@@ -62,7 +63,7 @@ func (w *watcher) forget() {
 	w.all = make(chan struct{})
 }
 
-// told is closed when all of this history has been told.
+// told is closed when all of this attempt has been told.
 func (w *watcher) told() <-chan struct{} {
 	w.job.mu.Lock()
 	defer w.job.mu.Unlock()
@@ -101,7 +102,7 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	return err
 }
 
-// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a deposed coordinator says after
+// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a coordinator that has lost its lock says after
 // the one that followed it is void. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
@@ -135,7 +136,7 @@ func (w *watcher) end(s *job.JobStatus) {
 
 // finalReports asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0
 // tell before they end. Each process of theirs is asked, because what an earlier one said is not the end:
-// it was lost or given up, or its history has ended. The methods belong to the goroutine of the crew.
+// it was lost or given up, or its attempt has ended. The methods belong to the goroutine of the jobRun.
 type finalReports struct {
 	ctx   context.Context // until it ends they are asked
 	job   *Job
@@ -182,7 +183,7 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 	l.group.Go(func() {
 		defer close(answered)
 		defer cancel()
-		l.job.retry(ctx, what, func() error {
+		retry(ctx, l.job, what, func() error {
 			enter, err := ask(ctx)
 			if err != nil {
 				return err
@@ -197,7 +198,7 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 	})
 }
 
-// forget leaves out what is still to come of a history that has ended. job.mu is held.
+// forget leaves out what is still to come of an attempt that has ended. job.mu is held.
 func (l *finalReports) forget() {
 	for _, q := range l.asked {
 		q.cancel()
@@ -223,7 +224,7 @@ const (
 
 // retry repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the
 // same reason; io.EOF is none.
-func (j *Job) retry(ctx context.Context, what string, call func() error) {
+func retry(ctx context.Context, j *Job, what string, call func() error) {
 	var last string
 	var said time.Time
 	for pause := firstPause; ; pause = min(2*pause, retryPause) {
@@ -251,7 +252,7 @@ func (j *Job) retry(ctx context.Context, what string, call func() error) {
 
 // subscribe calls told with what a channel of the registry tells until ctx ends. One that is closed before, because the store refuses, is opened again.
 func subscribe[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
-	j.retry(ctx, what, func() error {
+	retry(ctx, j, what, func() error {
 		channel, err := open(ctx)
 		if err != nil {
 			return err
@@ -264,9 +265,57 @@ func subscribe[T any](ctx context.Context, j *Job, what string, open func(contex
 	})
 }
 
-// withLock changes what mu guards.
-func (j *Job) withLock(do func()) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	do()
+// acknowledgements passes on to the coordinators of a job how far its follower has come. A coordinator that has followed another is told again, and what
+// was said of an attempt that has ended is not passed on.
+type acknowledgements struct {
+	job     *Job
+	changed chan struct{} // holds a value when there is something to pass on
+
+	// Guarded by job.mu.
+	attempt int32
+	steps   uint64
+}
+
+func newAcknowledgements(j *Job) *acknowledgements {
+	return &acknowledgements{job: j, changed: make(chan struct{}, 1)}
+}
+
+// add takes the word of the follower: of an attempt, it has been told all steps below a number.
+func (a *acknowledgements) add(attempt int32, steps uint64) {
+	a.job.mu.Lock()
+	if attempt > a.attempt || attempt == a.attempt && steps > a.steps {
+		a.attempt, a.steps = attempt, steps
+	}
+	a.job.mu.Unlock()
+	a.again()
+}
+
+// again passes on what is known once more: there may be another coordinator.
+func (a *acknowledgements) again() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// passOn works until ctx ends.
+func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorClient) {
+	for {
+		select {
+		case <-a.changed:
+		case <-ctx.Done():
+			return
+		}
+		retry(ctx, a.job, "the acknowledgement of steps", func() error {
+			a.job.mu.Lock()
+			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt}
+			current := a.attempt == a.job.status.Attempt
+			a.job.mu.Unlock()
+			if !current || m.Steps == 0 {
+				return nil
+			}
+			_, err := client.Acknowledge(ctx, m)
+			return err
+		})
+	}
 }

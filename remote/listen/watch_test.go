@@ -26,7 +26,7 @@ func heard(t *testing.T, mode job.Mode) (*watcher, *bytes.Buffer) {
 			t.Error(err)
 		}
 	})
-	j := newJob(m, "heard", &job.JobSpec{Mode: mode, Trainers: 2, Pservers: 1}, &plan{})
+	j := newJob(m, "heard", &job.JobSpec{Mode: mode, Trainers: 2, Pservers: 1}, &plan{}, &jobState{})
 	j.roles = newJobRun(j, nil, nil, 2)
 	return newWatcher(j, nil), log
 }
@@ -92,7 +92,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Of a history that has ended nothing counts for the next one: no step that is still on its way, and not that all has been told.
+// Of an attempt that has ended nothing counts for the next one: no step that is still on its way, and not that all has been told.
 func TestTakeOfAnEarlierHistory(t *testing.T) {
 	w, _ := heard(t, job.Mode_SYNC)
 	old, cut := context.WithCancel(t.Context())
@@ -113,11 +113,11 @@ func TestTakeOfAnEarlierHistory(t *testing.T) {
 		}
 	}
 	if !ended(5, 2, job.State_SUCCEEDED) {
-		t.Error("the end of the first history was not heard")
+		t.Error("the end of the first attempt was not heard")
 	}
 	w.job.startOver(fault.New(fault.LostMember, "a pserver"), w)
 	if err := w.tell(old, 5, 3, 57); !errors.Is(err, context.Canceled) {
-		t.Errorf("a step of the first history: %v", err)
+		t.Errorf("a step of the first attempt: %v", err)
 	}
 	if err := w.tell(t.Context(), 6, 0, 0); err != nil {
 		t.Error(err)
@@ -160,13 +160,13 @@ func TestWatchTooLate(t *testing.T) {
 	}
 }
 
-// What a process tells of the end is void when another has been asked in its place, or its history has ended, while the answer was on its way.
+// What a process tells of the end is void when another has been asked in its place, or its attempt has ended, while the answer was on its way.
 func TestLateWordOfTheEnd(t *testing.T) {
 	for name, followed := range map[string]func(l *finalReports, m cluster.Member){
 		"by another process": func(l *finalReports, m cluster.Member) {
 			l.ask(m, "the next", func(ctx context.Context) (func(), error) { <-ctx.Done(); return nil, ctx.Err() })
 		},
-		"by another history": func(l *finalReports, _ cluster.Member) { l.job.withLock(l.forget) },
+		"by another attempt": func(l *finalReports, _ cluster.Member) { l.job.withLock(l.forget) },
 	} {
 		w, _ := heard(t, job.Mode_SYNC)
 		var group sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"github.com/edl-go/edl/remote/waits"
 )
 
-// Why tells what the job waits for now, the root of the matter first: roles that are down or have lost their leases, then servers that do not answer,
-// then what the servers and the trainers wait for. It takes no longer than the servers have to answer.
+// Why tells what the job waits for now, the cause of the other waits first: roles that are down or have lost their leases, then servers that do not
+// answer, then what the servers and the trainers wait for. It takes no longer than limits.Probe.
 func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 	j.refresh(ctx)
 	j.mu.Lock()
@@ -41,16 +41,16 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 		for i, w := range all {
 			all[i] = proto.Clone(w).(*job.Wait)
 		}
-		j.roles.lastErrors(all)
+		addLastErrors(j.roles, all)
 	}
 	j.mu.Unlock()
 	return &rpc.WhyResponse{Status: j.Status(), Waits: all}
 }
 
-// heartbeat is how long a round of a job that goes on may wait for a trainer without being worth a word.
+// heartbeat is how old a wait must be to be told: each round of a job that goes on waits for its trainers for a moment.
 const heartbeat = 500 * time.Millisecond
 
-// lasting leaves out the waits that every round has.
+// lasting leaves out waits that are younger than heartbeat.
 func lasting(waits []*job.Wait) []*job.Wait {
 	return slices.DeleteFunc(slices.Clone(waits), func(w *job.Wait) bool { return time.Since(w.Since.AsTime()) < heartbeat })
 }
@@ -61,7 +61,7 @@ func (j *Job) refresh(ctx context.Context) {
 	c := j.roles
 	j.mu.Unlock()
 	if c != nil {
-		j.probe(ctx, c.peers)
+		probe(ctx, j, c.peers)
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 	}
 	begin, cause := c.machine.Restarting()
 	if cause != nil {
-		waits = append(waits, &job.Wait{Who: supervisor, What: "the new beginning of the job, whose parameters are lost",
+		waits = append(waits, &job.Wait{Who: supervisor, What: "the next attempt of the job, because parameters are lost",
 			Until: timestamppb.New(c.at(begin)), LastError: cause.Error()})
 	}
 	for _, r := range lostFirst(c.machine.Roles()) {
@@ -88,18 +88,18 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		case r.State == supervise.Down && cause == nil:
 			add("the next start of "+name, r, r.Since, r.Due)
 		case r.Lost:
-			add("the end of "+name+", whose lease is lost", r, r.Due-supervise.LostGrace, r.Due)
+			add("the end of "+name+", because its lease is lost", r, r.Due-supervise.LostGrace, r.Due)
 		case r.State == supervise.Draining:
-			add("the end of "+name+", which is not wanted any more", r, r.Since, r.Due)
-		case r.State == supervise.Running && c.job.roleStatus(r.Member).State == job.State_STARTING:
+			add("the end of "+name+", because the job wants fewer trainers", r, r.Since, r.Due)
+		case r.State == supervise.Running && c.job.role(r.Member).State == job.State_STARTING:
 			add("the launch of "+name, r, r.Since, 0)
 		}
 	}
 	return waits
 }
 
-// lastErrors adds what the supervisor knows of those that are waited for. job.mu is held.
-func (c *jobRun) lastErrors(waits []*job.Wait) {
+// addLastErrors adds how those that are waited for have ended last. job.mu is held.
+func addLastErrors(c *jobRun, waits []*job.Wait) {
 	last := map[string]error{}
 	for _, r := range c.machine.Roles() {
 		if r.Last != nil {
@@ -132,41 +132,6 @@ func lostFirst(roles []supervise.Role) []supervise.Role {
 	isLost := func(r supervise.Role) bool { return r.Lost }
 	lost := slices.DeleteFunc(slices.Clone(roles), func(r supervise.Role) bool { return !isLost(r) })
 	return append(lost, slices.DeleteFunc(roles, isLost)...)
-}
-
-// trainersWait returns what the roles that run have reported to their launchers: that comes also while the coordinator and etcd are gone, and stays
-// known while a role hangs. Roles of which a server that answers has told more are left out. j.mu is held.
-func (j *Job) trainersWait(told []*job.Wait) (waits []*job.Wait) {
-	servers := map[string]bool{} // that have told of a trainer
-	for _, w := range told {
-		servers[w.Who] = true
-	}
-	for _, r := range j.roles.machine.Roles() {
-		if r.State != supervise.Running || servers[r.Member.String()] {
-			continue
-		}
-		var list []*job.Wait
-		if h := j.reports.handles[r.Member]; h != nil {
-			list, _ = h.Waits()
-		}
-		for _, w := range list {
-			w = proto.Clone(w).(*job.Wait)
-			w.Who = r.Member.String()
-			waits = append(waits, w)
-		}
-	}
-	return waits
-}
-
-// silences returns which servers do not answer. j.mu is held.
-func (j *Job) silences() (waits []*job.Wait) {
-	for _, r := range j.roles.machine.Roles() {
-		if s, ok := j.reports.silent[r.Member]; ok && r.State == supervise.Running && !r.Lost {
-			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + r.Member.String(), By: []string{r.Member.String()},
-				Since: timestamppb.New(s.since), LastError: s.err.Error()})
-		}
-	}
-	return waits
 }
 
 // maxLogLines bounds what is kept of a job's output.

@@ -55,7 +55,7 @@ func TestWhyNamesTheServerThatHangs(t *testing.T) {
 			t.Fatalf("an answer after %v", took)
 		}
 		for _, w := range r.Waits {
-			if w.What == "an answer of coordinator" && w.By[0] == "coordinator" && strings.Contains(r.Status.Paused, "does not answer since") {
+			if w.What == "an answer of coordinator" && w.By[0] == "coordinator" && strings.Contains(r.Status.Paused, "has not answered since") {
 				return true
 			}
 		}

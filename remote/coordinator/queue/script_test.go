@@ -46,9 +46,7 @@ func (s *stage) run(c script.Command) string {
 	case "new":
 		s.policy = queue.Policy{Sync: c.Arg("mode", "async") == "sync", Passes: s.number(c, "passes", "1"),
 			RecordsPerTask: int64(s.number(c, "size", "10")), Trainers: s.number(c, "trainers", "2"),
-			MaxFailures: s.number(c, "failures", "0"), MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch,
-			Start:   queue.Position{Round: id.Round(s.number(c, "round", "0")), Pass: int32(s.number(c, "pass", "0")), Batch: uint64(s.number(c, "batch", "0"))},
-			Reading: queue.Reading{Rows: int64(s.number(c, "rows", "0")), DropLast: c.Arg("drop", "no") == "yes", ShuffleBuffer: s.number(c, "shuffle", "0"), ShuffleSeed: 7}}
+			MaxFailures: s.number(c, "failures", "0"), MinTimeout: 10 * time.Second, MaxTimeout: 100 * time.Second, Epoch: epoch}
 		q, effects, err := queue.New(s.policy, queue.Dataset{Name: "d", Files: filesOf(c.Arg("files", ""), true),
 			Following: c.Arg("follow", "no") == "yes"})
 		if err != nil {
@@ -63,11 +61,6 @@ func (s *stage) run(c script.Command) string {
 		return s.showChanges()
 	case "segment":
 		return showSegment(s.queue.Segment(id.Round(s.number(c, "round", "0"))))
-	case "covered":
-		return fmt.Sprintf("round %d", s.queue.Covered())
-	case "position":
-		p, ok := s.queue.Position(id.Round(s.number(c, "round", "0")))
-		return fmt.Sprintf("round %d, pass %d, batch %d, %v", p.Round, p.Pass, p.Batch, ok)
 	case "next":
 		at, e, ok := s.queue.Next()
 		if !ok {
@@ -170,8 +163,6 @@ func (s *stage) event(c script.Command) queue.Event {
 		return queue.FilesAdded{Files: filesOf(c.Arg("files", ""), false)}
 	case "end":
 		return queue.FilesEnded{}
-	case "stop":
-		return queue.Stopped{End: id.Round(s.number(c, "end", "0"))}
 	case "regroup":
 		return queue.Regrouped{Round: id.Round(s.number(c, "round", "0")), Pass: pass, Committed: committed}
 	}
@@ -260,9 +251,6 @@ func showEffects(e queue.Effects) string {
 	case g.Wait:
 		out = append(out, "wait")
 	}
-	if g.EndRound != nil {
-		out = append(out, fmt.Sprintf("end before round %d", *g.EndRound))
-	}
 	for _, n := range e.Notes {
 		text := n.What
 		if n.Task >= 0 {
@@ -300,9 +288,6 @@ func showStatus(q *queue.Queue) string {
 	if q.Regrouping() {
 		text += "; regrouping"
 	}
-	if end, ok := q.EndRound(); ok {
-		text += fmt.Sprintf("; stopped before round %d", end)
-	}
 	if q.Ended() {
 		text += "; ended"
 	}
@@ -317,9 +302,6 @@ func showSegment(g *rpc.Segment) string {
 		return "unknown"
 	}
 	text := fmt.Sprintf("pass %d from round %d on", g.Pass, g.FirstRound)
-	if g.FirstBatch > 0 {
-		text += fmt.Sprintf(", its batch %d", g.FirstBatch)
-	}
 	if len(g.Skip) > 0 {
 		text += " without " + showRanges(g.Skip)
 	}

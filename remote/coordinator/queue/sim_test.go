@@ -28,8 +28,7 @@ func TestSimulation(t *testing.T) {
 		"message doubled", "trainer killed",
 		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale",
 		"finish repeated",
-		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted", "begins with a later pass",
-		"stopped", "ended by the stop")
+		"request repeated", "pass ended", "file added", "several requests in a commit", "exact history", "exhausted")
 }
 
 // sim is one history.
@@ -38,12 +37,10 @@ type sim struct {
 	careful bool // checks more, which takes long
 	policy  queue.Policy
 	follows bool
-	follow  int              // files that are still to come
-	files   []*rpc.DataFile  // that are there
-	marked  bool             // no more come
-	stopped bool             // and durable: no task is given any more
-	atStop  map[int64]uint32 // then, the dispatches of the tasks that trainers have
-	poison  map[int64]bool   // records that no trainer can read
+	follow  int             // files that are still to come
+	files   []*rpc.DataFile // that are there
+	marked  bool            // no more come
+	poison  map[int64]bool  // records that no trainer can read
 	store   store
 	fence   uint64 // of the coordinator that holds the lock
 	leaders []*leader
@@ -71,11 +68,7 @@ func newSim(seed uint64, tell bool) *sim {
 		s.policy.Passes, s.follows, s.follow = 1, true, s.random.IntN(3)
 	}
 	s.addFile()
-	if s.policy.Start.Pass = int32(s.random.IntN(6) / 4); s.policy.Start.Pass > 0 {
-		s.note("begins with a later pass")
-	}
-	s.pass = s.policy.Start.Pass
-	for range int(s.policy.Start.Pass) + s.policy.Passes {
+	for range s.policy.Passes {
 		s.ledger, s.applied, s.excuse = append(s.ledger, map[int64]bool{}), append(s.applied, map[int64]int{}), append(s.excuse, map[int64]int{})
 	}
 	for rank := range 1 + s.random.IntN(3) {
@@ -182,9 +175,6 @@ func (s *sim) check() {
 			}
 		}
 	}
-	if d.head.Stopped && pending == 0 && !d.head.Ended {
-		s.fail("stopped, no trainer has a task, and it has not ended:\n%s", lines(s.store))
-	}
 	if left := int64(len(d.cut)) - done - discarded; left == 0 && !d.head.Ended && (!d.head.Following || d.head.Closed) {
 		s.fail("nothing is left of pass %d, and it has not ended:\n%s", d.head.Pass, lines(s.store))
 	}
@@ -208,8 +198,7 @@ func (s *sim) final() {
 	}
 	exact := true
 	discarded := int64(0)
-	unfinished := s.stopped && q.Status().Todo > 0 // in the last pass
-	for pass := s.policy.Start.Pass; pass <= q.Pass(); pass++ {
+	for pass := range q.Pass() + 1 {
 		out := map[int64]bool{}
 		for _, t := range q.Status().DiscardedTasks {
 			switch {
@@ -231,9 +220,6 @@ func (s *sim) final() {
 			if out[r] {
 				least, most = 0, most-1
 			}
-			if unfinished && pass == q.Pass() {
-				least = 0
-			}
 			if n < least || n > most {
 				s.fail("record %d was trained %d times in pass %d, want %d to %d", r, n, pass, least, most)
 			}
@@ -246,9 +232,7 @@ func (s *sim) final() {
 	if exact {
 		s.note("exact history")
 	}
-	if s.stopped && (unfinished || int(q.Pass())+1 < len(s.ledger)) {
-		s.note("ended by the stop")
-	} else if !q.Exhausted() && int(q.Pass())+1 != len(s.ledger) {
+	if !q.Exhausted() && int(q.Pass())+1 != s.policy.Passes {
 		s.fail("ends in pass %d of %d", q.Pass(), s.policy.Passes)
 	}
 }
@@ -282,16 +266,6 @@ func (s *sim) expect(e queue.Event) func([]queue.Change) {
 			return slices.ContainsFunc(changes, func(c queue.Change) bool { return c.Key == fmt.Sprintf("task/%d", id) })
 		}
 		switch e := e.(type) {
-		case queue.Stopped:
-			if s.note("stopped"); s.stopped {
-				break
-			}
-			s.stopped, s.atStop = true, map[int64]uint32{}
-			for number, t := range d.tasks {
-				if t.Place == state.Task_PENDING {
-					s.atStop[number] = t.Epoch
-				}
-			}
 		case queue.TaskFailed:
 			s.failures[e.Task.Id]++
 		case queue.TaskTimedOut:
@@ -319,9 +293,6 @@ func (s *sim) expect(e queue.Event) func([]queue.Change) {
 func (s *sim) mayGrant(l *leader, m message) {
 	d, _ := s.durable()
 	t := d.tasks[m.grant.Task.Id]
-	if s.stopped && s.atStop[m.grant.Task.Id] != m.grant.Task.Epoch {
-		s.fail("task %v is given to trainer %d.%d after the stop", m.grant.Task, m.to.rank, m.to.incarnation)
-	}
 	if l.fence != s.fence || m.to.gone || t == nil || t.Place != state.Task_PENDING || t.Epoch != m.grant.Task.Epoch || int(t.Rank) != m.to.rank ||
 		t.Incarnation != m.to.incarnation {
 		s.fail("coordinator %d of %d gives trainer %d.%d task %v, which is %v", l.fence, s.fence, m.to.rank, m.to.incarnation, m.grant.Task, t)

@@ -21,8 +21,7 @@ func TestSyncSimulation(t *testing.T) {
 	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
 		"message doubled", "coordinator deposed", "generation changes",
 		"round committed by the freeze", "round dropped", "several tasks granted", "task failed", "task discarded",
-		"pass ended", "file added", "regrouped", "waits", "exhausted", "begins within a pass", "regrouped in the pass of the start", "stopped",
-		"ended by the stop", "ended before the stop")
+		"pass ended", "file added", "regrouped", "waits", "exhausted")
 }
 
 // rounds is a history of a sync job: its coordinators, its parameter servers as one, and its trainers.
@@ -45,9 +44,6 @@ type rounds struct {
 	declared   map[int][]int64 // by rank, for the open round
 	pass       int32           // of what is declared
 	ledger     []map[int64]bool
-	before     map[int64]bool // records of the first pass that were trained before the job began: they are in ledger, and not in that of the servers
-	end        id.Round       // after a stop that is durable: no later round may be applied, nor this one
-	stopped    bool
 	failures   map[int64]int // of each task in this pass, however many trainers say so
 }
 
@@ -61,38 +57,10 @@ func newRounds(seed uint64, tell bool) *rounds {
 		s.policy.Passes, s.follows, s.follow = 1, true, 1+s.random.IntN(3)
 	}
 	s.addFile()
-	s.policy.Reading.Rows = int64(s.batch)
-	if s.random.IntN(3) == 0 {
-		s.begin()
-	}
-	for range int(s.policy.Start.Pass) + s.policy.Passes {
+	for range s.policy.Passes {
 		s.ledger = append(s.ledger, map[int64]bool{})
 	}
-	for r := range s.before {
-		s.ledger[s.policy.Start.Pass][r] = true
-	}
 	return s
-}
-
-// begin lets the job go on where another one has stopped: within a pass, or at its beginning.
-func (s *rounds) begin() {
-	s.before, s.policy.Start = map[int64]bool{}, queue.Position{Round: id.Round(s.random.IntN(50)), Pass: int32(s.random.IntN(3))}
-	s.round = s.policy.Start.Round
-	batches := (s.files[0].Records-1)/int64(s.batch) + 1
-	if s.follows {
-		batches = s.files[0].Records / int64(s.batch) // the last one may be larger when more files come
-	}
-	for range s.random.Int64N(batches + 1) {
-		for i := range int64(s.batch) {
-			if r := int64(s.policy.Start.Batch)*int64(s.batch) + i; r < s.files[0].Records {
-				s.before[r], s.poison[r] = true, false
-			}
-		}
-		s.policy.Start.Batch++
-	}
-	if s.policy.Start.Batch > 0 {
-		s.note("begins within a pass")
-	}
 }
 
 func (s *rounds) addFile() {
@@ -119,8 +87,7 @@ func (s *rounds) run() error {
 			s.elect()
 			continue
 		}
-		over := l.queue != nil && (l.queue.Ended() || s.stopped && s.round >= s.end)
-		if over && (len(s.members) == 0 || !slices.ContainsFunc(s.members, func(m *reader) bool { return !m.ended })) {
+		if l.queue != nil && l.queue.Ended() && (len(s.members) == 0 || !slices.ContainsFunc(s.members, func(m *reader) bool { return !m.ended })) {
 			s.final(l.queue)
 			break
 		}
@@ -134,8 +101,6 @@ func (s *rounds) run() error {
 			l.step(queue.FilesAdded{Files: s.files})
 		case s.follows && s.follow == 0 && l.queue.Following() && s.random.IntN(10) == 0:
 			l.step(queue.FilesEnded{})
-		case l.queue != nil && s.chance(300, "job is to stop"):
-			l.step(queue.Stopped{End: l.queue.Covered()})
 		case len(s.zombies) > 0 && s.random.IntN(4) == 0:
 			s.zombies[s.random.IntN(len(s.zombies))].act()
 		case len(s.members) > 0:
@@ -157,14 +122,7 @@ func (s *rounds) leader() *regent {
 func (s *rounds) final(q *queue.Queue) {
 	status := q.Status()
 	gone := int64(0)
-	if s.stopped && s.round == s.end && !q.Ended() {
-		s.note("ended by the stop")
-		return
-	}
-	if s.stopped {
-		s.note("ended before the stop")
-	}
-	for pass := s.policy.Start.Pass; pass <= q.Pass(); pass++ {
+	for pass := range q.Pass() + 1 {
 		out := map[int64]bool{}
 		for _, t := range status.DiscardedTasks {
 			ranges := t.Records
@@ -192,7 +150,7 @@ func (s *rounds) final(q *queue.Queue) {
 	}
 	if q.Exhausted() {
 		s.note("exhausted")
-	} else if int(q.Pass())+1 != len(s.ledger) || status.Done+status.Discarded == 0 || status.Todo+status.Pending > 0 {
+	} else if int(q.Pass())+1 != s.policy.Passes || status.Done+status.Discarded == 0 || status.Todo+status.Pending > 0 {
 		s.fail("ends with %v", status)
 	}
 }
@@ -205,11 +163,6 @@ func (s *rounds) task(id int64) *rpc.RecordRange {
 // count keeps the failures of tasks, and checks that those and no others are discarded that have too many.
 func (s *rounds) count(e queue.Event, before, after *queue.Queue) {
 	switch e := e.(type) {
-	case queue.Stopped:
-		if !s.stopped || e.End < s.end {
-			s.stopped, s.end = true, e.End
-			s.note("stopped")
-		}
 	case queue.TaskFailed:
 		if !before.Regrouping() {
 			s.failures[e.Task.Id]++
@@ -282,9 +235,6 @@ func (s *rounds) declare(m *reader, pass int32, records []int64) bool {
 
 // apply commits the open round: the ledger knows with it.
 func (s *rounds) apply() {
-	if s.stopped && s.round >= s.end {
-		s.fail("round %d is trained, and the job ends before round %d", s.round, s.end)
-	}
 	for _, records := range s.declared {
 		for _, r := range records {
 			if s.ledger[s.pass][r] {
@@ -319,7 +269,7 @@ func (s *rounds) freeze() {
 func (s *rounds) committed(pass int32) ranges.Set {
 	var list []ranges.Range
 	for r, ok := range s.ledger[pass] {
-		if ok && !(pass == s.policy.Start.Pass && s.before[r]) {
+		if ok {
 			list = append(list, ranges.Range{From: r, To: r + 1})
 		}
 	}

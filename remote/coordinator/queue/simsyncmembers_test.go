@@ -78,9 +78,7 @@ func (l *regent) change() {
 			}
 			return
 		}
-		if s.note("regrouped"); pass == s.policy.Start.Pass && s.policy.Start.Batch > 0 {
-			s.note("regrouped in the pass of the start")
-		}
+		s.note("regrouped")
 	}
 	segment := l.queue.Segment(s.round)
 	if segment == nil {
@@ -89,10 +87,9 @@ func (l *regent) change() {
 	}
 	s.generation++
 	s.frozen, s.members, s.zombies = false, nil, append(s.zombies, s.members...)
-	end, stopped := l.queue.EndRound()
 	for rank := range 1 + s.random.IntN(3) {
 		s.members = append(s.members, &reader{s: s, rank: rank, generation: s.generation, fence: l.fence, pass: segment.Pass, round: s.round,
-			over: (int(segment.FirstBatch) + int(s.round-id.Round(segment.FirstRound))) * s.batch, end: end, stopped: stopped})
+			over: int(s.round-id.Round(segment.FirstRound)) * s.batch})
 	}
 	s.say("generation %d begins with round %d, %s", s.generation, s.round, showSegment(segment))
 }
@@ -114,8 +111,6 @@ type reader struct {
 	passEnd    bool
 	dataEnd    bool
 	failing    *rpc.Task // cannot be read
-	end        id.Round  // when stopped: the first round that is not trained, as it was told
-	stopped    bool
 	ended      bool
 }
 
@@ -123,8 +118,6 @@ func (m *reader) act() {
 	s := m.s
 	switch {
 	case m.ended:
-	case m.stopped && m.round >= m.end:
-		m.ended = true
 	case m.generation == s.generation && m.round < s.round: // the round was applied
 		m.trained, m.round = m.read[m.declared-1]+1, s.round
 		m.read, m.declared = m.read[m.declared:], 0
@@ -217,9 +210,6 @@ func (m *reader) fail(l *regent) {
 
 func (m *reader) get(l *regent) {
 	effects, ok := m.say(l, queue.TaskWanted{Rank: id.Rank(m.rank), Pass: m.pass, Position: m.position, Records: int64(m.s.random.IntN(15)), Round: m.round})
-	if g := effects.Grant; ok && g.EndRound != nil {
-		m.stopped, m.end = true, *g.EndRound
-	}
 	switch g := effects.Grant; {
 	case !ok:
 	case g.Wait:

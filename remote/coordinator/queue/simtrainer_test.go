@@ -6,7 +6,6 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
 // process is one process of a trainer.
@@ -216,8 +215,6 @@ func (s *sim) world() {
 			s.trainer[p.rank] = s.process(p.rank)
 			s.say("trainer %d starts as %d", p.rank, s.trainer[p.rank].incarnation)
 		}
-	case s.chance(60, "job is to stop"):
-		_, _ = leader.step(queue.Stopped{})
 	case len(p.unknown) == 0 && s.chance(12, "trainer drained"):
 		p.dead, p.drained = true, true
 	case s.chance(12, "trainer killed"):

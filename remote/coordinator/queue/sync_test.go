@@ -4,19 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
-	"pgregory.net/rapid"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
-	"github.com/edl-go/edl/remote/wire"
 )
 
 // A segment leaves out a bounded number of runs of records, so that it stays a small entry: with more the job ends rather than grow.
@@ -77,41 +73,4 @@ func TestGrantsAreBounded(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A job that goes on within a pass knows which records were trained before, whatever the shuffle: after a failure the segment leaves out exactly those.
-func TestTrainedBeforeProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n, pass := rapid.Int64Range(1, 60).Draw(t, "records"), rapid.Int32Range(0, 2).Draw(t, "pass")
-		r := queue.Reading{Rows: rapid.Int64Range(1, 9).Draw(t, "rows"), ShuffleBuffer: rapid.IntRange(0, 25).Draw(t, "shuffle"),
-			ShuffleSeed: rapid.Uint64Range(0, 3).Draw(t, "seed")}
-		start := queue.Position{Round: 30, Pass: pass, Batch: rapid.Uint64Range(0, uint64(n/r.Rows)+2).Draw(t, "batch")}
-		q, _, err := queue.New(queue.Policy{Sync: true, Start: start, Passes: 2, Reading: r, RecordsPerTask: rapid.Int64Range(1, 20).Draw(t, "task"),
-			MaxFailures: 1}, queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f", Records: n}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g := q.Segment(30); g.Pass != pass || g.FirstRound != 30 || g.FirstBatch != start.Batch || len(g.Skip) > 0 {
-			t.Fatalf("segment %v", g)
-		}
-		records := func(yield func(dataset.Record, error) bool) {
-			for i := int64(0); i < n && yield(dataset.Record{Number: i}, nil); i++ {
-			}
-		}
-		var trained []ranges.Range
-		for record := range dataset.Shuffle(records, r.ShuffleBuffer, r.ShuffleSeed, uint64(pass)) {
-			if int64(len(trained)) < int64(start.Batch)*r.Rows {
-				trained = append(trained, ranges.Range{From: record.Number, To: record.Number + 1})
-			}
-		}
-		before := ranges.Of(trained...)
-		for _, e := range []queue.Event{queue.TaskFailed{Task: &rpc.Task{Pass: pass}, Reason: "broken"}, queue.Regrouped{Round: 30, Pass: pass}} {
-			if _, err := q.Step(0, e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if g := q.Segment(30); !slices.Equal(ranges.Of(wire.RangesOf(g.Skip)...), before) || g.FirstBatch != 0 {
-			t.Fatalf("after a failure %v, want to skip %v", g, before)
-		}
-	})
 }

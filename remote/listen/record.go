@@ -1,0 +1,237 @@
+package listen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// A record is what is known of a job: its status, its roles, its steps, and what its servers said last. Methods whose comment does not say otherwise want
+// mu to be held.
+type record struct {
+	mu       sync.Mutex
+	status   *job.JobStatus
+	roles    *jobRun // while the job runs
+	reports  reports
+	reported error // by the coordinator
+	wanted   int32 // trainers, before the roles are started
+
+	// The steps of this attempt are numbered from begin on.
+	begin uint64
+	next  uint64 // step that comes next
+	told  uint64 // steps below it were told by an earlier attempt
+}
+
+// withLock calls do while mu is held.
+func (r *record) withLock(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+}
+
+// role returns the entry of a role, making one where it belongs: coordinator, pservers, trainers.
+func (r *record) role(m cluster.Member) *job.RoleStatus {
+	s := &job.RoleStatus{Role: m.Role, Index: uint32(m.Index)}
+	i, ok := slices.BinarySearchFunc(r.status.Roles, s, func(a, b *job.RoleStatus) int {
+		if a.Role != b.Role {
+			return int(a.Role) - int(b.Role)
+		}
+		return int(a.Index) - int(b.Index)
+	})
+	if !ok {
+		r.status.Roles = slices.Insert(r.status.Roles, i, s)
+	}
+	return r.status.Roles[i]
+}
+
+// roleStarts notes that a process of a role is being started. It takes mu.
+func (r *record) roleStarts(m cluster.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.role(m)
+	s.State, s.Pid, s.Address, s.Node, s.ExitCode = job.State_STARTING, 0, "", "", 0
+	s.Starts++
+	r.reports.startsAgain(m)
+}
+
+// roleRuns notes that a role has been started. It takes mu.
+func (r *record) roleRuns(m cluster.Member, h launch.Handle) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.role(m)
+	s.State, s.Node, s.Pid = job.State_RUNNING, h.Node(), int32(h.Pid())
+	r.reports.handles[m] = h
+}
+
+// roleEnds notes how a role has ended. It takes mu.
+func (r *record) roleEnds(m cluster.Member, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.role(m)
+	s.Pid = 0
+	switch {
+	case err == nil:
+		s.State, s.ExitCode = job.State_SUCCEEDED, 0 // the last failure stays
+		return
+	case errors.Is(err, fault.Drained), errors.Is(err, fault.Canceled):
+		s.State = job.State_STOPPED
+	default:
+		s.State = job.State_FAILED
+	}
+	s.Failure, s.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
+}
+
+// addStep takes over a step. told reports whether watchers are told of it, first whether it is the first of an attempt. A sync job has told a step that is
+// known: a coordinator that was started again may report the last ones once more. An async coordinator counts from what is durable, so its steps are
+// numbered here.
+func (r *record) addStep(step *job.Step) (first, told bool) {
+	if r.status.Mode != job.Mode_SYNC {
+		step.Step = r.next
+	}
+	if step.Step < r.next {
+		return false, false
+	}
+	step.Repeated = step.Step < r.told
+	r.next = step.Step + 1
+	first = r.status.State != job.State_RUNNING
+	r.status.State = job.State_RUNNING
+	r.status.Pass, r.status.Steps = step.Pass, r.next-r.begin
+	r.status.Records += step.Rows
+	r.roles.machine.Progress()
+	return first, true
+}
+
+// miss counts steps that nobody can report any more. In sync mode the number of the next step shows them.
+func (r *record) miss(steps uint64) {
+	if r.status.Mode != job.Mode_SYNC {
+		r.next += steps
+		r.status.Steps = r.next - r.begin
+	}
+}
+
+// startOver begins the next attempt: what the last one has trained is gone.
+func (r *record) startOver() {
+	r.told = max(r.told, r.next)
+	r.next, r.reported = r.begin, nil
+	r.status.Attempt++
+	r.status.Steps, r.status.Records, r.status.Pass = 0, 0, r.status.Progress.GetPass()
+	r.reports.forget()
+}
+
+// serversRunning returns how often each server that runs was started. It takes mu.
+func (r *record) serversRunning() map[cluster.Member]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	servers := map[cluster.Member]int{}
+	if r.roles == nil {
+		return servers
+	}
+	for _, s := range r.roles.machine.Roles() {
+		if s.Role != job.Role_TRAINER && s.State == supervise.Running {
+			servers[s.Member] = s.Starts
+		}
+	}
+	return servers
+}
+
+// addServer takes over what a pserver says of itself.
+func (r *record) addServer(m cluster.Member, report *rpc.StatusResponse) {
+	r.reports.servers[m.Index] = report
+	s := r.role(m)
+	s.Waiting = ""
+	for _, w := range report.Waits {
+		s.Waiting = w.What
+	}
+	r.reports.refused[m.Index] = 0
+	for _, n := range report.Refused {
+		r.reports.refused[m.Index] += n
+	}
+	r.status.Refused = 0
+	for _, n := range r.reports.refused {
+		r.status.Refused += n
+	}
+}
+
+// paused says why the job does not go on now, empty when it does. The coordinator knows best, unless it is the one that is missing.
+func (r *record) paused() string {
+	if r.roles == nil {
+		return ""
+	}
+	if _, cause := r.roles.machine.Restarting(); cause != nil {
+		return fmt.Sprintf("the job starts over, because parameters are lost: %v", cause)
+	}
+	roles := r.roles.machine.Roles()
+	for _, s := range roles {
+		if s.Role != job.Role_TRAINER && s.Lost {
+			return fmt.Sprintf("%v has lost its lease", s.Member)
+		}
+	}
+	for _, s := range roles {
+		if s.Role != job.Role_TRAINER && s.State == supervise.Down {
+			return fmt.Sprintf("%v has ended and is started again: %v", s.Member, s.Last)
+		}
+	}
+	for _, s := range roles {
+		if silence, ok := r.reports.silent[s.Member]; ok && s.State == supervise.Running {
+			return fmt.Sprintf("%v has not answered since %s", s.Member, silence.since.Format(time.TimeOnly))
+		}
+	}
+	q := r.reports.queues
+	if q == nil || q.Phase == "" || q.Phase == "running" || q.Phase == "ending" {
+		return ""
+	}
+	switch {
+	case len(q.Waits) == 0:
+		return q.Phase
+	case q.Phase == "paused":
+		return sentence(q.Waits[0])
+	}
+	return q.Phase + ": " + sentence(q.Waits[0])
+}
+
+// trainersWait returns what the running trainers say that they wait for. A trainer is left out if a server has said more of its wait.
+func (r *record) trainersWait(told []*job.Wait) (waits []*job.Wait) {
+	servers := map[string]bool{} // that have said what they wait for
+	for _, w := range told {
+		servers[w.Who] = true
+	}
+	for _, s := range r.roles.machine.Roles() {
+		if s.State != supervise.Running || servers[s.Member.String()] {
+			continue
+		}
+		var list []*job.Wait
+		if h := r.reports.handles[s.Member]; h != nil {
+			list, _ = h.Waits()
+		}
+		for _, w := range list {
+			w = proto.Clone(w).(*job.Wait)
+			w.Who = s.Member.String()
+			waits = append(waits, w)
+		}
+	}
+	return waits
+}
+
+// silences returns which servers do not answer.
+func (r *record) silences() (waits []*job.Wait) {
+	for _, s := range r.roles.machine.Roles() {
+		if silence, ok := r.reports.silent[s.Member]; ok && s.State == supervise.Running && !s.Lost {
+			waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of " + s.Member.String(), By: []string{s.Member.String()},
+				Since: timestamppb.New(silence.since), LastError: silence.err.Error()})
+		}
+	}
+	return waits
+}

@@ -1,0 +1,417 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// MaxState bounds the values of one call of WriteState or ReadState, in encoded bytes.
+const MaxState = 1 << 30
+
+// Bounds of the states that a listener holds at a time where its Config says nothing.
+const (
+	defaultStates     = 100
+	defaultStateBytes = 64 << 30
+	staleAfter        = 24 * time.Hour // since a state was last used. It is released before the listener refuses another one
+)
+
+// A states holds the kept states of a listener: what an executor leaves there from one job to the next. Each has an id, and a directory with one file
+// for each variable, as executor.SavePersistables writes it, and the Progress file.
+//
+//	write (an upload) or expect (before a job), then keep (after it)  ->  held
+//	held -> use (a job starts with it, or a call reads it) -> held
+//	held -> release (by the executor, or because it is stale and room is needed) -> removed when nobody uses it any more
+//
+// The directories are removed with the listener. A listener that was killed leaves them; the next one that works in the same parent directory removes
+// them, since the lock of the dead listener is free.
+type states struct {
+	parent   string // of the listener's directory; empty: the one for temporary files
+	maxCount int
+	maxBytes int64
+
+	mu     sync.Mutex
+	root   string // made with the first state
+	unlock func() // of root
+	held   map[string]*keptState
+	closed bool
+}
+
+// A keptState is one state. The mutex of its states guards it.
+type keptState struct {
+	dir      string
+	bytes    int64
+	users    int  // jobs that start with it, and calls that read it
+	pending  bool // a job writes it
+	released bool
+	used     time.Time
+}
+
+func newStates(parent string, count int, bytes int64) *states {
+	return &states{parent: parent, maxCount: cmp.Or(count, defaultStates), maxBytes: cmp.Or(bytes, defaultStateBytes), held: map[string]*keptState{}}
+}
+
+// close removes every state. No job may use one any more.
+func (s *states) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	clear(s.held)
+	if s.root == "" {
+		return nil
+	}
+	err := os.RemoveAll(s.root)
+	s.unlock()
+	s.root = ""
+	return fault.Wrap(fault.Unavailable, "kept states", err)
+}
+
+// newDir makes the directory of a new state. s.mu is held.
+func (s *states) newDir() (string, error) {
+	if s.closed {
+		return "", fault.New(fault.Unavailable, "the listener is closing")
+	}
+	if s.root == "" {
+		parent := cmp.Or(s.parent, os.TempDir())
+		removeLeftStates(parent)
+		root, unlock, err := lockedDir(parent)
+		if err != nil {
+			return "", fault.Wrap(fault.Unavailable, "kept states in "+parent, err)
+		}
+		s.root, s.unlock = root, unlock
+	}
+	dir := filepath.Join(s.root, rand.Text())
+	return dir, fault.Wrap(fault.Unavailable, "kept states", os.Mkdir(dir, 0o700))
+}
+
+// admit makes room for one more state, or says that there is none. s.mu is held.
+func (s *states) admit(more int64) error {
+	count, bytes := 0, more
+	for _, k := range s.held {
+		count++
+		bytes += k.bytes
+	}
+	for count >= s.maxCount || bytes > s.maxBytes {
+		oldest := ""
+		for id, k := range s.held {
+			stale := k.users == 0 && !k.pending && time.Since(k.used) > staleAfter
+			if stale && (oldest == "" || k.used.Before(s.held[oldest].used)) {
+				oldest = id
+			}
+		}
+		if oldest == "" {
+			return fault.E(fault.TooLarge, fault.At("listener"), fault.Gotf("%d kept states of %d bytes, and one more of %d", len(s.held), bytes-more, more),
+				fault.Wantf("at most %d states of %d bytes together", s.maxCount, s.maxBytes),
+				fault.Hint("close executors that are not needed any more"))
+		}
+		count, bytes = count-1, bytes-s.held[oldest].bytes
+		s.held[oldest].released = true
+		s.removeUnused(oldest)
+	}
+	return nil
+}
+
+// removeUnused removes a released state that nobody uses. s.mu is held.
+func (s *states) removeUnused(id string) {
+	if k := s.held[id]; k != nil && k.released && k.users == 0 {
+		delete(s.held, id)
+		_ = os.RemoveAll(k.dir) // what is left goes with the directory of the listener
+	}
+}
+
+// use returns the directory of a state, which stays until done is called.
+func (s *states) use(id string) (dir string, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.held[id]
+	if k == nil || k.pending || k.released {
+		return "", nil, fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"),
+			fault.Hint("a listener that was started again, or has needed the room, does not hold it any more"))
+	}
+	k.users++
+	k.used = time.Now()
+	return k.dir, sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		k.users--
+		if s.held[id] == k {
+			s.removeUnused(id)
+		} else if k.users == 0 { // its successor has its id
+			_ = os.RemoveAll(k.dir)
+		}
+	}), nil
+}
+
+// release removes a state as soon as nobody uses it.
+func (s *states) release(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.held[id]
+	if k == nil || k.pending || k.released {
+		return fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"))
+	}
+	k.released = true
+	s.removeUnused(id)
+	return nil
+}
+
+// An expected state is one that a job will write into dir. Its end is keep or drop.
+type expected struct {
+	states *states
+	id     string
+	from   string // the state that the job starts with; empty: none
+	dir    string
+	base   string // directory of from
+}
+
+// expect makes room for the state that a job will leave under an id, which no state has but the one that the job starts with.
+func (s *states) expect(id, from, base string) (*expected, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[id] != nil && id != from {
+		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a name under which the listener holds a state of an earlier job"),
+			fault.Want("another name"), fault.Hint("or close the executor that has run that job"))
+	}
+	if err := s.admit(0); err != nil {
+		return nil, err
+	}
+	dir, err := s.newDir()
+	return &expected{states: s, id: id, from: from, dir: dir, base: base}, err
+}
+
+// keep makes the state that a job has written into dir a kept one. Variables of the state that the job started with, of which its program knows nothing,
+// are part of it. It returns the Progress of the state.
+func (e *expected) keep() (p executor.Progress, err error) {
+	defer func() {
+		if err != nil {
+			e.drop()
+		}
+	}()
+	p, found, err := executor.ReadProgress(e.dir)
+	if err == nil && !found {
+		err = fault.E(fault.NotFound, fault.At("state of job "+e.id), fault.Got("no "+executor.ProgressFile), fault.Want("the state of a job that has ended well"),
+			fault.Hint("trainers on other machines keep states in a directory that the listener shares with them"))
+	}
+	if err == nil && e.base != "" {
+		err = carryOver(e.dir, e.base)
+	}
+	var bytes int64
+	if err == nil {
+		bytes, err = sizeOf(e.dir)
+	}
+	if err != nil {
+		return p, err
+	}
+	e.states.mu.Lock()
+	defer e.states.mu.Unlock()
+	if err = e.states.admit(bytes); err != nil {
+		return p, err
+	}
+	if before := e.states.held[e.id]; before != nil && before.users == 0 {
+		_ = os.RemoveAll(before.dir)
+	}
+	e.states.held[e.id] = &keptState{dir: e.dir, bytes: bytes, used: time.Now()}
+	return p, nil
+}
+
+// drop removes what a job has written that has not ended well.
+func (e *expected) drop() { _ = os.RemoveAll(e.dir) }
+
+// carryOver links the variables of base that dir does not have into dir.
+func carryOver(dir, base string) error {
+	return eachVariable(base, func(name string, _ int64) error {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return fault.Wrap(fault.Unavailable, to, err)
+		}
+		err := os.Link(filepath.Join(base, filepath.FromSlash(name)), to)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return fault.Wrap(fault.Unavailable, to, err)
+	})
+}
+
+func sizeOf(dir string) (bytes int64, err error) {
+	err = eachVariable(dir, func(_ string, size int64) error { bytes += size; return nil })
+	return bytes, err
+}
+
+// eachVariable calls do with the name of every variable in the directory of a state, and the size of its file.
+func eachVariable(dir string, do func(name string, size int64) error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.File(fault.Unavailable, dir, err)
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fault.File(fault.Unavailable, dir, err)
+		case !d.Type().IsRegular() || name == executor.ProgressFile:
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return fault.File(fault.Unavailable, dir, err)
+		}
+		return do(name, info.Size())
+	})
+}
+
+// write makes a state of what an executor has uploaded, and returns its id.
+func (s *states) write(m *rpc.StateValues) (id string, err error) {
+	progress := jobspec.ProgressOf(m.Progress)
+	if err := progress.Check(); err != nil {
+		return "", err
+	}
+	var bytes int64
+	for _, v := range m.Values {
+		bytes += int64(len(v.Stream))
+	}
+	id = "state-" + rand.Text()[:10]
+	s.mu.Lock()
+	if err = s.admit(bytes); err != nil {
+		s.mu.Unlock()
+		return "", err
+	}
+	dir, err := s.newDir()
+	if err == nil {
+		s.held[id] = &keptState{dir: dir, bytes: bytes, pending: true, used: time.Now()}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	err = writeValues(dir, m.Values)
+	if err == nil {
+		err = executor.WriteProgress(dir, progress)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.held[id]
+	switch {
+	case k == nil: // the listener has closed
+		return "", fault.New(fault.Unavailable, "the listener is closing")
+	case err != nil:
+		k.released = true
+	}
+	k.pending = false
+	s.removeUnused(id)
+	return id, err
+}
+
+func writeValues(dir string, values []*job.Value) error {
+	storage, err := executor.NewStorage(dir)
+	if err != nil {
+		return err
+	}
+	defer storage.Close()
+	for _, v := range values {
+		t, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{Bytes: MaxState})
+		if err == nil && len(rest) > 0 {
+			err = fault.E(fault.Corrupt, fault.Gotf("%d bytes after the tensor", len(rest)), fault.Want("one tensor"))
+		}
+		if err == nil && v.Name == executor.ProgressFile {
+			err = fault.E(fault.InvalidArgument, fault.Got("a variable with the name of a file of the state"), fault.Want("another name"))
+		}
+		if err != nil {
+			return fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
+		}
+		if err := storage.Save(v.Name, []*tensor.Tensor{t}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns variables of a state: those in names that it has, or all.
+func (s *states) read(id string, names []string) (*rpc.StateValues, error) {
+	dir, done, err := s.use(id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	progress, _, err := executor.ReadProgress(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := &rpc.StateValues{Progress: jobspec.ProgressMessage(progress)}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fault.File(fault.Unavailable, dir, err)
+	}
+	defer root.Close()
+	var bytes int64
+	err = eachVariable(dir, func(name string, size int64) error {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			return nil
+		}
+		if bytes += size; bytes > MaxState {
+			return fault.E(fault.TooLarge, fault.At("state "+id), fault.Gotf("variables of more than %d bytes", int64(MaxState)),
+				fault.Want("fewer variables in one call"))
+		}
+		stream, err := readStream(root, name, size)
+		all.Values = append(all.Values, &job.Value{Name: name, Stream: stream})
+		return err
+	})
+	return all, err
+}
+
+func readStream(root *os.Root, name string, size int64) ([]byte, error) {
+	f, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, fault.E(fault.Unavailable, fault.Var(name), fault.Cause(err))
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fault.E(fault.Unavailable, fault.Var(name), fault.Cause(err))
+	}
+	return b, nil
+}
+
+// ReadState returns variables of a state that the listener holds.
+func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	values, err := s.Manager.states.read(m.State, m.Names)
+	if err != nil {
+		return err
+	}
+	return wire.Send(stream, values)
+}
+
+// WriteState makes the listener hold a state.
+func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.WriteStateResponse]) error {
+	m := &rpc.StateValues{}
+	if err := wire.Receive("executor", stream, m, MaxState); err != nil {
+		return err
+	}
+	id, err := s.Manager.states.write(m)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.WriteStateResponse{State: id})
+}
+
+// ReleaseState lets the listener forget a state.
+func (s *Server) ReleaseState(_ context.Context, m *rpc.ReleaseStateRequest) (*rpc.ReleaseStateResponse, error) {
+	return &rpc.ReleaseStateResponse{}, s.Manager.states.release(m.State)
+}
