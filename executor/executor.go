@@ -1,10 +1,16 @@
 // Package executor runs programs. Local runs them in this process; package remote has an Executor with the same contract that runs them on a cluster.
 //
-// Compiling, running and training:
+// Its files in reading order:
+//
 //   - executor.go: the contract of an Executor
-//   - local.go: Local, one step at a time; train.go: the loop over batches; source.go, reader.go and files.go: where batches come from
-//   - scope.go: the variables that live from step to step; state.go: what is saved beside them
+//   - local.go: Local, which runs one step at a time; state.go: Save and Load; train.go: the loop over batches
+//   - source.go: where batches come from
 //   - compile.go, and internal/plan: from a program and the shapes of its feeds to a flat list of bound kernels
+//   - scope.go: the variables that live from step to step; persist.go and progress.go: the files of a state
+//   - fetch.go, blocks.go and describe.go: what trainers fetched as one value, the blocks of a server, plans and profiles for people
+//
+// Compiling and running, from Run to the kernels of a step, is local.go, compile.go, and of internal/plan plan.go, infer.go, bind.go, fuse.go,
+// memory.go and run.go.
 package executor
 
 import (
@@ -74,14 +80,18 @@ type Executor interface {
 // LoadOptions says how Load treats what does not fit.
 type LoadOptions struct {
 	// Partial loads what is there under the same name with the same type and dims, and initialises the rest from p's startup program: a new head on
-	// an old body.
+	// an old body. It takes a directory, because a combined file holds no names.
 	Partial bool
+	// FromStart takes the variables and begins anew otherwise: the Progress is that of a new executor, and the counter of learning-rate schedules
+	// (program.LRDecayCounter) is initialised from p's startup program. So data, shuffles, dropout and schedules start over. What optimizers remember
+	// is loaded.
+	FromStart bool
 }
 
 // LoadReport lists the persistable variables of a program by what Load did with them, each list sorted.
 type LoadReport struct {
 	Loaded      []string
-	Initialized []string // from the startup program, because they are missing or have other dims in what was loaded
+	Initialized []string // from the startup program: missing, or with another type or other dims, in what was loaded; with FromStart the counter
 }
 
 // Progress is the part of a state that is not a variable.
@@ -110,7 +120,7 @@ type TrainOptions struct {
 // StepResult is what one step of training reports.
 type StepResult struct {
 	Pass     int    // from 0, over all calls that went on with each other
-	Step     uint64 // Progress.Steps before the step
+	Step     uint64 // Progress.Steps before the step. A program that trains nothing counts from 0 in each call
 	Rows     int64  // rows of the batch, over all trainers
 	Trainers int    // that the batch was divided among; 1 where it was not
 	// Unreported is how many of Rows the fetched values do not cover, because trainers were lost before they had reported them.

@@ -15,8 +15,8 @@ import (
 
 var _ Executor = (*Local)(nil)
 
-// Local runs programs in this process. It runs one step at a time: calls from several goroutines wait for each other. For
-// inference on several goroutines make one Local for each, over one Scope.
+// Local runs programs in this process. Its state is a Scope and a Progress. Calls from several goroutines wait for each other; the callback of Train
+// may call Run and Save of the same executor. For inference on several goroutines make one Local for each, over one Scope.
 type Local struct {
 	scope       *Scope
 	workers     int
@@ -28,18 +28,19 @@ type Local struct {
 	profile     *Profile
 	log         *slog.Logger
 
-	busy   chan struct{} // holds one value while a step runs
-	closed chan struct{}
-	pool   *plan.Pool // nil for one worker
-	cache  planCache
-	round  uint64 // steps that trained so far
-	now    ops.Step
+	busy     chan struct{} // holds one value while a step runs, or the state is saved or loaded
+	training chan struct{} // holds one value during Train and Load
+	closed   chan struct{}
+	pool     *plan.Pool // nil for one worker
+	cache    planCache
+	progress Progress
+	now      ops.Step
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
 func New(options ...Option) *Local {
 	l := &Local{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler),
-		busy: make(chan struct{}, 1), closed: make(chan struct{})}
+		busy: make(chan struct{}, 1), training: make(chan struct{}, 1), closed: make(chan struct{})}
 	for _, option := range options {
 		option(l)
 	}
@@ -72,12 +73,24 @@ func (l *Local) Close() error {
 	return nil
 }
 
+// Progress returns how far training is.
+func (l *Local) Progress() Progress {
+	l.busy <- struct{}{}
+	defer l.release()
+	return l.progress
+}
+
+// SetProgress says how far training is, for a caller that fills the Scope itself.
+func (l *Local) SetProgress(p Progress) {
+	l.busy <- struct{}{}
+	defer l.release()
+	l.progress = p
+}
+
 // acquire waits until no other step runs.
 func (l *Local) acquire(ctx context.Context) error {
-	select {
-	case l.busy <- struct{}{}:
-	case <-ctx.Done():
-		return fault.E(fault.Canceled, fault.At("waiting for another step of this executor"), fault.Cause(context.Cause(ctx)))
+	if err := enter(ctx, l.busy, "waiting for another step of this executor"); err != nil {
+		return err
 	}
 	select {
 	case <-l.closed:
@@ -85,6 +98,16 @@ func (l *Local) acquire(ctx context.Context) error {
 		return fault.New(fault.InvalidArgument, "the executor is closed")
 	default:
 		return nil
+	}
+}
+
+// enter puts a value into a channel of one place, which the caller takes out again.
+func enter(ctx context.Context, place chan struct{}, why string) error {
+	select {
+	case place <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.E(fault.Canceled, fault.At(why), fault.Cause(context.Cause(ctx)))
 	}
 }
 
@@ -100,7 +123,11 @@ func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ..
 	if err != nil {
 		return nil, err
 	}
-	if err := l.step(ctx, compiled, feed, l.nextStep(compiled, feed)); err != nil {
+	if !compiled.Trains() {
+		compiled.Keep()
+		defer compiled.Restore()
+	}
+	if err := l.step(ctx, compiled, feed, l.nextStep(feed)); err != nil {
 		return nil, err
 	}
 	return cloneAll(compiled.Fetched()), nil
@@ -119,8 +146,8 @@ func shapesOf(feed Feed) (map[string]ops.Meta, error) {
 }
 
 // nextStep says which step comes next.
-func (l *Local) nextStep(compiled *plan.Plan, feed Feed) ops.Step {
-	s := ops.Step{Round: l.round}
+func (l *Local) nextStep(feed Feed) ops.Step {
+	s := ops.Step{Round: l.progress.Steps}
 	for _, t := range feed {
 		if dims := t.Dims(); len(dims) > 0 {
 			s.Rows = max(s.Rows, dims[0])
@@ -142,7 +169,7 @@ func (l *Local) step(ctx context.Context, compiled *plan.Plan, feed Feed, s ops.
 		return err
 	}
 	if compiled.Trains() {
-		l.round++
+		l.progress.Steps = s.Round + 1
 	}
 	return nil
 }
@@ -208,17 +235,21 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 	return &Prepared{l, compiled}, nil
 }
 
-// Run runs one step. The tensors that it returns are the plan's own memory and are valid until the next Run. A feed that
-// is left out keeps the tensor of the step before.
+// Run runs one step, as Executor.Run does. The tensors that it returns are the plan's own memory, or that of variables of the Scope, and are valid
+// until the next Run. A feed that is left out keeps the tensor of the step before.
 func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error) {
 	if err := p.local.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer p.local.release()
-	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, p.local.nextStep(p.plan, feed))
+	if !p.plan.Trains() {
+		p.plan.Keep()
+		defer p.plan.Restore()
+	}
+	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, p.local.nextStep(feed))
 }
 
-// RunStep is Run for a caller that knows which step of which trainer it is.
+// RunStep is Run for a caller that knows which step of which trainer it is. A program that does not train may change the variables that it writes.
 func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {
 	if err := p.local.acquire(ctx); err != nil {
 		return nil, err
@@ -242,7 +273,7 @@ func (l *Local) Startup(ctx context.Context, p *program.Program) error {
 
 // RunStep is Run for a caller that knows which step of which trainer it is. A step without rows, which a trainer meets when there
 // are more trainers than rows in a batch, runs p from its send_barrier on and fetches nothing; its feed only says what shapes the rows
-// would have.
+// would have. A program that does not train may change the variables that it writes.
 func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
 	if err := l.acquire(ctx); err != nil {
 		return nil, err
@@ -318,18 +349,13 @@ func (l *Local) startup(ctx context.Context, p *program.Program) error {
 	return nil
 }
 
-// runStartup runs a startup program in a scope of its own and takes over what is new.
+// runStartup takes over what a startup program computes for variables that have no value.
 func (l *Local) runStartup(ctx context.Context, startup *program.Program) error {
-	fresh := NewScope() // the startup program was verified with the program that carries it
-	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Workers: l.workers, Grain: l.grain})
+	fresh, err := l.initialValues(ctx, startup)
 	if err != nil {
 		return err
 	}
-	l.log.InfoContext(ctx, "running the startup program", "variables", len(compiled.Written()))
-	if err := compiled.Run(ctx, l.pool); err != nil {
-		return err
-	}
-	for _, name := range compiled.Written() {
+	for _, name := range fresh.Names() {
 		if _, ok := l.scope.Find(name); ok {
 			continue
 		}
@@ -339,6 +365,17 @@ func (l *Local) runStartup(ctx context.Context, startup *program.Program) error 
 		}
 	}
 	return nil
+}
+
+// initialValues runs a startup program in a scope of its own. It was verified with the program that carries it.
+func (l *Local) initialValues(ctx context.Context, startup *program.Program) (*Scope, error) {
+	fresh := NewScope()
+	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Workers: l.workers, Grain: l.grain})
+	if err != nil {
+		return nil, err
+	}
+	l.log.InfoContext(ctx, "running the startup program", "variables", len(compiled.Written()))
+	return fresh, compiled.Run(ctx, l.pool)
 }
 
 // missing lists the persistable tensors that some of blocks reads before it writes them and that have no value, in the

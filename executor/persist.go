@@ -42,10 +42,14 @@ func PrepareSave(dir string) error {
 }
 
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
-// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. A file appears whole or not at all.
+// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. A file appears whole or not at all. The Progress of an earlier
+// Save to dir is removed.
 func SavePersistables(s *Scope, dir string, p *program.Program) error {
 	values, err := valuesOf(s, Persistables(p))
 	if err != nil {
+		return err
+	}
+	if err := RemoveProgress(dir); err != nil {
 		return err
 	}
 	return inRoot(dir, true, func(root *os.Root) error {
@@ -73,30 +77,61 @@ func SaveCombined(s *Scope, path string, p *program.Program) error {
 }
 
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
-// dims.
+// dims. When it fails, s is as it was.
 func LoadPersistables(s *Scope, dir string, p *program.Program) error {
-	return inRoot(dir, false, func(root *os.Root) error {
+	values, err := readDirectory(dir, p, false)
+	if err != nil {
+		return err
+	}
+	return s.setAll(values)
+}
+
+// LoadCombined reads what SaveCombined wrote for p into s. When it fails, s is as it was.
+func LoadCombined(s *Scope, path string, p *program.Program) error {
+	values, err := readCombined(path, p)
+	if err != nil {
+		return err
+	}
+	return s.setAll(values)
+}
+
+// readDirectory reads the persistable tensors of p from their files in dir. With partial it leaves out those that are missing there or have another
+// dtype or other dims.
+func readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
+	err = inRoot(dir, false, func(root *os.Root) error {
 		for _, name := range Persistables(p) {
-			if err := readFile(root, name, func(r *tensorReader) error { return r.load(s, p, name) }); err != nil {
+			var value *tensor.Tensor
+			err := readFile(root, name, func(r *tensorReader) (err error) {
+				value, err = r.variable(p, name)
+				return err
+			})
+			switch {
+			case err == nil:
+				values = append(values, namedTensor{name, value})
+			case !partial || !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.ShapeMismatch):
 				return err
 			}
 		}
 		return nil
 	})
+	return values, err
 }
 
-// LoadCombined reads what SaveCombined wrote for p into s.
-func LoadCombined(s *Scope, path string, p *program.Program) error {
-	return inRoot(filepath.Dir(path), false, func(root *os.Root) error {
+// readCombined reads the persistable tensors of p from one file.
+func readCombined(path string, p *program.Program) (values []namedTensor, err error) {
+	err = inRoot(filepath.Dir(path), false, func(root *os.Root) error {
 		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
 			for _, name := range Persistables(p) {
-				if err := r.load(s, p, name); err != nil {
+				value, err := r.variable(p, name)
+				if err != nil {
 					return err
 				}
+				values = append(values, namedTensor{name, value})
 			}
 			return nil
 		})
 	})
+	return values, err
 }
 
 // LoadParams is LoadPersistables for a directory and LoadCombined for a file.
@@ -119,6 +154,9 @@ type namedTensor struct {
 func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 	values := make([]namedTensor, 0, len(names))
 	for _, name := range names {
+		if name == ProgressFile {
+			return nil, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("the name of the file that holds the progress"), fault.Want("another name"))
+		}
 		t, ok := s.Find(name)
 		if !ok {
 			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value to save"), fault.Want("a program that was run or loaded"))
@@ -223,17 +261,17 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 	return found.In(where, ", ")
 }
 
-// load reads the next stream as variable name of p.
-func (r *tensorReader) load(s *Scope, p *program.Program, name string) error {
+// variable reads the next stream as variable name of p.
+func (r *tensorReader) variable(p *program.Program, name string) (*tensor.Tensor, error) {
 	t, err := r.next()
 	if err != nil {
-		return ofVariable(name, err)
+		return nil, ofVariable(name, err)
 	}
 	declared, _ := p.Global().Var(name)
 	if t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims) {
-		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()))
+		return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()))
 	}
-	return s.Set(name, t)
+	return t, nil
 }
 
 // ofVariable adds the variable to a fault.

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -165,22 +164,4 @@ func ReaderHash(p *program.Program) string {
 		fmt.Fprintf(h, " %v%v", f.DType, f.Dims)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// Save implements Executor.
-func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error {
-	if err := l.acquire(ctx); err != nil {
-		return err
-	}
-	defer l.release()
-	return SavePersistables(l.scope, dir, p)
-}
-
-// Load implements Executor.
-func (l *Local) Load(ctx context.Context, from string, p *program.Program, _ LoadOptions) (LoadReport, error) {
-	if err := l.acquire(ctx); err != nil {
-		return LoadReport{}, err
-	}
-	defer l.release()
-	return LoadReport{Loaded: Persistables(p)}, LoadParams(l.scope, from, p)
 }

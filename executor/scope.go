@@ -125,6 +125,31 @@ func (s *Scope) Set(name string, t *tensor.Tensor) error {
 	return v.value.CopyFrom(t)
 }
 
+// setAll is Set for several variables: all of them or, when one does not fit, none.
+func (s *Scope) setAll(values []namedTensor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range values {
+		if have := s.vars[v.name]; have != nil {
+			if err := checkVar(v.name, have.value, v.value.DType(), v.value.Dims()); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range values {
+		have := s.vars[v.name]
+		if have == nil {
+			s.vars[v.name] = &scopeVar{value: v.value, ready: true}
+			continue
+		}
+		if err := have.value.CopyFrom(v.value); err != nil {
+			return err // cannot be: dtype and dims are the same
+		}
+		have.ready = true
+	}
+	return nil
+}
+
 // Names returns the names of the variables of this scope itself that have values, sorted.
 func (s *Scope) Names() []string {
 	s.mu.RLock()

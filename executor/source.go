@@ -188,13 +188,15 @@ func checkBound(read *program.Op, name string, data map[string][]string) error {
 // FileSource is the BatchSource of a local run: it reads whole files, pass after pass.
 type FileSource struct {
 	*Reader
-	passes int
+	passes int // to read
 
-	pass  int
-	round uint64
+	first int                                  // pass
+	pass  int                                  // of the next batch
+	batch uint64                               // number of the next batch in its pass
+	round uint64                               // of the next batch
 	next  func() (*dataset.Batch, error, bool) // of the pass that is open, else nil
 	stop  func()
-	batch Batch
+	out   Batch
 }
 
 // OpenFiles opens the dataset that p reads, as OpenReader does. passes is how often it is read; 0 leaves that to the program. The caller
@@ -210,9 +212,37 @@ func OpenFiles(ctx context.Context, p *program.Program, data map[string][]string
 	return &FileSource{Reader: r, passes: passes}, nil
 }
 
+// GoOn lets the source begin at a position in the data, before the first call of Next. The rest of that pass counts as the first. A pass that has no
+// batches left is not begun: the position is then the first batch of the next pass.
+func (s *FileSource) GoOn(pass int, batch uint64, round uint64) {
+	s.first, s.pass, s.batch, s.round = pass, pass, batch, round
+	if batch > 0 && s.atEnd() {
+		s.first, s.pass, s.batch = pass+1, pass+1, 0
+	}
+}
+
+// Position returns where the next batch lies. Behind the last batch of a pass that is the first of the next pass.
+func (s *FileSource) Position() (pass int, batch uint64) {
+	if s.batch > 0 && s.atEnd() {
+		return s.pass + 1, 0
+	}
+	return s.pass, s.batch
+}
+
+// atEnd reports whether the pass has no more batches.
+func (s *FileSource) atEnd() bool { return s.batch >= s.batchesPerPass() }
+
+func (s *FileSource) batchesPerPass() uint64 {
+	records, rows := uint64(s.NumRecords()), uint64(s.Rows())
+	if s.pipeline.DropLast {
+		return records / rows
+	}
+	return (records + rows - 1) / rows
+}
+
 // Next implements BatchSource.
 func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
-	for s.pass < s.passes {
+	for s.pass-s.first < s.passes {
 		if s.next == nil {
 			s.next, s.stop = iter.Pull2(s.batches(ctx))
 		}
@@ -224,23 +254,24 @@ func (s *FileSource) Next(ctx context.Context) (*Batch, error) {
 			return s.deliver(b), nil
 		}
 		s.leave()
-		s.pass++
+		s.pass, s.batch = s.pass+1, 0
 	}
 	return nil, io.EOF
 }
 
-// batches is the pipeline of one pass.
+// batches is the pipeline of one pass, or of the rest of it.
 func (s *FileSource) batches(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
-	return s.Segment(ctx, Segment{Pass: s.pass, Open: func(from int64) iter.Seq2[dataset.Record, error] {
+	return s.Segment(ctx, Segment{Pass: s.pass, First: int64(s.batch), Open: func(from int64) iter.Seq2[dataset.Record, error] {
 		return s.data.Records(ctx, from, s.data.NumRecords())
 	}})
 }
 
 func (s *FileSource) deliver(b *dataset.Batch) *Batch {
-	s.batch = Batch{Tensors: b.Tensors, GlobalRows: int64(b.GlobalRows), Pass: s.pass, Records: b.Records,
+	s.out = Batch{Tensors: b.Tensors, GlobalRows: int64(b.GlobalRows), Pass: s.pass, Records: b.Records,
 		Step: ops.Step{Round: s.round, RowOffset: int64(b.RowOffset), Rows: int64(b.Rows)}}
 	s.round++
-	return &s.batch
+	s.batch++
+	return &s.out
 }
 
 // Close ends what the source has started.

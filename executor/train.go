@@ -14,6 +14,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// Trains reports whether p changes the state when it runs: whether it has update ops.
+func Trains(p *program.Program) bool {
+	return slices.ContainsFunc(p.Global().Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleOptimize) })
+}
+
 // Train implements Executor.
 func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error) {
 	source, err := OpenFiles(ctx, p, run.Data, run.Passes)
@@ -21,50 +26,86 @@ func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions,
 		return Summary{}, err
 	}
 	defer source.Close()
-	return l.TrainFrom(ctx, p, source, run, each)
+	t := &training{local: l, program: p, run: run, feed: Feed{}, source: source}
+	if Trains(p) {
+		t.files, t.reader = source, ReaderHash(p)
+	}
+	return t.all(ctx, each)
 }
 
-// TrainFrom is Train on batches that source delivers; run.Data and run.Passes have no effect. A batch without rows, which a trainer meets when
-// there are more trainers than rows, runs p from its send_barrier on, and its StepResult has no Fetched. p must not change
-// before TrainFrom returns; each may call Run of the same executor.
+// TrainFrom is Train on batches that source delivers, with the numbers of their steps; run.Data and run.Passes have no effect. A batch without rows,
+// which a trainer meets when there are more trainers than rows, runs p from its send_barrier on, and its StepResult has no Fetched. p must not change
+// before TrainFrom returns.
 func (l *Local) TrainFrom(ctx context.Context, p *program.Program, source BatchSource, run TrainOptions,
 	each func(StepResult) error) (Summary, error) {
-	t := &training{local: l, program: p, run: run, feed: Feed{}}
-	if run.Save != "" {
-		if err := PrepareSave(run.Save); err != nil {
-			return t.summary, err
-		}
-	}
-	start := time.Now()
-	err := t.loop(ctx, source, each)
-	t.summary.Elapsed = time.Since(start)
-	if err == nil && run.Save != "" {
-		err = SavePersistables(l.scope, run.Save, p)
-	}
-	return t.summary, err
+	t := &training{local: l, program: p, run: run, feed: Feed{}, source: source}
+	return t.all(ctx, each)
 }
 
-// training is one call of TrainFrom.
+// training is one call of Train or TrainFrom.
 type training struct {
 	local     *Local
 	program   *program.Program
 	run       TrainOptions
-	variables []string // that the read op fills
-	feed      Feed     // reused by all steps
+	source    BatchSource
+	files     *FileSource // source, when the position in it is part of the state; else nil
+	reader    string      // hash of the reader of files
+	variables []string    // that the read op fills
+	feed      Feed        // reused by all steps
 	plans     []shapedPlan
+	kept      *plan.Plan // that has a copy of what the program changes although it does not train; nil for none
+	first     int        // pass of the first batch
 	summary   Summary
 }
 
-func (t *training) loop(ctx context.Context, source BatchSource, each func(StepResult) error) error {
+// all is the whole call, from loading to saving.
+func (t *training) all(ctx context.Context, each func(StepResult) error) (Summary, error) {
+	l := t.local
+	if err := enter(ctx, l.training, "waiting for the end of another Train or Load of this executor"); err != nil {
+		return t.summary, err
+	}
+	defer func() { <-l.training }()
+	if t.run.Save != "" {
+		if err := PrepareSave(t.run.Save); err != nil {
+			return t.summary, err
+		}
+	}
+	if err := t.begin(ctx); err != nil {
+		return t.summary, err
+	}
+	start := time.Now()
+	err := t.loop(ctx, each)
+	t.restore()
+	t.summary.Elapsed = time.Since(start)
+	if err == nil && t.run.Save != "" {
+		err = l.Save(ctx, t.run.Save, t.program)
+	}
+	return t.summary, err
+}
+
+// begin brings the executor to the state that the first step needs, and the source to the position of that state.
+func (t *training) begin(ctx context.Context) error {
+	l := t.local
+	if err := l.acquire(ctx); err != nil {
+		return err
+	}
+	defer l.release()
 	if t.run.Params != "" {
-		if err := LoadParams(t.local.scope, t.run.Params, t.program); err != nil {
+		if _, err := l.load(ctx, t.run.Params, t.program, LoadOptions{}); err != nil {
 			return err
 		}
 	}
+	if t.files != nil && l.progress.Reader == t.reader {
+		t.files.GoOn(l.progress.Pass, l.progress.Batch, l.progress.Steps)
+	}
+	return nil
+}
+
+func (t *training) loop(ctx context.Context, each func(StepResult) error) error {
 	for {
-		batch, err := source.Next(ctx)
+		batch, err := t.source.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return t.at(ctx)
 		}
 		if err != nil {
 			return canceled(ctx, err)
@@ -73,16 +114,54 @@ func (t *training) loop(ctx context.Context, source BatchSource, each func(StepR
 		if err != nil {
 			return err
 		}
-		t.summary.Passes = max(t.summary.Passes, batch.Pass+1)
+		if t.summary.Steps == 0 {
+			t.first = batch.Pass
+		}
+		t.summary.Passes = batch.Pass - t.first + 1
 		t.summary.Steps++
 		t.summary.Records += batch.GlobalRows
 		if each == nil {
 			continue
 		}
-		if err := each(StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: 1, Fetched: fetched}); err != nil {
+		err = each(StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: 1, Fetched: fetched})
+		if errors.Is(err, ErrStop) {
+			t.summary.Stopped = true
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// at makes the position behind the last pass part of the state.
+func (t *training) at(ctx context.Context) error {
+	if t.files == nil {
+		return nil
+	}
+	if err := t.local.acquire(ctx); err != nil {
+		return err
+	}
+	defer t.local.release()
+	t.moved()
+	return nil
+}
+
+// moved makes the position of the source part of the state.
+func (t *training) moved() {
+	p := &t.local.progress
+	p.Pass, p.Batch = t.files.Position()
+	p.Reader = t.reader
+}
+
+// restore undoes what a program has changed that does not train.
+func (t *training) restore() {
+	if t.kept == nil {
+		return
+	}
+	t.local.busy <- struct{}{}
+	defer t.local.release()
+	t.kept.Restore()
 }
 
 // canceled makes the fault of a context that ended out of whatever a source returned because of it.
@@ -94,29 +173,43 @@ func canceled(ctx context.Context, err error) error {
 }
 
 func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, err error) {
+	l := t.local
 	if batch.Feed != nil {
-		return t.local.RunStep(ctx, t.program, batch.Step, batch.Feed, batch.Fetch...)
+		return l.RunStep(ctx, t.program, batch.Step, batch.Feed, batch.Fetch...)
 	}
 	if t.variables == nil {
 		if t.variables, err = ReadVariables(t.program); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.local.acquire(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer t.local.release()
+	defer l.release()
 	compiled, err := t.planFor(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
 	if batch.Step.Rows == 0 {
-		return nil, t.local.emptyStep(ctx, compiled, batch.Step)
+		return nil, l.emptyStep(ctx, compiled, batch.Step)
+	}
+	if t.kept == nil && !compiled.Trains() {
+		t.kept = compiled
+		compiled.Keep()
+	}
+	if t.files != nil {
+		batch.Step.Round = l.progress.Steps // the callback may have trained a step of its own
 	}
 	for i, name := range t.variables {
 		t.feed[name] = batch.Tensors[i]
 	}
-	return compiled.Fetched(), t.local.step(ctx, compiled, t.feed, batch.Step)
+	if err := l.step(ctx, compiled, t.feed, batch.Step); err != nil {
+		return nil, err
+	}
+	if t.files != nil {
+		t.moved()
+	}
+	return compiled.Fetched(), nil
 }
 
 // maxShapes is how many batch shapes keep a plan: the full batch, the last one of a pass, and what splitting over trainers makes of

@@ -74,7 +74,7 @@ func TestTrainLooksWhereItWillSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved, err := os.ReadDir(run.Save)
-	if err != nil || len(saved) != len(executor.Persistables(m.Program)) {
+	if err != nil || len(saved) != len(executor.Persistables(m.Program))+1 { // and the progress
 		t.Errorf("saved %v, %v", saved, err)
 	}
 }

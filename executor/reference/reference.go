@@ -21,39 +21,50 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Executor runs one program as N trainers would.
+// Executor runs programs as N trainers would. A program must not change once it was run.
 type Executor struct {
-	program  *program.Program
 	trainers func(round uint64) int
 	shared   int // trainers of the last round
 	local    *executor.Local
-	split    *split
-	round    uint64
-	forward  map[request]*executor.Prepared
-	update   map[request]*executor.Prepared
+	splits   map[*program.Program]*split
+	prepared map[request]*executor.Prepared
 }
 
-// A request is what a prepared half of the program was made for.
+// A request is what a half of a program was prepared for.
 type request struct {
+	half          *program.Program
 	shapes, fetch string
 }
 
 var _ executor.Executor = (*Executor)(nil)
 
-// New returns the oracle of p, which must not change any more, for a number of trainers. The options are those of the local executor inside.
+// New returns the oracle of p, and of programs that share variables with it, for a number of trainers. The options are those of the local executor
+// inside.
 func New(p *program.Program, trainers int, options ...executor.Option) (*Executor, error) {
 	if trainers < 1 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers", trainers), fault.Want("at least 1"))
+	}
+	e := &Executor{trainers: func(uint64) int { return trainers }, splits: map[*program.Program]*split{}, prepared: map[request]*executor.Prepared{}}
+	if _, err := e.splitOf(p); err != nil {
+		return nil, err
+	}
+	e.local = executor.New(options...)
+	return e, nil
+}
+
+// splitOf returns the halves of a program.
+func (e *Executor) splitOf(p *program.Program) (*split, error) {
+	if s := e.splits[p]; s != nil {
+		return s, nil
 	}
 	if err := ops.Verify(p, program.StageLocal); err != nil {
 		return nil, err
 	}
 	s, err := splitByRole(p)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		e.splits[p] = s
 	}
-	return &Executor{program: p, trainers: func(uint64) int { return trainers }, local: executor.New(options...), split: s,
-		forward: map[request]*executor.Prepared{}, update: map[request]*executor.Prepared{}}, nil
+	return s, err
 }
 
 // Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
@@ -62,6 +73,9 @@ func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
 
 // Scope returns the variables that live from round to round.
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }
+
+// Progress returns how far training is.
+func (e *Executor) Progress() executor.Progress { return e.local.Progress() }
 
 // Save implements executor.Executor.
 func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error {
@@ -76,25 +90,27 @@ func (e *Executor) Load(ctx context.Context, from string, p *program.Program, op
 // Close implements executor.Executor.
 func (e *Executor) Close() error { return e.local.Close() }
 
-// Run implements executor.Executor: one round. p must be the program that the Executor was made for.
+// Run implements executor.Executor: one round.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
-	if err := e.check(p); err != nil {
+	s, err := e.splitOf(p)
+	if err != nil {
 		return nil, err
 	}
-	return e.runRound(ctx, feed, fetch)
-}
-
-func (e *Executor) check(p *program.Program) error {
-	if p == e.program {
-		return nil
+	if !s.trains() {
+		restore, err := e.keep(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		defer restore()
 	}
-	return fault.E(fault.InvalidArgument, fault.Got("another program"), fault.Want("the one that the reference executor was made for"))
+	return e.runRound(ctx, s, e.local.Progress().Steps, feed, fetch)
 }
 
 // Train implements executor.Executor. Every batch of the files is a round.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	if err := e.check(p); err != nil {
+	s, err := e.splitOf(p)
+	if err != nil {
 		return executor.Summary{}, err
 	}
 	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
@@ -108,29 +124,58 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 		}
 	}
 	if run.Params != "" {
-		if err := executor.LoadParams(e.Scope(), run.Params, p); err != nil {
+		if _, err := e.Load(ctx, run.Params, p, executor.LoadOptions{}); err != nil {
 			return executor.Summary{}, err
 		}
 	}
 	start := time.Now()
-	summary, err := e.rounds(ctx, source, run.Fetch, each)
+	var summary executor.Summary
+	if s.trains() {
+		summary, err = e.train(ctx, p, s, source, run.Fetch, each)
+	} else {
+		restore, failed := e.keep(ctx, s)
+		if failed != nil {
+			return summary, failed
+		}
+		summary, err = e.rounds(ctx, s, source, run.Fetch, each, func() {})
+		restore()
+	}
 	summary.Elapsed = time.Since(start)
 	if err == nil && run.Save != "" {
-		err = executor.SavePersistables(e.Scope(), run.Save, p)
+		err = e.Save(ctx, run.Save, p)
 	}
 	return summary, err
 }
 
-func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetch []string,
+// train goes on where the training before it stopped, if both read their data in the same way.
+func (e *Executor) train(ctx context.Context, p *program.Program, s *split, source *executor.FileSource, fetch []string,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	now := e.local.Progress()
+	reader := executor.ReaderHash(p)
+	if now.Reader != reader {
+		now.Pass, now.Batch = 0, 0
+	}
+	source.GoOn(now.Pass, now.Batch, now.Steps)
+	return e.rounds(ctx, s, source, fetch, each, func() {
+		now := executor.Progress{Steps: e.local.Progress().Steps, Reader: reader}
+		now.Pass, now.Batch = source.Position()
+		e.local.SetProgress(now)
+	})
+}
+
+// rounds runs a round for each batch, and calls moved after each, and at the end.
+func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSource, fetch []string, each func(executor.StepResult) error,
+	moved func()) (executor.Summary, error) {
 	var summary executor.Summary
-	variables, err := executor.ReadVariables(e.program)
+	variables, err := executor.ReadVariables(s.program)
 	if err != nil {
 		return summary, err
 	}
+	first := 0
 	for {
 		batch, err := source.Next(ctx)
 		if errors.Is(err, io.EOF) {
+			moved()
 			return summary, nil
 		}
 		if err != nil {
@@ -140,18 +185,29 @@ func (e *Executor) rounds(ctx context.Context, source executor.BatchSource, fetc
 		for i, name := range variables {
 			feed[name] = batch.Tensors[i]
 		}
-		fetched, err := e.runRound(ctx, feed, fetch)
+		if s.trains() {
+			batch.Step.Round = e.local.Progress().Steps // the callback may have trained a step of its own
+		}
+		fetched, err := e.runRound(ctx, s, batch.Step.Round, feed, fetch)
 		if err != nil {
 			return summary, err
 		}
-		summary.Passes = max(summary.Passes, batch.Pass+1)
+		moved()
+		if summary.Steps == 0 {
+			first = batch.Pass
+		}
+		summary.Passes = batch.Pass - first + 1
 		summary.Steps++
 		summary.Records += batch.GlobalRows
 		if each == nil {
 			continue
 		}
-		if err := each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared,
-			Fetched: fetched}); err != nil {
+		err = each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched})
+		if errors.Is(err, executor.ErrStop) {
+			summary.Stopped = true
+			return summary, nil
+		}
+		if err != nil {
 			return summary, err
 		}
 	}

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,37 +22,47 @@ type share struct {
 	values map[string]*tensor.Tensor // what crosses to the update, what is fetched, and the state
 }
 
-// runRound runs one round and returns the fetched variables.
-func (e *Executor) runRound(ctx context.Context, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
+// A round is one step of one program.
+type round struct {
+	*Executor
+	*split
+	number uint64
+}
+
+// runRound runs one round and returns the fetched variables. A round that fails leaves the state as it was.
+func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
+	r := &round{e, s, number}
 	if len(fetch) == 0 {
-		fetch = e.program.Targets()
+		fetch = s.program.Targets()
 	}
-	rows, err := e.rowsOf(feed)
+	rows, err := r.rowsOf(feed)
 	if err != nil {
 		return nil, err
 	}
-	wanted := e.wantedFromForward(fetch)
-	shares, old, err := e.runRanks(ctx, feed, rows, wanted)
+	wanted := r.wantedFromForward(fetch)
+	shares, old, err := r.runRanks(ctx, feed, rows, wanted)
+	if err == nil {
+		err = r.mergeState(shares, old)
+	}
+	var updated map[string]*tensor.Tensor
+	if err == nil {
+		updated, err = r.runUpdate(ctx, shares, rows, fetch)
+	}
 	if err != nil {
+		if restored := e.restore(old); restored != nil {
+			err = errors.Join(err, restored)
+		}
 		return nil, err
 	}
-	if err := e.mergeState(shares, old); err != nil {
-		return nil, err
-	}
-	updated, err := e.runUpdate(ctx, shares, rows, fetch)
-	if err != nil {
-		return nil, err
-	}
-	e.round++
-	return e.fetched(fetch, updated, shares)
+	return r.fetched(fetch, updated, shares)
 }
 
 // wantedFromForward lists what the forward half delivers: what crosses, and what is fetched and neither persistable nor updated.
-func (e *Executor) wantedFromForward(fetch []string) []string {
-	wanted := slices.Clone(e.split.crosses)
+func (r *round) wantedFromForward(fetch []string) []string {
+	wanted := slices.Clone(r.crosses)
 	for _, name := range fetch {
-		v, ok := e.program.Global().Find(name)
-		if ok && (v.Persistable || e.split.updated[name]) || slices.Contains(wanted, name) {
+		v, ok := r.program.Global().Find(name)
+		if ok && (v.Persistable || r.updated[name]) || slices.Contains(wanted, name) {
 			continue
 		}
 		wanted = append(wanted, name)
@@ -60,36 +71,36 @@ func (e *Executor) wantedFromForward(fetch []string) []string {
 }
 
 // runRanks runs the forward half for every rank that has rows, each from the same state, and returns that state as it was.
-func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share,
+func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wanted []string) (shares []share,
 	old map[string]*tensor.Tensor, err error) {
-	e.shared = e.trainers(e.round)
-	n := int64(e.shared)
+	r.shared = r.trainers(r.number)
+	n := int64(r.shared)
 	if n < 1 {
-		return nil, nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers in round %d", n, e.round), fault.Want("at least 1"))
+		return nil, nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers in round %d", n, r.number), fault.Want("at least 1"))
 	}
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to {
 			continue
 		}
-		part, err := e.rowsFrom(feed, from, to)
+		part, err := r.rowsFrom(feed, from, to)
 		if err != nil {
 			return nil, nil, err
 		}
-		half, err := e.prepare(ctx, e.forward, e.split.forward, part, wanted)
+		half, err := r.prepare(ctx, r.forward, part, wanted)
 		if err != nil {
 			return nil, nil, err
 		}
 		if old == nil {
-			old = e.snapshot()
-		} else if err := e.restore(old); err != nil {
+			old = r.snapshot()
+		} else if err := r.restore(old); err != nil {
 			return nil, nil, err
 		}
-		out, err := half.RunStep(ctx, ops.Step{Round: e.round, RowOffset: from, Rows: to - from}, part)
+		out, err := half.RunStep(ctx, ops.Step{Round: r.number, RowOffset: from, Rows: to - from}, part)
 		if err != nil {
-			return nil, nil, err
+			return nil, old, err
 		}
-		s := share{rows: to - from, values: e.snapshot()}
+		s := share{rows: to - from, values: r.snapshot()}
 		for i, name := range wanted {
 			s.values[name] = out[i].Clone()
 		}
@@ -99,34 +110,33 @@ func (e *Executor) runRanks(ctx context.Context, feed executor.Feed, rows int64,
 }
 
 // prepare compiles a half for feeds of these shapes, once.
-func (e *Executor) prepare(ctx context.Context, cache map[request]*executor.Prepared, half *program.Program, feed executor.Feed,
-	fetch []string) (*executor.Prepared, error) {
+func (e *Executor) prepare(ctx context.Context, half *program.Program, feed executor.Feed, fetch []string) (*executor.Prepared, error) {
 	var shapes strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		fmt.Fprintf(&shapes, "%q%v", name, feed[name])
 	}
-	key := request{shapes.String(), fmt.Sprintf("%q", fetch)}
-	if p := cache[key]; p != nil {
+	key := request{half, shapes.String(), fmt.Sprintf("%q", fetch)}
+	if p := e.prepared[key]; p != nil {
 		return p, nil
 	}
 	p, err := e.local.Prepare(ctx, half, feed, fetch...)
 	if err == nil {
-		cache[key] = p
+		e.prepared[key] = p
 	}
 	return p, err
 }
 
 // fetched gathers the fetched variables from where they are.
-func (e *Executor) fetched(fetch []string, updated map[string]*tensor.Tensor, shares []share) ([]*tensor.Tensor, error) {
+func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, shares []share) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(fetch))
 	for i, name := range fetch {
 		if t := updated[name]; t != nil {
 			out[i] = t
 			continue
 		}
-		declared, _ := e.program.Global().Find(name)
+		declared, _ := r.program.Global().Find(name)
 		if declared.Persistable {
-			t, ok := e.Scope().Find(name)
+			t, ok := r.Scope().Find(name)
 			if !ok {
 				return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no value"), fault.Want("a variable to fetch"))
 			}
@@ -138,7 +148,7 @@ func (e *Executor) fetched(fetch []string, updated map[string]*tensor.Tensor, sh
 			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows}
 		}
 		var err error
-		if out[i], err = executor.MergeFetch(declared, e.split.merge, parts); err != nil {
+		if out[i], err = executor.MergeFetch(declared, r.merge, parts); err != nil {
 			return nil, err
 		}
 	}
@@ -146,14 +156,14 @@ func (e *Executor) fetched(fetch []string, updated map[string]*tensor.Tensor, sh
 }
 
 // rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open.
-func (e *Executor) rowsOf(feed executor.Feed) (int64, error) {
+func (r *round) rowsOf(feed executor.Feed) (int64, error) {
 	rows := int64(-1)
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		if feed[name] != nil && len(feed[name].LoD()) > 0 {
 			return 0, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed whose rows form sequences"),
 				fault.Want("rows that can be divided among trainers"))
 		}
-		if !e.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
+		if !r.byRows(name) || feed[name] == nil || len(feed[name].Dims()) == 0 {
 			continue
 		}
 		n := feed[name].Dims()[0]
@@ -168,17 +178,17 @@ func (e *Executor) rowsOf(feed executor.Feed) (int64, error) {
 	return rows, nil
 }
 
-func (e *Executor) byRows(name string) bool {
-	v, ok := e.program.Global().Find(name)
+func (r *round) byRows(name string) bool {
+	v, ok := r.program.Global().Find(name)
 	return ok && len(v.Dims) > 0 && v.Dims[0] == program.Unknown
 }
 
 // rowsFrom returns views of rows [from, to) of the feeds. Feeds without open rows are the same for every trainer.
-func (e *Executor) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, error) {
+func (r *round) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, error) {
 	part := executor.Feed{}
 	for name, t := range feed {
 		part[name] = t
-		if t == nil || !e.byRows(name) {
+		if t == nil || !r.byRows(name) {
 			continue
 		}
 		rows, err := t.Rows(from, to)
@@ -191,10 +201,10 @@ func (e *Executor) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, 
 }
 
 // snapshot copies the state that the forward half writes.
-func (e *Executor) snapshot() map[string]*tensor.Tensor {
+func (r *round) snapshot() map[string]*tensor.Tensor {
 	values := map[string]*tensor.Tensor{}
-	for _, s := range e.split.state {
-		if t, ok := e.Scope().Find(s.name); ok {
+	for _, s := range r.state {
+		if t, ok := r.Scope().Find(s.name); ok {
 			values[s.name] = t.Clone()
 		}
 	}
@@ -210,9 +220,27 @@ func (e *Executor) restore(old map[string]*tensor.Tensor) error {
 	return nil
 }
 
+// keep copies what a program writes that does not train, and returns what undoes it.
+func (e *Executor) keep(ctx context.Context, s *split) (restore func(), err error) {
+	if err := e.local.Startup(ctx, s.program); err != nil {
+		return nil, err
+	}
+	old := (&round{Executor: e, split: s}).snapshot()
+	for name := range s.updated {
+		if t, ok := e.Scope().Find(name); ok {
+			old[name] = t.Clone()
+		}
+	}
+	return func() {
+		if err := e.restore(old); err != nil {
+			panic(err) // dims of variables in a scope never change
+		}
+	}, nil
+}
+
 // mergeState makes one state of what the ranks computed. State that its op gives no rule for is that of the first rank.
-func (e *Executor) mergeState(shares []share, old map[string]*tensor.Tensor) error {
-	for _, s := range e.split.state {
+func (r *round) mergeState(shares []share, old map[string]*tensor.Tensor) error {
+	for _, s := range r.state {
 		merged := shares[0].values[s.name]
 		if s.merge != ops.MergeNone && len(shares) > 1 {
 			merged = merged.Clone()
@@ -220,7 +248,7 @@ func (e *Executor) mergeState(shares []share, old map[string]*tensor.Tensor) err
 				return fault.E(fault.KindOf(err), fault.Var(s.name), fault.Cause(err))
 			}
 		}
-		if err := e.Scope().Set(s.name, merged); err != nil {
+		if err := r.Scope().Set(s.name, merged); err != nil {
 			return err
 		}
 	}
@@ -237,29 +265,29 @@ func sharesOf(shares []share, name string) []merge.Share {
 
 // runUpdate merges what crosses and runs the update half once. It returns the fetched variables that the update computes and that do not
 // persist.
-func (e *Executor) runUpdate(ctx context.Context, shares []share, rows int64, fetch []string) (map[string]*tensor.Tensor, error) {
-	if len(e.split.update.Global().Ops) == 0 {
+func (r *round) runUpdate(ctx context.Context, shares []share, rows int64, fetch []string) (map[string]*tensor.Tensor, error) {
+	if len(r.update.Global().Ops) == 0 {
 		return nil, nil
 	}
 	feed := executor.Feed{}
-	for _, name := range e.split.crosses {
+	for _, name := range r.crosses {
 		merged := shares[0].values[name].Clone()
-		if err := merge.Gradients(merged, sharesOf(shares, name), e.split.merge); err != nil {
+		if err := merge.Gradients(merged, sharesOf(shares, name), r.merge); err != nil {
 			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 		}
 		feed[name] = merged
 	}
 	var names []string
 	for _, name := range fetch {
-		if v, ok := e.program.Global().Find(name); ok && e.split.updated[name] && !v.Persistable && !slices.Contains(e.split.crosses, name) {
+		if v, ok := r.program.Global().Find(name); ok && r.updated[name] && !v.Persistable && !slices.Contains(r.crosses, name) {
 			names = append(names, name)
 		}
 	}
-	half, err := e.prepare(ctx, e.update, e.split.update, feed, names)
+	half, err := r.prepare(ctx, r.update, feed, names)
 	if err != nil {
 		return nil, err
 	}
-	out, err := half.RunStep(ctx, ops.Step{Round: e.round, Rows: rows}, feed)
+	out, err := half.RunStep(ctx, ops.Step{Round: r.number, Rows: rows}, feed)
 	if err != nil {
 		return nil, err
 	}

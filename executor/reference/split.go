@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -11,13 +12,17 @@ import (
 
 // split is a program in two halves.
 type split struct {
+	program *program.Program
 	forward *program.Program // forward and backward ops, fed with rows of the batch
 	update  *program.Program // learning rate and optimizer ops, fed with what crosses
 	crosses []string         // what the update reads of the forward half, sorted
 	state   []state          // persistable variables that the forward half writes
 	updated map[string]bool  // variables that the update writes
-	merge   ops.Merge        // of gradients; MergeNone for a program that does not train
+	merge   ops.Merge        // of gradients and of fetched numbers: the mean for a program that does not train
 }
+
+// trains reports whether the program has update ops.
+func (s *split) trains() bool { return executor.Trains(s.program) }
 
 // state is a persistable variable that the forward half writes.
 type state struct {
@@ -27,7 +32,7 @@ type state struct {
 
 // splitByRole divides the ops of the global block. The halves share all declarations and the startup program.
 func splitByRole(p *program.Program) (*split, error) {
-	s := &split{forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}}
+	s := &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}}
 	var err error
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
@@ -47,7 +52,7 @@ func splitByRole(p *program.Program) (*split, error) {
 		}
 	}
 	s.crosses = slices.Sorted(maps.Keys(crosses))
-	if len(s.update.Global().Ops) > 0 {
+	if s.merge = ops.MergeMean; s.trains() {
 		s.merge, err = ops.GradientMerge(p)
 	}
 	return s, err

@@ -3,23 +3,19 @@
 //
 // Compiling goes through the files in this order:
 //
-//	infer.go     every variable gets its concrete dtype and dims, and a place where its value lives
+//	infer.go     every variable gets its concrete dtype and dims, and a place where its value lives; feeds and their sequences
 //	pace.go      a plan that is too small to gain from workers is compiled for one
-//	bind.go      each op is bound to its tensors (tensors.go), and falls into pieces: a kernel that runs as a whole, or loops that can be cut
-//	unread.go    pieces that nobody needs are left out
-//	views.go     copies share the elements of what they copy
-//	epilogues.go products add biases and apply functions themselves
-//	fanin.go     products add their results to the gradients that these are summed with
-//	rows.go      loops that hand rows on to each other become one step
-//	updates.go   so do the updates of small parameters
-//	lifetime.go  every temporary gets the interval of steps that touch it; dying inputs are written over in place
-//	arena.go     temporaries are packed: two may share memory when their intervals do not meet
-//	attach.go    tensors get that memory
-//	cut.go       each step is divided into as many parts as it has work for
-//	hazards.go   for runs on a pool, the order that steps must keep, of data and of reused memory
+//	bind.go      each op is bound to its tensors (compiler.go), and falls into pieces: a kernel that runs as a whole, or loops that can be cut
+//	fuse.go      pieces that nobody needs are left out; copies share the elements of what they copy; products add biases, apply functions and add
+//	             their results to the gradients that these are summed with
+//	step.go      loops that hand rows on to each other become one step, and so do the updates of small parameters; each step is divided into as
+//	             many parts as it has work for
+//	memory.go    every temporary gets the interval of steps that touch it, and dying inputs are written over in place; temporaries are packed:
+//	             two may share memory when their intervals do not meet; tensors get that memory
+//	dataflow.go  for runs on a pool, the order that steps must keep, of data and of reused memory
 //
-// Running (run.go one step after the other, pool.go on several workers, share.go for the parts of one step, trial.go to choose between them)
-// allocates nothing.
+// Running allocates nothing: run.go runs one step after the other and decides what is left of a step that fails, pool.go runs on several workers,
+// and the trial in pace.go chooses between them. describe.go tells people what a plan does, and when each step ran.
 //
 // # The law
 //
@@ -75,6 +71,9 @@ type Plan struct {
 	scope   Scope
 	trace   *Trace // nil for none
 	settled bool   // the scope knows that what a run writes has values
+	trains  bool
+	outside bool   // a run speaks to other machines
+	kept    []kept // what Keep copies
 
 	step ops.Step // what env.Step of all kernels points to
 	env  ops.Env
@@ -119,6 +118,7 @@ func Compile(request Request) (*Plan, error) {
 	}
 	p := c.plan
 	c.cut()
+	c.chooseKept()
 	if p.env.Workers > 1 {
 		p.trial = c.newTrial()
 		predecessors := c.hazards()
@@ -174,7 +174,7 @@ func (p *Plan) Fetched() []*tensor.Tensor { return p.fetched }
 func (p *Plan) Written() []string { return p.written }
 
 // Trains reports whether a run changes parameters, or exchanges them with other machines.
-func (p *Plan) Trains() bool { return p.update < len(p.steps) }
+func (p *Plan) Trains() bool { return p.trains }
 
 // SetStep says which step the next run is.
 func (p *Plan) SetStep(s ops.Step) { p.step = s }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,7 +18,10 @@ import (
 // it stops before the next step. An error names op, variable and line; what the scope holds is then as far as the steps came.
 //
 // A plan that checks for finite numbers does so between the gradients and the update: when the loss or a fetched variable that is
-// known by then is not finite, the update does not happen, so parameters stay as they were before the step.
+// known by then is not finite, the update does not happen.
+//
+// A plan that trains on one machine makes a whole step or none: what fails or ends before the update leaves the scope as it was, and an update that
+// has begun does not look at ctx.
 func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 	if pool == nil || p.trial == nil {
 		return p.once(ctx, pool)
@@ -32,20 +36,106 @@ func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 }
 
 func (p *Plan) once(ctx context.Context, pool *Pool) error {
-	if err := p.segment(ctx, pool, 0, 0, p.update); err != nil {
+	if p.trains {
+		p.Keep()
+	}
+	if err := p.untilUpdate(ctx, pool); err != nil {
+		if p.trains {
+			p.Restore()
+		}
 		return err
 	}
-	if err := p.checkBeforeUpdate(ctx); err != nil {
-		return err
+	if p.trains && !p.outside {
+		ctx = context.Background()
 	}
 	if err := p.segment(ctx, pool, 1, p.update, len(p.steps)); err != nil {
-		return err
+		return p.cutShort(err)
 	}
 	if !p.settled {
 		p.settled = true
 		p.settle(0)
 	}
 	return p.checkAfterUpdate()
+}
+
+func (p *Plan) untilUpdate(ctx context.Context, pool *Pool) error {
+	if err := p.segment(ctx, pool, 0, 0, p.update); err != nil {
+		return err
+	}
+	return p.checkBeforeUpdate(ctx)
+}
+
+// cutShort completes the error of an update on one machine that has failed.
+func (p *Plan) cutShort(err error) error {
+	var f *fault.Fault
+	if !p.trains || p.outside || !errors.As(err, &f) {
+		return err
+	}
+	c := *f
+	c.Hint = "the update was cut short: some variables are those of this step and some those of the step before; load a saved state"
+	return &c
+}
+
+// A kept variable lives in the scope and is written before the update.
+type kept struct {
+	name   string
+	value  *tensor.Tensor
+	copy   *tensor.Tensor // nil until the variable had a value when Keep was called
+	filled bool           // copy has the value that Restore brings back
+}
+
+// chooseKept finds out whether the plan trains, and what Keep copies. Nothing is kept of a plan that exchanges variables with other machines, where
+// a step belongs to all of them, nor of what is read from files.
+func (c *compiler) chooseKept() {
+	p := c.plan
+	for _, n := range c.nodes {
+		p.outside = p.outside || n.def.Class == ops.Dist || n.def.Class == ops.Serve
+		p.trains = p.trains || n.op.Role().Has(program.RoleOptimize)
+	}
+	p.trains = p.trains || p.outside
+	if p.outside {
+		return
+	}
+	seen := map[*variable]bool{}
+	for _, s := range p.pieces[:p.firstPiece(p.update)] {
+		for _, v := range s.writes {
+			if v.place == scoped && !seen[v] && s.def.Class != ops.FileIO {
+				seen[v] = true
+				p.kept = append(p.kept, kept{name: v.name, value: v.tensor})
+			}
+		}
+	}
+}
+
+// Keep copies the variables of the scope that a run writes before its update, such as moving statistics: of a plan that does not train all that it
+// writes, except for what it reads from files. A variable that has no value yet is left out. It allocates nothing after the first call.
+func (p *Plan) Keep() {
+	for i := range p.kept {
+		k := &p.kept[i]
+		if k.copy == nil {
+			if _, ok := p.scope.Find(k.name); !ok {
+				continue
+			}
+			k.copy = k.value.Clone()
+		} else if err := k.copy.CopyFrom(k.value); err != nil {
+			panic(err) // dims of variables in a scope never change
+		}
+		k.filled = true
+	}
+}
+
+// Restore gives the variables the values that they had at the last Keep.
+func (p *Plan) Restore() {
+	for i := range p.kept {
+		k := &p.kept[i]
+		if !k.filled {
+			continue
+		}
+		if err := k.value.CopyFrom(k.copy); err != nil {
+			panic(err)
+		}
+		k.filled = false
+	}
 }
 
 // settle tells the scope that the variables that steps from one on write have values.
@@ -201,15 +291,15 @@ func (p *Plan) checkAfterUpdate() error {
 	update := p.firstPiece(p.update)
 	for _, v := range p.checks {
 		if v.writer >= update && nonFinite(v.tensor) >= 0 {
-			return p.notFinite(p.pieces[v.writer], v)
+			return p.notFinite(p.pieces[v.writer], v, "the update has happened: load a saved state, and lower the learning rate or clip gradients")
 		}
 	}
 	return nil
 }
 
 // diagnose runs the first segment again, piece by piece, to find the one that made the first number that is not finite. The feeds and parameters
-// are those of the step, and chance is counted, so it computes the same again; only statistics that the forward pass itself
-// updates, such as moving averages, advance once more.
+// are those of the step, and chance is counted, so it computes the same again; only what the forward pass itself
+// updates, such as moving averages, advances once more, until Run restores it.
 func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 	for _, f := range p.feeds {
 		if at := nonFinite(f.value); at >= 0 {
@@ -220,7 +310,7 @@ func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 	for i, s := range p.pieces[:p.firstPiece(p.update)] {
 		for _, v := range s.reads {
 			if v.place == scoped && (v.writer < 0 || v.writer >= i) && nonFinite(v.tensor) >= 0 {
-				return p.notFinite(s, v)
+				return p.notFinite(s, v, beforeUpdate)
 			}
 		}
 		if err := s.run(ctx); err != nil {
@@ -228,20 +318,23 @@ func (p *Plan) diagnose(ctx context.Context, found *variable) error {
 		}
 		for _, v := range s.writes {
 			if v.tensor != nil && nonFinite(v.tensor) >= 0 {
-				return p.notFinite(s, v)
+				return p.notFinite(s, v, beforeUpdate)
 			}
 		}
 	}
-	return p.notFinite(p.pieces[found.writer], found)
+	return p.notFinite(p.pieces[found.writer], found, beforeUpdate)
 }
 
-func (p *Plan) notFinite(s *piece, v *variable) error {
+// beforeUpdate is what to do about numbers that are not finite while the parameters still are.
+const beforeUpdate = "lower the learning rate, clip gradients or check the data"
+
+func (p *Plan) notFinite(s *piece, v *variable, hint string) error {
 	got := "a variable that was not finite"
 	if at := nonFinite(v.tensor); at >= 0 {
 		got = fmt.Sprintf("%s in element %d of %v", element(v.tensor, at), at, v.tensor)
 	}
 	return ops.At(s.op, fault.E(fault.NotFinite, fault.Var(v.name), fault.At(p.where()), fault.Got(got), fault.Want("finite numbers"),
-		fault.Hint("lower the learning rate, clip gradients or check the data")))
+		fault.Hint(hint)))
 }
 
 func (p *Plan) where() string { return fmt.Sprintf("step %d", p.step.Round) }

@@ -1,0 +1,124 @@
+package executor
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+)
+
+// Save implements Executor.
+func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error {
+	if err := l.acquire(ctx); err != nil {
+		return err
+	}
+	defer l.release()
+	if err := SavePersistables(l.scope, dir, p); err != nil {
+		return err
+	}
+	return WriteProgress(dir, l.progress)
+}
+
+// Load implements Executor.
+func (l *Local) Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
+	if err := enter(ctx, l.training, "waiting for the end of Train of this executor"); err != nil {
+		return LoadReport{}, err
+	}
+	defer func() { <-l.training }()
+	if err := l.acquire(ctx); err != nil {
+		return LoadReport{}, err
+	}
+	defer l.release()
+	return l.load(ctx, from, p, options)
+}
+
+// load reads everything before it changes the state.
+func (l *Local) load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
+	values, err := readState(from, p, options)
+	if err != nil {
+		return LoadReport{}, err
+	}
+	progress, _, err := ReadProgress(from)
+	if err != nil {
+		return LoadReport{}, err
+	}
+	if options.FromStart {
+		progress = Progress{}
+	}
+	var report LoadReport
+	for _, v := range values {
+		report.Loaded = append(report.Loaded, v.name)
+	}
+	for _, name := range Persistables(p) {
+		if _, ok := slices.BinarySearch(report.Loaded, name); !ok {
+			report.Initialized = append(report.Initialized, name)
+		}
+	}
+	initial, err := l.initialOf(ctx, p, report.Initialized)
+	if err != nil {
+		return LoadReport{}, err
+	}
+	if err := l.scope.setAll(append(values, initial...)); err != nil {
+		return LoadReport{}, err
+	}
+	l.progress = progress
+	return report, nil
+}
+
+// readState reads the values of the persistable variables of p, in the order of their names.
+func readState(from string, p *program.Program, options LoadOptions) ([]namedTensor, error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return nil, fault.File(fault.InvalidArgument, from, err)
+	}
+	var values []namedTensor
+	switch {
+	case info.IsDir():
+		values, err = readDirectory(from, p, options.Partial)
+	case options.Partial:
+		err = fault.E(fault.InvalidArgument, fault.At(from), fault.Got("one file, which does not hold the names of its variables"),
+			fault.Want("a directory, to load the part of it that fits"))
+	default:
+		values, err = readCombined(from, p)
+	}
+	if options.FromStart {
+		values = slices.DeleteFunc(values, func(v namedTensor) bool { return v.name == program.LRDecayCounter })
+	}
+	return values, err
+}
+
+// initialOf computes the values that the startup program of p gives to variables.
+func (l *Local) initialOf(ctx context.Context, p *program.Program, names []string) ([]namedTensor, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	if err := ops.Verify(p, l.stage); err != nil {
+		return nil, err
+	}
+	initial := NewScope()
+	if p.Startup != nil && len(p.Startup.Global().Ops) > 0 {
+		var err error
+		if initial, err = l.initialValues(ctx, p.Startup); err != nil {
+			return nil, err
+		}
+	}
+	var values []namedTensor
+	var missing []string
+	for _, name := range names {
+		value, ok := initial.Find(name)
+		if !ok {
+			missing = append(missing, name)
+			continue
+		}
+		values = append(values, namedTensor{name, value})
+	}
+	if len(missing) > 0 {
+		return nil, fault.E(fault.NotFound, fault.Got("no initial value for "+strings.Join(missing, ", ")),
+			fault.Want("a startup program that writes what is not loaded"))
+	}
+	return values, nil
+}
