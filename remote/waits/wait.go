@@ -138,15 +138,15 @@ func Check(list []*job.Wait) error {
 	return nil
 }
 
-// messages lists waits, the oldest first. Of the waits of the same Who for the same What the oldest stands for all.
+// messages lists waits, the oldest first. Of the waits of the same Who for the same What of the same ones the oldest stands for all.
 func messages(list []Wait) (out []*job.Wait) {
 	slices.SortStableFunc(list, func(a, b Wait) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Who, b.Who), cmp.Compare(a.What, b.What), cmp.Compare(a.order, b.order))
 	})
-	type key struct{ who, what string }
+	type key struct{ who, what, by string }
 	have := map[key]bool{}
 	for _, w := range list {
-		if k := (key{w.Who, w.What}); !have[k] && len(out) < MaxListed {
+		if k := (key{w.Who, w.What, strings.Join(w.By, " ")}); !have[k] && len(out) < MaxListed {
 			have[k] = true
 			out = append(out, w.Message())
 		}
