@@ -22,9 +22,6 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// patience is how much longer than a deadline a role waits whose error would tell less than that of another, which knows who is missing.
-const patience = 2 * time.Second
-
 func (r *runner) coordinate(ctx context.Context) error {
 	p, err := r.program(r.spec.Program, program.StageTrainer)
 	if err != nil {
@@ -55,7 +52,7 @@ func (r *runner) coordinate(ctx context.Context) error {
 	if err == nil {
 		err = r.runCoordinator(run, server, l, coordinator.Lead{Fence: member.Fence(), State: r.registry.State(member)})
 	}
-	err = whyEnded(run, err)
+	err = reasonOf(run, err)
 	return errors.Join(err, r.leave(ctx, member))
 }
 
@@ -73,8 +70,8 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
 		Fed: spec.Fed, Passes: passes, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
-		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{spec.MinTaskTimeout.AsDuration(), spec.MaxTaskTimeout.AsDuration()},
-		StartDeadline: spec.StartDeadline.AsDuration() + patience, RejoinDeadline: spec.RoundDeadline.AsDuration(),
+		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
+		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow,
 		Servers: servers, Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
@@ -84,7 +81,7 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server, l net.Listener, lead coordinator.Lead) (err error) {
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, server)
-	ctx, end := serving(ctx, service, l)
+	ctx, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	defer func() { err = end(err) }()
 
 	watch, cancel := context.WithCancel(ctx)
@@ -100,18 +97,15 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	return err
 }
 
-// lingerTime is how long a coordinator whose job has ended waits for somebody to hear of it.
-const lingerTime = time.Second
-
 // linger returns when somebody has heard everything that a coordinator told. A job may be over before its listener has found the coordinator.
 func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
-	timer := time.NewTimer(lingerTime)
+	timer := time.NewTimer(r.deadlines.Linger)
 	defer timer.Stop()
 	select {
 	case <-heard:
 	case <-ctx.Done():
 	case <-timer.C:
-		r.log.Warn("the job has ended and nobody has heard all that the coordinator had to tell", "waited", lingerTime)
+		r.log.Warn("the job has ended and nobody has heard all that the coordinator had to tell", "waited", r.deadlines.Linger)
 	}
 }
 
@@ -141,7 +135,7 @@ func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
 
 // wantTrainers tells the coordinator of an elastic job how many trainers it is to begin with.
 func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) error {
-	ctx, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration())
+	ctx, cancel := context.WithTimeout(ctx, r.deadlines.Start)
 	defer cancel()
 	n, err := r.registry.Trainers(ctx)
 	if err == nil {
@@ -167,20 +161,20 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 				server.Fail(err)
 			}
 		}
-		failDeaf(ctx, server, "members that are lost")
+		failUntold(ctx, server, "members that are lost")
 	})
 	watching.Go(func() {
 		for n := range wanted {
 			server.Want(n)
 		}
-		failDeaf(ctx, server, "how many trainers are wanted")
+		failUntold(ctx, server, "how many trainers are wanted")
 	})
 	return &watching, nil
 }
 
-// failDeaf ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is
+// failUntold ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is
 // lost, or does not change its size.
-func failDeaf(ctx context.Context, server *coordinator.Server, what string) {
+func failUntold(ctx context.Context, server *coordinator.Server, what string) {
 	if ctx.Err() == nil {
 		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of "+what),
 			fault.Hint("look at the rights of the user in etcd")))

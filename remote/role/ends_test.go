@@ -1,11 +1,16 @@
 package role
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +20,8 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -65,7 +72,7 @@ func TestDrainedBeforeItBegins(t *testing.T) {
 		{drained, job.Role_TRAINER, nil, fault.OK},
 		{t.Context(), job.Role_TRAINER, canceled, fault.Canceled},
 	} {
-		if err := unbegun(c.ctx, c.role, c.err); fault.KindOf(err) != c.kind {
+		if err := drainedEarly(c.ctx, c.role, c.err); fault.KindOf(err) != c.kind {
 			t.Errorf("%v of %v: %v", c.err, c.role, err)
 		}
 	}
@@ -79,11 +86,12 @@ func (o Options) ListenBy(f func(ctx context.Context, address string) (net.Liste
 
 // A coordinator whose job has ended is there until that has been heard or it is told to go, but not for ever.
 func TestLinger(t *testing.T) {
-	const late = lingerTime / 2
+	deadlines := jobspec.DeadlinesOf(nil)
+	late := deadlines.Linger / 2
 	for name, c := range map[string]struct {
 		heard, told bool // late
 		takes       time.Duration
-	}{"heard": {true, false, late}, "told to go": {false, true, late}, "nobody": {false, false, lingerTime}} {
+	}{"heard": {true, false, late}, "told to go": {false, true, late}, "nobody": {false, false, deadlines.Linger}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -97,12 +105,51 @@ func TestLinger(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			(&runner{log: slog.New(slog.DiscardHandler)}).linger(ctx, heard)
+			(&runner{deadlines: deadlines, log: slog.New(slog.DiscardHandler)}).linger(ctx, heard)
 			if took := time.Since(began); took != c.takes {
 				t.Errorf("%s: gone after %v, want %v", name, took, c.takes)
 			}
 		})
 	}
+}
+
+// A role reports and logs what it waits for longer than a moment: once for each of those who can end the wait, and again when that changes.
+func TestLongWaitsAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var reports []string
+		r := &runner{log: slog.New(slog.NewTextHandler(&log, nil))}
+		stop := r.reportWaits(func(list []*job.Wait) {
+			text := ""
+			for _, w := range list {
+				text += w.What + " of " + w.By[0] + ";"
+			}
+			reports = append(reports, text)
+		})
+		wait := func(what string, d time.Duration, by ...string) {
+			entry := r.waits.Begin(waits.Wait{What: what, By: by})
+			entry.Update(func(w *waits.Wait) { w.LastError = "nobody is there" })
+			<-time.After(d)
+			entry.End()
+		}
+		wait("a task", 2*time.Second, "coordinator")
+		<-time.After(2 * time.Second)
+		var group sync.WaitGroup
+		for i, by := range []string{"pserver 0", "pserver 0", "pserver 1"} {
+			group.Go(func() { wait(fmt.Sprintf("w%d of round 7", i), 35500*time.Millisecond, by) })
+			synctest.Wait()
+		}
+		group.Wait()
+		<-time.After(2 * time.Second)
+		stop()
+		if want := []string{"w0 of round 7 of pserver 0;w2 of round 7 of pserver 1;", ""}; !slices.Equal(reports, want) {
+			t.Errorf("reported %q, want %q", reports, want)
+		}
+		line := regexp.MustCompile(`still waits" for="w0 of round 7" of="pserver 0" since=\d+s "last error"="nobody is there"`)
+		if n := len(line.FindAllString(log.String(), -1)); n != 2 || strings.Contains(log.String(), "a task") || strings.Contains(log.String(), "w1") {
+			t.Errorf("%d lines of the first wait in the log\n%s", n, log.String())
+		}
+	})
 }
 
 // What all trainers receive from a server is told as they have it: a mean of equal numbers may be another one.

@@ -29,8 +29,8 @@ func bounded(t testing.TB) context.Context {
 	return ctx
 }
 
-// crew returns the specs of all roles of a job with two trainers and two pservers that reads its own data some times.
-func crew(t *testing.T, passes int32) []*job.RoleSpec {
+// roleSpecs returns the specs of all roles of a job with two trainers and two pservers that reads its own data some times.
+func roleSpecs(t *testing.T, passes int32) []*job.RoleSpec {
 	t.Helper()
 	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 	r, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: 2, PServers: 2, MinBlockSize: 4})

@@ -22,7 +22,7 @@ import (
 // A role whose word that it leaves is lost says it again.
 func TestLeaveThatIsLost(t *testing.T) {
 	store := cluster.NewMemory()
-	specs := crew(t, 1)
+	specs := roleSpecs(t, 1)
 	ctx := bounded(t)
 	if err := open(t, store).SetDesired(ctx, 2); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestCoordinatorThatHearsNothing(t *testing.T) {
 		"how many trainers are wanted": func(r cluster.Registry) cluster.Registry { return deafToScaling{r} },
 	} {
 		store := cluster.NewMemory()
-		specs := crew(t, 1)
+		specs := roleSpecs(t, 1)
 		ctx := bounded(t)
 		if err := open(t, store).SetDesired(ctx, 2); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func (deafToScaling) WatchTrainers(context.Context) (<-chan int, error) {
 // it for ever.
 func TestDrainedUnheard(t *testing.T) {
 	store := cluster.NewMemory()
-	spec := crew(t, 1)[3]
+	spec := roleSpecs(t, 1)[3]
 	ctx, drain := context.WithCancelCause(bounded(t))
 	registry := open(t, store)
 	lost, err := registry.Lost(bounded(t))
@@ -150,7 +150,7 @@ func (silent) Leave(ctx context.Context, _ *rpc.LeaveRequest) (*rpc.LeaveRespons
 // A trainer that is told to end in order leaves an elastic job, whose other roles go on to the end of the data.
 func TestDrainedTrainer(t *testing.T) {
 	store := cluster.NewMemory()
-	specs := crew(t, 40)
+	specs := roleSpecs(t, 40)
 	specs[0].Spec.Trainers, specs[0].Spec.TrainersMax = 1, 2 // all roles share it
 	ctx := bounded(t)
 	registry := open(t, store)
@@ -195,7 +195,7 @@ func (s *sees) Write(line []byte) (int, error) {
 // A trainer that is told to end in order while it waits for the others has begun nothing, and ends in order.
 func TestDrainedWhileItWaits(t *testing.T) {
 	store := cluster.NewMemory()
-	spec := crew(t, 1)[3]
+	spec := roleSpecs(t, 1)[3]
 	ctx, drain := context.WithCancelCause(bounded(t))
 	registry := open(t, store)
 	lost, err := registry.Lost(ctx)

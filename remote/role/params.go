@@ -1,6 +1,9 @@
 package role
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/edl-go/edl/executor"
@@ -10,36 +13,53 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// loadPieces gives a pserver's variables their rows of the whole variables in dir, which holds one file per variable of the user's
-// program. So a model saved from any number of servers, or from one machine, starts a job of any other number.
-func loadPieces(scope *executor.Scope, dir string, p *program.Program) error {
+// startState is the state that a job starts with, one file per variable of the user's program. So a state that was saved from any number of servers, or
+// from one machine, starts a job of any other number.
+type startState struct {
+	dir     string // empty: the startup program makes all
+	partial bool   // the startup program makes what dir does not have, or has with another type or other dims
+}
+
+func (r *runner) start() startState {
+	return startState{cmp.Or(r.spec.StateDir, r.spec.Spec.Params), r.spec.Spec.Partial}
+}
+
+// loadPieces gives a pserver's variables their rows of the whole variables.
+func (s startState) loadPieces(scope *executor.Scope, p *program.Program) error {
+	if s.dir == "" {
+		return nil
+	}
 	service, err := serviceOf(p)
 	if err != nil {
 		return err
 	}
-	return withFiles(dir, func(files *executor.DirStorage) error {
-		whole := map[string]*tensor.Tensor{}
-		for _, s := range service.Slices {
-			declared, ok := p.Global().Var(s.Name)
+	return s.withFiles(func(files *executor.DirStorage) error {
+		whole, loaded := map[string]*tensor.Tensor{}, map[string]bool{}
+		for _, slice := range service.Slices {
+			declared, ok := p.Global().Var(slice.Name)
 			if !ok {
-				return fault.E(fault.InvalidProgram, fault.Var(s.Name), fault.Got("a slice that block 0 does not declare"))
+				return fault.E(fault.InvalidProgram, fault.Var(slice.Name), fault.Got("a slice that block 0 does not declare"))
 			}
-			if whole[s.Origin] == nil {
+			if !loaded[slice.Origin] {
+				loaded[slice.Origin] = true
 				dims := append([]int64(nil), declared.Dims...)
 				if len(dims) > 0 {
-					dims[0] = s.TotalRows
+					dims[0] = slice.TotalRows
 				}
-				if whole[s.Origin], err = load(files, s.Origin, declared.DType, dims); err != nil {
+				if whole[slice.Origin], err = s.load(files, slice.Origin, declared.DType, dims); err != nil {
 					return err
 				}
 			}
-			piece := whole[s.Origin]
-			if s.Rows != s.TotalRows {
-				if piece, err = piece.Rows(s.FirstRow, s.FirstRow+s.Rows); err != nil {
+			piece := whole[slice.Origin]
+			if piece == nil {
+				continue
+			}
+			if slice.Rows != slice.TotalRows {
+				if piece, err = piece.Rows(slice.FirstRow, slice.FirstRow+slice.Rows); err != nil {
 					return err
 				}
 			}
-			if err := scope.Set(s.Name, piece.Clone()); err != nil {
+			if err := scope.Set(slice.Name, piece.Clone()); err != nil {
 				return err
 			}
 		}
@@ -47,8 +67,11 @@ func loadPieces(scope *executor.Scope, dir string, p *program.Program) error {
 	})
 }
 
-// loadConstants gives a trainer the persistable variables that no server holds.
-func loadConstants(scope *executor.Scope, dir string, p *program.Program) error {
+// constants returns what gives a trainer the persistable variables that no server holds; nil when the startup program makes them.
+func (s startState) constants(p *program.Program) func(*executor.Scope) error {
+	if s.dir == "" {
+		return nil
+	}
 	received := map[string]bool{}
 	if p.Startup != nil {
 		for _, op := range p.Startup.Global().Ops {
@@ -59,38 +82,45 @@ func loadConstants(scope *executor.Scope, dir string, p *program.Program) error 
 			}
 		}
 	}
-	return withFiles(dir, func(files *executor.DirStorage) error {
-		for _, name := range executor.Persistables(p) {
-			if received[name] {
-				continue
+	return func(scope *executor.Scope) error {
+		return s.withFiles(func(files *executor.DirStorage) error {
+			for _, name := range executor.Persistables(p) {
+				if received[name] {
+					continue
+				}
+				declared, _ := p.Global().Var(name)
+				t, err := s.load(files, name, declared.DType, declared.Dims)
+				if err == nil && t != nil {
+					err = scope.Set(name, t)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			declared, _ := p.Global().Var(name)
-			t, err := load(files, name, declared.DType, declared.Dims)
-			if err != nil {
-				return err
-			}
-			if err := scope.Set(name, t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 }
 
-func load(files *executor.DirStorage, name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+// load returns a variable, or nil where the startup program is to make it.
+func (s startState) load(files *executor.DirStorage, name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 	t, err := tensor.New(dtype, dims...)
 	if err != nil {
 		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
-	return t, files.Load(name, []*tensor.Tensor{t})
+	err = files.Load(name, []*tensor.Tensor{t})
+	if s.partial && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ShapeMismatch)) {
+		return nil, nil
+	}
+	return t, err
 }
 
-func withFiles(dir string, use func(*executor.DirStorage) error) error {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fault.E(fault.NotFound, fault.At(dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"),
+func (s startState) withFiles(use func(*executor.DirStorage) error) error {
+	if info, err := os.Stat(s.dir); err != nil || !info.IsDir() {
+		return fault.E(fault.NotFound, fault.At(s.dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"),
 			fault.Cause(err))
 	}
-	files, err := executor.NewStorage(dir)
+	files, err := executor.NewStorage(s.dir)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
@@ -28,7 +29,7 @@ func (r *runner) serve(ctx context.Context) error {
 	defer peers.Close()
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
-		StartDeadline: spec.StartDeadline.AsDuration() + 2*patience, RoundDeadline: spec.RoundDeadline.AsDuration(),
+		Start: id.Round(r.spec.Begin.GetSteps()), StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
 		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Log: r.log,
 	})
 	l, err := r.listen(ctx)
@@ -37,7 +38,7 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	service := wire.NewServer()
 	rpc.RegisterParameterServerServer(service, server)
-	work, end := serving(ctx, service, l)
+	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
 	member, err := r.registry.ClaimServer(work, int(r.spec.Index), l.Addr().String())
 	if err != nil {
 		return end(err)
@@ -45,10 +46,7 @@ func (r *runner) serve(ctx context.Context) error {
 	run, cancel := whileMember(work, member)
 	defer cancel()
 	local := executor.New(executor.WithServer(server), executor.WithStage(program.StagePServer), executor.WithLogger(r.log))
-	if spec.Params != "" {
-		err = loadPieces(local.Scope(), spec.Params, p)
-	}
-	if err == nil {
+	if err = r.start().loadPieces(local.Scope(), p); err == nil {
 		_, err = local.Run(run, p, nil)
 	}
 	if err != nil {
@@ -65,25 +63,10 @@ func (r *runner) serve(ctx context.Context) error {
 	return errors.Join(err, r.leave(ctx, member))
 }
 
-// leave gives a membership up, however the role has ended: how is for the role's launcher to tell. One whose lease is lost is beyond that.
-func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
-	select {
-	case <-m.Done():
-		return nil
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	return wire.Retry(ctx, func(uint32) error { return m.Leave(ctx) })
-}
-
-// grace is how long a server lets calls in flight finish when its role has ended.
-const grace = 2 * time.Second
-
 // serving runs a server until end is called. The context that it returns ends with ctx, and also when the server has stopped before: a role that
 // nobody can reach must not go on. end waits until no handler runs, and returns how the role has ended, given how its work has: for want of its
 // server, where that is why. It may be called again.
-func serving(ctx context.Context, service *grpc.Server, l net.Listener) (work context.Context, end func(error) error) {
+func serving(ctx context.Context, service *grpc.Server, l net.Listener, grace time.Duration) (work context.Context, end func(error) error) {
 	work, cancel := context.WithCancelCause(ctx)
 	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)

@@ -1,6 +1,17 @@
-// Package role runs what a process of a job is: coordinator, parameter server or trainer. A role is given a RoleSpec, finds the
-// others through the registry, runs its program to the end, and returns nil when all went well. It ends by itself: pservers when every
-// trainer has completed, trainers when their data has ended, the coordinator when every trainer has left.
+// Package role runs one process of a job: coordinator, parameter server or trainer. A role is given a RoleSpec, finds the others through the
+// registry, runs its program, and returns nil when all went well. It ends by itself: pservers when every trainer has completed, trainers when their
+// data has ended, the coordinator when every trainer has left.
+//
+// The package owns no protocol. It wires together what package cluster knows (who is where, whose lease lives), what packages coordinator, pserver and
+// trainer do, and the end of a process:
+//
+//	claim a key with a lease --> connect to the others --> run --> serve calls in flight --> give the key up
+//	      |                                                 |
+//	      the lease is lost: the role ends as               drain: a trainer finishes its step, for
+//	      fault.Fenced, and may be started again            RoleDrain at most, and then takes leave
+//
+// Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; params.go
+// loads the state that a job starts with.
 package role
 
 import (
@@ -9,8 +20,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -36,19 +51,20 @@ type Options struct {
 
 // runner is what the three roles have in common.
 type runner struct {
-	spec     *job.RoleSpec
-	registry cluster.Registry
-	log      *slog.Logger
-	identity wire.Identity
-	open     func(ctx context.Context, address string) (net.Listener, error) // a port
-	waits    waits.Board
+	spec      *job.RoleSpec
+	deadlines jobspec.Deadlines
+	registry  cluster.Registry
+	log       *slog.Logger
+	identity  wire.Identity
+	open      func(ctx context.Context, address string) (net.Listener, error) // a port
+	waits     waits.Board
 }
 
 // Run runs a role to its end. The error names the role. When the lease of the role is lost, Run returns a fault of kind fault.Fenced: the
-// process must end and may be started again. The spec must be complete: one that jobspec.Check refuses is not run.
+// process must end and may be started again. The spec must be complete: Run refuses one that jobspec.Check refuses.
 func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
-	defer func() { err = inRole(name, unbegun(ctx, spec.Role, err)) }()
+	defer func() { err = inRole(name, drainedEarly(ctx, spec.Role, err)) }()
 	if spec.Spec == nil {
 		return fault.E(fault.InvalidArgument, fault.Got("a role without the JobSpec of its job"), fault.Want("one that a listener has made"))
 	}
@@ -59,7 +75,7 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		return fault.E(fault.Unsupported, fault.Got("a program made with the ops "+spec.Registry), fault.Want("ops "+have),
 			fault.Hint("run the same version of edl everywhere"))
 	}
-	r := &runner{spec: spec, registry: options.Registry, log: options.Log, open: options.listen,
+	r := &runner{spec: spec, deadlines: jobspec.DeadlinesOf(spec.Spec), registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
 	if r.open == nil {
 		r.open = wire.Listen
@@ -69,13 +85,13 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	}
 	r.log = r.log.With("job", spec.Job, "role", name)
 	if r.registry == nil {
-		if r.registry, err = cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(),
+		if r.registry, err = cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: r.deadlines.Lease,
 			Log: r.log}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.registry.Close()) }()
 	}
-	defer r.report(options.Report)()
+	defer r.reportWaits(options.Report)()
 	r.log.Info("role starts", "program", hex.EncodeToString(spec.ProgramHash[:min(6, len(spec.ProgramHash))]))
 	switch spec.Role {
 	case job.Role_COORDINATOR:
@@ -93,29 +109,72 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	return err
 }
 
-// A wait is reported when it has lasted so long, and a change of what is waited for so often.
+// Name is how messages, logs and commands call a role: "trainer-1".
+func Name(spec *job.RoleSpec) string {
+	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
+}
+
+// A wait is reported when it has lasted for reportAfter; changes are looked for every reportEvery. It is logged when it has lasted for logEvery, and
+// again after so long as it goes on.
 const (
 	reportAfter = 3 * time.Second
 	reportEvery = time.Second
+	logEvery    = 10 * time.Second
 )
 
-// report tells what the role waits for, until stop.
-func (r *runner) report(to func([]*job.Wait)) (stop func()) {
-	if to == nil {
-		return func() {}
-	}
+// reportWaits reports and logs what the role waits for, until stop.
+func (r *runner) reportWaits(to func([]*job.Wait)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
-	group.Go(func() { r.waits.Follow(ctx, reportEvery, reportAfter, to) })
+	if to != nil {
+		group.Go(func() { r.followWaits(ctx, to) })
+	}
+	group.Go(func() { r.logWaits(ctx) })
 	return func() {
 		cancel()
 		group.Wait()
 	}
 }
 
-// Name is how messages, logs and commands call a role: "trainer-1".
-func Name(spec *job.RoleSpec) string {
-	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
+func (r *runner) followWaits(ctx context.Context, to func([]*job.Wait)) {
+	var last []*job.Wait
+	r.waits.Follow(ctx, reportEvery, reportAfter, func(list []*job.Wait) {
+		list = oldestOfEach(list)
+		if !slices.EqualFunc(list, last, func(a, b *job.Wait) bool { return proto.Equal(a, b) }) {
+			last = list
+			to(list)
+		}
+	})
+}
+
+// oldestOfEach keeps one wait for each of those who can end it: a trainer receives many variables from a server at the same time.
+func oldestOfEach(list []*job.Wait) (out []*job.Wait) {
+	for _, w := range list { // the oldest first
+		if !slices.ContainsFunc(out, func(have *job.Wait) bool { return slices.Equal(have.By, w.By) }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// logWaits writes a line for each long wait, until ctx ends.
+func (r *runner) logWaits(ctx context.Context) {
+	ticker := time.NewTicker(logEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, w := range oldestOfEach(r.waits.List(logEvery)) {
+			about := []any{"for", w.What, "of", strings.Join(w.By, ", "), "since", time.Since(w.Since.AsTime()).Round(time.Second).String()}
+			if w.LastError != "" {
+				about = append(about, "last error", w.LastError)
+			}
+			r.log.Warn("still waits", about...)
+		}
+	}
 }
 
 // program decodes and verifies one program of the spec, as every byte from outside is.
@@ -151,6 +210,46 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
 }
 
+// leave gives a membership up, however the role has ended: the role's launcher tells that. A role whose lease is lost has nothing to give up.
+func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
+	select {
+	case <-m.Done():
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.deadlines.ServerGrace)
+	defer cancel()
+	return wire.Retry(ctx, func(uint32) error { return m.Leave(ctx) })
+}
+
+// drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context
+// that it returns ends when ctx ends for any other cause, or limit after drain was closed.
+func drainable(ctx context.Context, limit time.Duration) (work context.Context, drain <-chan struct{}, stop context.CancelFunc) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	asked := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+		case <-work.Done():
+			return
+		}
+		cause := context.Cause(ctx)
+		if errors.Is(cause, fault.Drained) {
+			close(asked)
+			timer := time.NewTimer(limit)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-work.Done():
+			}
+		}
+		cancel(cause)
+	}()
+	return work, asked, func() { cancel(nil); <-ended }
+}
+
 // fenced returns the loss of the lease as the error, when that is why a role ended.
 func fenced(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, fault.Fenced) {
@@ -159,16 +258,16 @@ func fenced(ctx context.Context, err error) error {
 	return err
 }
 
-// whyEnded returns why a role had to end, where err is only what followed from it: it has lost its lease, or cannot find the others any more.
-func whyEnded(ctx context.Context, err error) error {
+// reasonOf returns why a role had to end, where err is only what followed from it: it has lost its lease, or cannot find the others any more.
+func reasonOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, fault.Unavailable) {
 		return cause
 	}
 	return fenced(ctx, err)
 }
 
-// unbegun makes an end in order of that of a trainer which was told to end so while it was about to begin: it is nobody's failure.
-func unbegun(ctx context.Context, role job.Role, err error) error {
+// drainedEarly returns an end in order for a trainer that was told to end while it was about to begin: nobody failed.
+func drainedEarly(ctx context.Context, role job.Role, err error) error {
 	if cause := context.Cause(ctx); role == job.Role_TRAINER && fault.KindOf(err) == fault.Canceled && errors.Is(cause, fault.Drained) {
 		return cause
 	}
@@ -190,36 +289,4 @@ func inRole(name string, err error) error {
 	c := *f
 	c.Where = name
 	return &c
-}
-
-// drainTime bounds how long a role goes on that is to end in order. A launcher that stops a role because its context has ended waits for longer; a
-// listener that stops a whole job does not, for then no round counts any more.
-const drainTime = 4 * time.Second
-
-// drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context
-// that it returns ends when ctx ends for any other cause, or drainTime after drain was closed.
-func drainable(ctx context.Context) (work context.Context, drain <-chan struct{}, stop context.CancelFunc) {
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	asked := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-ctx.Done():
-		case <-work.Done():
-			return
-		}
-		cause := context.Cause(ctx)
-		if errors.Is(cause, fault.Drained) {
-			close(asked)
-			timer := time.NewTimer(drainTime)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-work.Done():
-			}
-		}
-		cancel(cause)
-	}()
-	return work, asked, func() { cancel(nil); <-ended }
 }

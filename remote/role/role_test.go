@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A job runs to its end by itself: every role ends well, and none counts as lost.
 func TestRolesEndByThemselves(t *testing.T) {
 	store := cluster.NewMemory()
-	specs := crew(t, 2)
+	specs := roleSpecs(t, 2)
 	ends := runAll(bounded(t), t, store, specs)
 	var names []string
 	for range specs {
@@ -64,7 +64,7 @@ func TestLostLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := cluster.NewMemory()
-			specs := crew(t, 1<<20)
+			specs := roleSpecs(t, 1<<20)
 			ctx, cancel := context.WithTimeout(bounded(t), patience/3) // a job that goes on without the lease does not end by itself
 			defer cancel()
 			ends := runAll(ctx, t, store, specs)
@@ -102,7 +102,7 @@ func TestLostLease(t *testing.T) {
 
 // What a role is given is checked before it does anything.
 func TestRolesRefuse(t *testing.T) {
-	specs := crew(t, 1)
+	specs := roleSpecs(t, 1)
 	for name, c := range map[string]struct {
 		of     int
 		change func(*job.RoleSpec)
@@ -133,7 +133,7 @@ func TestRolesRefuse(t *testing.T) {
 // An index has one live holder.
 func TestSecondHolderIsFenced(t *testing.T) {
 	store := cluster.NewMemory()
-	specs := crew(t, 1)
+	specs := roleSpecs(t, 1)
 	if _, err := open(t, store).ClaimServer(bounded(t), 1, "127.0.0.1:1"); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestServerThatStops(t *testing.T) {
 			if err := open(t, store).SetDesired(ctx, 2); err != nil {
 				t.Fatal(err)
 			}
-			specs := crew(t, 40)
+			specs := roleSpecs(t, 40)
 			ends, told := make(chan ended, len(specs)), make(chan error, 1)
 			port, now := &port{opened: make(chan struct{})}, make(chan struct{})
 			for _, s := range specs {
@@ -206,7 +206,7 @@ func (p *port) listen(ctx context.Context, address string) (net.Listener, error)
 // A role that is told no more of where another one is ends and says so: else it would call where that one has been, for as long as it has patience.
 func TestRoleThatFindsNobody(t *testing.T) {
 	for _, of := range []job.Role{job.Role_COORDINATOR, job.Role_TRAINER} {
-		store, ctx, specs := cluster.NewMemory(), bounded(t), crew(t, 1)
+		store, ctx, specs := cluster.NewMemory(), bounded(t), roleSpecs(t, 1)
 		others := open(t, store)
 		if err := others.SetDesired(ctx, 2); err != nil {
 			t.Fatal(err)

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 
-	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/trainer"
+	"github.com/edl-go/edl/remote/waits"
 )
 
 func (r *runner) train(ctx context.Context) error {
-	spec := r.spec.Spec
 	p, err := r.program(r.spec.Program, program.StageTrainer)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	work, drain, stop := drainable(ctx)
+	work, drain, stop := drainable(ctx, r.deadlines.RoleDrain)
 	defer stop()
 	leased, cancel := whileMember(work, member)
 	defer cancel()
@@ -36,12 +36,12 @@ func (r *runner) train(ctx context.Context) error {
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
-			Identity: r.identity, Rank: r.spec.Index, Incarnation: member.Fence(), Sync: spec.Mode == job.Mode_SYNC, Spec: spec,
-			Program: p, Save: save, Constants: r.constants(p), Servers: servers, Coordinator: coordinator, Drain: drain, Log: r.log, Waits: &r.waits,
-			RoundDeadline: spec.RoundDeadline.AsDuration() + patience, Patience: spec.RoundDeadline.AsDuration() + spec.StartDeadline.AsDuration(),
+			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: id.Incarnation(member.Fence()), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
+			Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
+			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Drain: drain, Waits: &r.waits, Log: r.log,
 		})
 	}
-	err = whyEnded(run, err)
+	err = reasonOf(run, err)
 	switch {
 	case err == trainer.ErrUnheard: // the coordinator that misses it asks the servers
 		return nil
@@ -51,28 +51,21 @@ func (r *runner) train(ctx context.Context) error {
 	return errors.Join(err, r.leave(work, member))
 }
 
-// constants returns what loads the variables that no server holds, nil when the startup program makes them.
-func (r *runner) constants(p *program.Program) func(*executor.Scope) error {
-	if r.spec.Spec.Params == "" {
-		return nil
-	}
-	return func(scope *executor.Scope) error { return loadConstants(scope, r.spec.Spec.Params, p) }
-}
-
 // connect waits until the coordinator and the pservers are there, and connects to them for as long as run lasts, wherever they move. ctx ends the
 // waiting.
 func (r *runner) connect(ctx, run context.Context,
 	peers *cluster.Peers) (servers []rpc.ParameterServerClient, coordinator rpc.CoordinatorClient, err error) {
-	start, cancel := context.WithTimeout(ctx, r.spec.Spec.StartDeadline.AsDuration()+patience)
+	start, cancel := context.WithTimeout(ctx, r.deadlines.Connect)
 	defer cancel()
 	defer context.AfterFunc(run, cancel)() // it may end while this waits
-	end := trainer.Wait(r.log, &r.waits, "coordinator", "its address")
+	wait := r.waits.Begin(waits.Wait{What: "its address", By: []string{"coordinator"}, Limit: r.deadlines.Connect})
 	_, err = r.registry.Coordinator(start)
-	end()
+	wait.End()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer trainer.Wait(r.log, &r.waits, "the pservers", "their addresses")()
+	wait = r.waits.Begin(waits.Wait{What: "their addresses", By: []string{"the pservers"}, Limit: r.deadlines.Connect})
+	defer wait.End()
 	desired, err := r.registry.Desired(start)
 	if err != nil {
 		return nil, nil, err

@@ -30,13 +30,13 @@ func benchmarkRound(b *testing.B, bytes int64) {
 		cfg.Index, cfg.Servers = i, servers
 		c.Servers = append(c.Servers, rig.Start(b, cfg, rig.SGD(i, true, 1, sizes...)).Client)
 	}
-	c.Enter(rig.Identity, 0)
+	c.BeginGeneration(rig.Identity, 0)
 	m.fill(1)
 	round := uint64(0)
 	b.SetBytes(bytes)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Begin(ops.Step{Round: round, Rows: 1}, 0, nil)
+		c.BeginStep(ops.Step{Round: round, Rows: 1}, 0, nil)
 		if err := errors.Join(m.send(b.Context(), c), c.SendBarrier(b.Context()), m.recv(b.Context(), c)); err != nil {
 			b.Fatal(err)
 		}

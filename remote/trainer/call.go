@@ -3,79 +3,56 @@ package trainer
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// asking is how a trainer calls others: again and again while they are unavailable, for a bounded time, and with a line in the log when that, or the
-// answer, takes long.
-type asking struct {
-	patience time.Duration   // with somebody who is unavailable
-	limit    time.Duration   // of one call; 0: none
-	drain    <-chan struct{} // closed when the trainer is to end: nobody who is gone is waited for then; may be nil
-	log      *slog.Logger    // may be nil
-	board    *waits.Board    // lists what is waited for; may be nil
+// A caller makes the calls of a trainer: again and again while those who are called are unavailable, for a bounded time. Every call is a
+// wait, which the trainer lists.
+type caller struct {
+	unavailable time.Duration   // how long to call somebody who is unavailable
+	drain       <-chan struct{} // closed when the trainer is to end: then nobody who is gone is waited for; may be nil
+	waits       *waits.Board    // lists the calls that are under way; may be nil
 }
 
-// A question is one call.
-type question struct {
-	of, what string // who is called, and for what, as messages say it
-}
+// A callTarget says who is called and for what, as messages say it.
+type callTarget struct{ who, what string }
 
-// call makes attempts until one succeeds or fails with anything but fault.Unavailable. An attempt has no deadline: it may wait for what others do. It
-// must be made with grpc.WaitForReady(false).
-func (a asking) call(ctx context.Context, q question, attempt func(ctx context.Context, number uint32) error) error {
-	one, end := a.attempts(ctx, q, attempt)
-	defer end()
-	err := wire.RetryWithin(ctx, a.patience, one)
+// An attempt sends a request once. It has no deadline of its own: it may wait for what others do. It must call with grpc.WaitForReady(false).
+type attempt func(ctx context.Context, number id.Attempt) error
+
+// call makes attempts until one succeeds or fails with anything but fault.Unavailable.
+func (c caller) call(ctx context.Context, target callTarget, do attempt) error {
+	w := c.begin(target, 0)
+	defer w.end()
+	err := wire.RetryWithin(ctx, c.unavailable, func(number uint32) error { return w.try(ctx, do, number) })
 	switch {
 	case !errors.Is(err, fault.Unavailable):
-	case ctx.Err() != nil: // it was given up before patience was at an end
-		return fault.E(fault.Canceled, fault.At(q.of), fault.Got("the end of the call for "+q.what), fault.Cause(context.Cause(ctx)))
+	case ctx.Err() != nil: // the caller gave up before the time was over
+		return fault.E(fault.Canceled, fault.At(target.who), fault.Got("the end of the call for "+target.what), fault.Cause(context.Cause(ctx)))
 	default:
-		return fault.E(fault.Unavailable, fault.At(q.of), fault.Gotf("no answer to the call for %s within %v", q.what, a.patience),
+		return fault.E(fault.Unavailable, fault.At(target.who), fault.Gotf("no answer to the call for %s within %v", target.what, c.unavailable),
 			fault.Cause(err))
 	}
 	return err
 }
 
 // within is call with a deadline for all attempts together.
-func (a asking) within(ctx context.Context, limit time.Duration, q question, attempt func(ctx context.Context, number uint32) error) error {
+func (c caller) within(ctx context.Context, limit time.Duration, target callTarget, do attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	a.limit = limit
-	one, end := a.attempts(ctx, q, attempt)
-	defer end()
-	return wire.Retry(ctx, one)
+	w := c.begin(target, limit)
+	defer w.end()
+	return wire.Retry(ctx, func(number uint32) error { return w.try(ctx, do, number) })
 }
 
-// attempts returns what makes one attempt, as a wait that lasts until end.
-func (a asking) attempts(ctx context.Context, q question,
-	attempt func(ctx context.Context, number uint32) error) (one func(number uint32) error, end func()) {
-	w := a.wait(q)
-	return func(number uint32) error {
-		err := wire.FromStatus(q.of, attempt(ctx, number))
-		w.heard(err)
-		return a.last(err)
-	}, w.end
-}
-
-// last makes an attempt the last one when the trainer is to end.
-func (a asking) last(err error) error {
-	if errors.Is(err, fault.Unavailable) && a.draining() {
-		return fault.E(fault.Drained, fault.Got(err.Error()))
-	}
-	return err
-}
-
-func (a asking) draining() bool {
+func (c caller) draining() bool {
 	select {
-	case <-a.drain:
+	case <-c.drain:
 		return true
 	default:
 		return false
@@ -83,12 +60,12 @@ func (a asking) draining() bool {
 }
 
 // untilDrain ends ctx also when the trainer is to end, for what would wait for others.
-func (a asking) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c caller) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if a.drain != nil {
+	if c.drain != nil {
 		go func() {
 			select {
-			case <-a.drain:
+			case <-c.drain:
 				cancel(fault.Drained)
 			case <-ctx.Done():
 			}
@@ -97,79 +74,52 @@ func (a asking) untilDrain(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(nil) }
 }
 
-// longWait is after what time a wait is worth a line in the log, and how often while it goes on.
-const longWait = 10 * time.Second
-
-// A wait is listed on the board, and tells the log when it takes long.
-type wait struct {
-	question
-	asking
-	since time.Time
-	entry *waits.Entry
-	mu    sync.Mutex
-	timer *time.Timer // nil when the wait has ended, or where there is no log
-	err   error       // of the last attempt
-	until time.Time   // when the wait is given up; zero: it is not, as long as somebody answers
+// A callWait is a call that is under way, and its entry in the list of waits. Its attempts follow each other.
+type callWait struct {
+	caller
+	callTarget
+	limited bool         // all attempts together have a deadline
+	entry   *waits.Entry // nil without a list
 }
 
-// Wait begins a wait of a trainer that is not a call of Run, until end.
-func Wait(log *slog.Logger, board *waits.Board, of, what string) (end func()) {
-	return asking{log: log, board: board}.wait(question{of, what}).end
-}
-
-func (a asking) wait(q question) *wait {
-	w := &wait{question: q, asking: a, since: time.Now()}
-	if w.limit > 0 {
-		w.until = w.since.Add(w.limit)
-	}
-	w.entry = a.board.Begin(waits.Wait{What: q.what, By: []string{q.of}, Since: w.since, Until: w.until})
-	if w.log != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.timer = time.AfterFunc(longWait, w.tell)
+// begin enters a call into the list of waits, until end.
+func (c caller) begin(target callTarget, limit time.Duration) *callWait {
+	w := &callWait{caller: c, callTarget: target, limited: limit > 0}
+	if c.waits != nil {
+		w.entry = c.waits.Begin(waits.Wait{What: target.what, By: []string{target.who}, Limit: limit})
 	}
 	return w
 }
 
-// tell writes a line.
-func (w *wait) tell() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer == nil {
-		return
+// try makes one attempt. It is the last one when the trainer is to end.
+func (w *callWait) try(ctx context.Context, do attempt, number uint32) error {
+	err := wire.FromStatus(w.who, do(ctx, id.Attempt(number)))
+	w.note(err)
+	if errors.Is(err, fault.Unavailable) && w.draining() {
+		return fault.E(fault.Drained, fault.Got(err.Error()))
 	}
-	w.timer.Reset(longWait)
-	about := []any{"for", w.what, "of", w.of, "since", time.Since(w.since).Round(time.Second).String()}
-	if w.err != nil {
-		about = append(about, "last error", w.err.Error())
-	}
-	w.log.Warn("still waits", about...)
+	return err
 }
 
-// heard notes how an attempt ended. From the first that finds nobody on the wait has an end.
-func (w *wait) heard(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch w.err = err; {
-	case w.limit > 0:
-	case !errors.Is(err, fault.Unavailable):
-		w.until = time.Time{}
-	case w.until.IsZero():
-		w.until = time.Now().Add(w.patience)
+// note lists how an attempt ended. The first one that finds nobody says when the call without a deadline will be given up.
+func (w *callWait) note(err error) {
+	if w.entry == nil || err == nil {
+		return
 	}
 	w.entry.Update(func(listed *waits.Wait) {
-		if listed.Until, listed.LastError = w.until, ""; err != nil {
-			listed.LastError = err.Error()
+		listed.LastError = err.Error()
+		switch {
+		case w.limited:
+		case !errors.Is(err, fault.Unavailable):
+			listed.Until = time.Time{}
+		case listed.Until.IsZero():
+			listed.Until = time.Now().Add(w.unavailable)
 		}
 	})
 }
 
-func (w *wait) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
+func (w *callWait) end() {
+	if w.entry != nil {
+		w.entry.End()
 	}
-	w.entry.End()
 }

@@ -4,76 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
 )
 
-// Comm is the trainer's side of the wire: it carries out send, recv and the barriers of a trainer program. Calls that move tensors run on goroutines
-// of their own, so that they overlap with the backward pass; at most maxCalls are under way at once. It is used by one step at a time, whose
-// ops may run at the same time.
+// Comm carries out the send, recv and barrier ops of a trainer program. Calls that move tensors run on goroutines of their own, so that they overlap
+// with the backward pass; at most maxCalls are under way at once. One step at a time uses it, whose ops may run at the same time.
+//
+// The calls of a sync step, in their order:
+//
+//	BeginStep -> Send... -> SendBarrier -> Recv... -> FetchBarrier
+//	             |          |              |
+//	             |          |              the parameters of the next round
+//	             |          from here on the step is declared: it may commit, whatever becomes of this trainer
+//	             gradients, as they are computed
+//
+// In async mode FetchBarrier declares the step, on a goroutine of its own, and the first Send of the next step waits for that.
 type Comm struct {
-	Rank     uint32
+	Rank     id.Rank
 	Sync     bool
-	Deadline time.Duration // of a round: every wait ends soon after it
+	Deadline time.Duration // of each call to a server
 	Servers  []rpc.ParameterServerClient
 
 	identity wire.Identity // of the generation
-	ask      asking
-	first    uint64 // round that the parameters are received of before the first step
+	caller   caller
+	first    id.Round // round that the parameters are received of before the first step
 	step     ops.Step
-	want     version
+	version  version
 	pass     int32
 	records  []*rpc.RecordRange // of the step
-	sends    calls
-	recvs    calls
-	entries  calls // in the ledger, async mode
-	slots    chan struct{}
+	sends    callGroup
+	recvs    callGroup
+	ledger   callGroup     // async: declarations
+	slots    chan struct{} // holds one token for each call under way
 	once     sync.Once
 
-	mu   sync.Mutex
-	sent []int32 // variables sent in this step, by server
-	over error   // why the generation has ended since the contribution of this step was declared; nil while it has not
+	mu         sync.Mutex
+	sent       []int32 // variables sent in this step, by server
+	superseded error   // why the generation has ended since this step was declared; nil while it has not
 }
 
 // maxCalls bounds the tensor calls that one trainer has under way.
 const maxCalls = 16
 
-// slack is how much longer than a server a trainer waits for a round, so that it is the server which gives up first, and says who is missing.
-const slack = 2 * time.Second
-
 var _ ops.Comm = (*Comm)(nil)
 
-// Enter begins a generation, whose parameters are received as they are at round first. Nothing may be under way.
-func (c *Comm) Enter(identity wire.Identity, first uint64) {
+// version says which value of a variable Recv asks for.
+type version int
+
+const (
+	atBeginning version = iota // before the first round of the generation
+	afterStep                  // sync: after this round; async: with all of this trainer's own contributions
+	asItIs                     // whatever the server has now
+	final                      // after every other trainer has completed
+)
+
+// BeginGeneration begins a generation, whose parameters are received as they are at round first. Nothing may be under way.
+func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 	c.init()
-	c.identity, c.first, c.want = identity, first, initial
+	c.identity, c.first, c.version = identity, first, atBeginning
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = nil
+	c.superseded = nil
 }
 
-// Begin says which step the following calls belong to, and which records of which pass it trains.
-func (c *Comm) Begin(step ops.Step, pass int, records []dataset.Range) {
+// BeginStep says which step the following calls belong to, and which records of which pass it trains.
+func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 	c.init()
-	c.step, c.want, c.pass = step, afterOwn, int32(pass)
-	c.records = make([]*rpc.RecordRange, len(records))
-	for i, r := range records {
-		c.records[i] = &rpc.RecordRange{From: r.From, To: r.To}
-	}
+	c.step, c.version, c.pass, c.records = step, afterStep, int32(pass), wire.Ranges(records)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.sent)
-	c.over = nil
+	c.superseded = nil
 }
+
+// Receive makes the following Recv calls ask for a version, until the next BeginStep.
+func (c *Comm) Receive(v version) { c.version = v }
 
 func (c *Comm) init() {
 	c.once.Do(func() {
@@ -82,140 +98,38 @@ func (c *Comm) init() {
 	})
 }
 
-// check refuses a server that a program names and nobody has.
-func (c *Comm) check(server int) error {
-	if server < 0 || server >= len(c.Servers) {
-		return fault.E(fault.InvalidProgram, fault.At(serverName(server)), fault.Gotf("server %d", server),
-			fault.Wantf("0 to %d", len(c.Servers)-1))
-	}
-	return nil
-}
-
-func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
-
-// call makes the attempts of one call to a server, under one identity.
-func (c *Comm) call(ctx context.Context, server int, what string,
-	f func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error) error {
-	return c.ask.within(ctx, c.Deadline+slack, question{serverName(server), what}, func(ctx context.Context, attempt uint32) error {
-		return f(ctx, c.Servers[server], attempt)
-	})
-}
-
-// orOver notes that the generation has ended, where err says so of a sync step that has been declared. What is still to be received of the step then
-// stays as it was: its trainer receives everything anew in the next generation.
-func (c *Comm) orOver(err error) error {
-	if !c.Sync || c.want != afterOwn || !errors.Is(err, fault.Superseded) {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = err
-	return nil
-}
-
-// Over returns how it is known that the generation has ended in which the step that has just ended was declared; nil: the step was committed.
-func (c *Comm) Over() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.over
-}
-
-// everyServer makes one call to each server, at the same time.
-func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int) error) error {
-	var group calls
-	for server := range c.Servers {
-		group.start(ctx, c.slots, func(ctx context.Context) error { return call(ctx, server) })
-	}
-	return group.end()
-}
-
-// Drain ends the calls that a failed step left behind, so that their tensors may be used again.
-func (c *Comm) Drain() {
-	for _, group := range []*calls{&c.sends, &c.recvs, &c.entries} {
-		group.abort()
-	}
-}
-
-// trained returns the records of the step, for a message about it.
-func (c *Comm) trained() []*rpc.RecordRange { return slices.Clone(c.records) }
-
 // Send starts sending a contribution. In async mode it first waits until the step before is in the ledger.
 func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.init()
 	if err := c.check(m.Server); err != nil {
 		return err
 	}
-	if err := c.Settle(); err != nil {
+	if err := c.AwaitLedger(); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.sent[m.Server]++
 	c.mu.Unlock()
-	id, round := c.identity, c.step.Round
+	identity, round := c.identity, c.step.Round
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
-		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-			return send(ctx, to, &rpc.VariableChunk{Id: id.Of(c.Rank, round, attempt), Name: m.Name}, m.Value)
+		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
+			return send(ctx, to, &rpc.VariableChunk{Id: c.message(identity, round, number), Name: m.Name}, m.Value)
 		})
 	})
 	return nil
 }
 
-// SendBarrier waits for all sends of the round and then declares the contribution complete at every server. From then on the end of the generation
-// does not fail a sync step: it may have committed. Over tells.
+// SendBarrier waits for all sends of the step and then, in sync mode, declares the contribution complete at every server. From then on the end of the
+// generation does not fail the step: it may have committed. Superseded tells.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
-	return c.orOver(c.everyServer(ctx, func(ctx context.Context, server int) error {
+	return c.noteSuperseded(c.everyServer(ctx, func(ctx context.Context, server int) error {
 		return c.declare(ctx, server, c.identity, c.step.Round, c.declaration(server))
 	}))
 }
-
-// declaration is the barrier of the step for one server, but for its identity.
-func (c *Comm) declaration(server int) *rpc.BarrierRequest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
-}
-
-// declare sends the barrier of a round to one server. It may go on while the next step has begun.
-func (c *Comm) declare(ctx context.Context, server int, id wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
-	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round),
-		func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-			barrier.Id = id.Of(c.Rank, round, attempt)
-			_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
-			return err
-		})
-}
-
-// Complete tells every server that this trainer contributes to no later round.
-func (c *Comm) Complete(ctx context.Context) error {
-	c.init()
-	id := c.identity
-	return c.everyServer(ctx, func(ctx context.Context, server int) error {
-		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, attempt uint32) error {
-			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: id.Of(c.Rank, c.step.Round, attempt)}, grpc.WaitForReady(false))
-			return err
-		})
-	})
-}
-
-// Settle waits until every step that has ended is in the ledger. In sync mode it is there when the step ends.
-func (c *Comm) Settle() error { return c.entries.end() }
-
-// version says which value of a variable Recv asks for.
-type version int
-
-const (
-	initial  version = iota // before the first round of the generation
-	afterOwn                // sync: after this round; async: with all of this trainer's own contributions
-	latest                  // as it is
-	saved                   // after every other trainer has completed
-)
-
-// Want makes the following Recv calls ask for another version, until the next Begin.
-func (c *Comm) Want(v version) { c.want = v }
 
 // Recv starts receiving a variable.
 func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
@@ -229,20 +143,19 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if err := c.check(m.Server); err != nil {
 		return err
 	}
-	request := rpc.GetRequest{Name: m.Name, Final: c.want == saved, AnyVersion: c.want == latest || c.want == initial && !c.Sync}
 	round := c.step.Round + 1
-	if c.want == initial {
-		round = c.first
+	if c.version == atBeginning {
+		round = uint64(c.first)
 	}
-	if c.Over() != nil {
+	last, now := c.version == final, c.version == asItIs || c.version == atBeginning && !c.Sync
+	if c.Superseded() != nil {
 		return nil
 	}
-	id := c.identity
+	identity := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
-			func(ctx context.Context, from rpc.ParameterServerClient, attempt uint32) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: id.Of(c.Rank, round, attempt), Name: request.Name, Final: request.Final,
-					AnyVersion: request.AnyVersion}, m.Value)
+			func(ctx context.Context, from rpc.ParameterServerClient, number id.Attempt) error {
+				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, number), Name: m.Name, Final: last, AnyVersion: now}, m.Value)
 			})
 	})
 	return nil
@@ -250,15 +163,105 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 
 // FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
-	if err := c.orOver(c.recvs.end()); err != nil || c.Sync || c.want != afterOwn || len(c.records) == 0 {
+	if err := c.noteSuperseded(c.recvs.end()); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
 		return err
 	}
 	if err := c.sends.end(); err != nil {
 		return err
 	}
-	id, round, barrier := c.identity, c.step.Round, c.declaration(0)
-	c.entries.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, id, round, barrier) })
+	identity, round, barrier := c.identity, c.step.Round, c.declaration(0)
+	c.ledger.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, identity, round, barrier) })
 	return nil
+}
+
+// AwaitLedger waits until every step that has ended is in the ledger. In sync mode it is there when the step ends.
+func (c *Comm) AwaitLedger() error { return c.ledger.end() }
+
+// Complete tells every server that this trainer contributes to no later round.
+func (c *Comm) Complete(ctx context.Context) error {
+	c.init()
+	identity := c.identity
+	return c.everyServer(ctx, func(ctx context.Context, server int) error {
+		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
+			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: c.message(identity, c.step.Round, number)}, grpc.WaitForReady(false))
+			return err
+		})
+	})
+}
+
+// Superseded returns how the trainer knows that the generation ended after the last step was declared; nil: the step was committed.
+func (c *Comm) Superseded() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.superseded
+}
+
+// noteSuperseded notes that the generation has ended, where err says so of a sync step that has been declared. What is still to be received of the
+// step then stays as it was: its trainer receives everything anew in the next generation.
+func (c *Comm) noteSuperseded(err error) error {
+	if !c.Sync || c.version != afterStep || !errors.Is(err, fault.Superseded) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.superseded = err
+	return nil
+}
+
+// Abort ends the calls that a failed step left behind, so that their tensors may be used again.
+func (c *Comm) Abort() {
+	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger} {
+		group.abort()
+	}
+}
+
+// declaration is the barrier of the step for one server, but for its identity.
+func (c *Comm) declaration(server int) *rpc.BarrierRequest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &rpc.BarrierRequest{Rows: c.step.Rows, Variables: c.sent[server], Pass: c.pass, Records: c.records}
+}
+
+// declare sends the barrier of a round to one server. In async mode the next step may have begun.
+func (c *Comm) declare(ctx context.Context, server int, identity wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
+	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round),
+		func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
+			barrier.Id = c.message(identity, round, number)
+			_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
+			return err
+		})
+}
+
+// check refuses a server that a program names and nobody has.
+func (c *Comm) check(server int) error {
+	if server < 0 || server >= len(c.Servers) {
+		return fault.E(fault.InvalidProgram, fault.At(serverName(server)), fault.Gotf("server %d", server),
+			fault.Wantf("0 to %d", len(c.Servers)-1))
+	}
+	return nil
+}
+
+func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
+
+func (c *Comm) message(identity wire.Identity, round uint64, number id.Attempt) *rpc.Identity {
+	return identity.Of(uint32(c.Rank), round, uint32(number))
+}
+
+// call makes the attempts of one call to a server.
+func (c *Comm) call(ctx context.Context, server int, what string,
+	do func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error) error {
+	return c.caller.within(ctx, c.Deadline, callTarget{serverName(server), what}, func(ctx context.Context, number id.Attempt) error {
+		return do(ctx, c.Servers[server], number)
+	})
+}
+
+// everyServer makes one call to each server, at the same time.
+func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, server int) error) error {
+	var group callGroup
+	for server := range c.Servers {
+		group.start(ctx, c.slots, func(ctx context.Context) error { return call(ctx, server) })
+	}
+	return group.end()
 }
 
 // send makes one attempt to send a variable. It returns only when the call has ended, so that t may be written afterwards.
@@ -291,8 +294,8 @@ func receive(ctx context.Context, from rpc.ParameterServerClient, request *rpc.G
 	return err
 }
 
-// calls are the calls of one kind that a step has under way. The first that fails ends the others. It is safe for concurrent use.
-type calls struct {
+// A callGroup is the calls of one kind that a step has under way. The first that fails ends the others. It is safe for concurrent use.
+type callGroup struct {
 	mu      sync.Mutex
 	ended   sync.Cond // L is mu
 	pending int
@@ -302,18 +305,18 @@ type calls struct {
 }
 
 // start runs f on a goroutine of its own as soon as one of slots is free. The goroutine ends soon after ctx.
-func (c *calls) start(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx == nil {
-		c.ended.L = &c.mu
-		c.ctx, c.cancel = context.WithCancel(ctx)
+func (g *callGroup) start(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx == nil {
+		g.ended.L = &g.mu
+		g.ctx, g.cancel = context.WithCancel(ctx)
 	}
-	c.pending++
-	go c.run(c.ctx, slots, f)
+	g.pending++
+	go g.run(g.ctx, slots, f)
 }
 
-func (c *calls) run(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
+func (g *callGroup) run(ctx context.Context, slots chan struct{}, f func(ctx context.Context) error) {
 	var err error
 	select {
 	case slots <- struct{}{}:
@@ -322,44 +325,44 @@ func (c *calls) run(ctx context.Context, slots chan struct{}, f func(ctx context
 	case <-ctx.Done():
 		err = fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if err != nil {
-		c.err = worse(c.err, err)
-		c.cancel()
+		g.err = moreTelling(g.err, err)
+		g.cancel()
 	}
-	if c.pending--; c.pending == 0 {
-		c.ended.Broadcast()
+	if g.pending--; g.pending == 0 {
+		g.ended.Broadcast()
 	}
 }
 
 // end waits for all calls and returns their first error.
-func (c *calls) end() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.pending > 0 {
-		c.ended.Wait()
+func (g *callGroup) end() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.pending > 0 {
+		g.ended.Wait()
 	}
-	err := c.err
-	if c.ctx != nil {
-		c.cancel()
+	err := g.err
+	if g.ctx != nil {
+		g.cancel()
 	}
-	c.ctx, c.cancel, c.err = nil, nil, nil
+	g.ctx, g.cancel, g.err = nil, nil, nil
 	return err
 }
 
 // abort ends all calls, and waits until they no longer touch their tensors.
-func (c *calls) abort() {
-	c.mu.Lock()
-	if c.ctx != nil {
-		c.cancel()
+func (g *callGroup) abort() {
+	g.mu.Lock()
+	if g.ctx != nil {
+		g.cancel()
 	}
-	c.mu.Unlock()
-	_ = c.end()
+	g.mu.Unlock()
+	_ = g.end()
 }
 
-// worse keeps the error that tells more: a call that was merely given up because another failed tells least.
-func worse(a, b error) error {
+// moreTelling keeps the error that tells more: a call that was given up because another failed tells least.
+func moreTelling(a, b error) error {
 	if a == nil || errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
 		return b
 	}

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -30,7 +31,7 @@ func TestCommSync(t *testing.T) {
 	list := servers(t, 2, 3, true, sizes...)
 	err := rig.Each(3, func(rank int) error {
 		ctx, c, m := t.Context(), commOf(rank, true, list...), newModel(2, sizes...)
-		c.Want(initial)
+		c.Receive(atBeginning)
 		if err := errors.Join(m.recv(ctx, c), m.check(0)); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func TestCommSync(t *testing.T) {
 			if rank == 1 {
 				step.Rows = 0
 			}
-			c.Begin(step, 0, []dataset.Range{{From: 1, To: 2}})
+			c.BeginStep(step, 0, []ranges.Range{{From: 1, To: 2}})
 			m.fill(4 * float32(rank)) // the mean of 0 of one row and 8 of three is 6
 			if step.Rows > 0 {
 				if err := m.send(ctx, c); err != nil {
@@ -67,12 +68,12 @@ func TestCommAsync(t *testing.T) {
 		list := servers(t, 2, trainers, false, 5, last+1)
 		err := rig.Each(trainers, func(rank int) error {
 			ctx, c, m := t.Context(), commOf(rank, false, list...), newModel(2, 5, last+1)
-			c.Want(initial)
+			c.Receive(atBeginning)
 			if err := m.recv(ctx, c); err != nil {
 				return err
 			}
 			for step := range uint64(3) {
-				c.Begin(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, 0, nil)
+				c.BeginStep(ops.Step{Round: step, Lane: uint64(rank), Rows: 2}, 0, nil)
 				m.fill(1)
 				if err := errors.Join(m.send(ctx, c), m.recv(ctx, c)); err != nil {
 					return err
@@ -98,11 +99,11 @@ func TestCommAsync(t *testing.T) {
 func TestCommDrain(t *testing.T) {
 	silent := rig.New(t, rig.Config(1)) // it has no program
 	c, m := commOf(0, true, silent), newModel(1, slices.Repeat([]int64{10}, 3*maxCalls)...)
-	c.Begin(ops.Step{Rows: 1}, 0, nil)
+	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	if err := m.send(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	c.Drain()
+	c.Abort()
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := m.send(ctx, c); err != nil {
 		t.Fatal(err)
@@ -111,8 +112,8 @@ func TestCommDrain(t *testing.T) {
 	if err := c.SendBarrier(ctx); !errors.Is(err, fault.Canceled) {
 		t.Error(err)
 	}
-	c.Drain()
-	c.Drain()
+	c.Abort()
+	c.Abort()
 }
 
 // The first failure ends the step at once, names its server, and leaves nothing behind.
@@ -120,7 +121,7 @@ func TestCommFailure(t *testing.T) {
 	ctx := t.Context()
 	list := servers(t, 2, 2, true, 4)
 	c, m := commOf(0, true, list...), newModel(2, 4)
-	c.Begin(ops.Step{Rows: 1}, 0, nil)
+	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestCommFailure(t *testing.T) {
 	if err := <-told; !errors.Is(err, fault.NotFinite) || !strings.Contains(err.Error(), "pserver 1: op sgd") {
 		t.Error(err)
 	}
-	c.Begin(ops.Step{Round: 1, Rows: 1}, 0, nil)
+	c.BeginStep(ops.Step{Round: 1, Rows: 1}, 0, nil)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); fault.KindOf(err) != fault.NotFinite {
 		t.Error(err)
 	}
@@ -140,7 +141,7 @@ func TestCommFailure(t *testing.T) {
 	if err := c.Recv(ctx, ops.Message{Name: "w0", Server: -1, Value: m.params[0][0]}); !errors.Is(err, fault.InvalidProgram) {
 		t.Error(err)
 	}
-	c.Drain()
+	c.Abort()
 }
 
 // Connections that are cut in the middle of what they carry, either way, cost attempts and change nothing.
@@ -155,9 +156,9 @@ func TestCommOverCutConnections(t *testing.T) {
 	defer conn.Close()
 	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour,
 		Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
-	c.Enter(rig.Identity, 0)
+	c.BeginGeneration(rig.Identity, 0)
 	for round := range uint64(4) {
-		c.Begin(ops.Step{Round: round, Rows: 1}, 0, nil)
+		c.BeginStep(ops.Step{Round: round, Rows: 1}, 0, nil)
 		m.fill(1)
 		if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-float32(round+1))); err != nil {
 			t.Fatal(err)
@@ -186,11 +187,11 @@ func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*rig.Se
 }
 
 func commOf(rank int, sync bool, list ...*rig.Server) *Comm {
-	c := &Comm{Rank: uint32(rank), Sync: sync, Deadline: time.Hour}
+	c := &Comm{Rank: id.Rank(rank), Sync: sync, Deadline: time.Hour}
 	for _, s := range list {
 		c.Servers = append(c.Servers, s.Client)
 	}
-	c.Enter(rig.Identity, 0)
+	c.BeginGeneration(rig.Identity, 0)
 	return c
 }
 

@@ -2,7 +2,10 @@ package trainer
 
 import (
 	"context"
+	"io"
 	"slices"
+
+	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -10,54 +13,73 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
 )
 
-// trainFeeds trains what a user feeds, until the session is closed.
-func (l *life) trainFeeds(ctx context.Context) error {
-	round := l.of.Round
-	for n := uint64(0); ; n++ {
-		share, err := l.nextShare(ctx, n)
+// fedSource is the source of a fed job: the trainer's share of what the user feeds, item after item, until the user has no more. An item is a batch to
+// train, which takes one round, or a list of variables to read, which takes none: Next answers it at once.
+//
+// Items are numbered from 0 in each generation. A request for item n says that the trainer has done those before. So the coordinator hands an item out
+// again, in the next generation, when a generation ends before all its members have done it.
+type fedSource struct {
+	*generationRun
+	item  uint64   // that is asked for next
+	round id.Round // of the next batch
+	step  id.Step  // of the last batch, as the user counts
+	batch executor.Batch
+}
+
+func newFedSource(g *generationRun) *fedSource {
+	s := &fedSource{generationRun: g, round: id.Round(g.in.Round)}
+	if !g.cfg.Sync {
+		s.round = id.Round(g.cfg.Begin.GetSteps())
+	}
+	return s
+}
+
+// Next implements executor.BatchSource.
+func (s *fedSource) Next(ctx context.Context) (*executor.Batch, error) {
+	for {
+		share, err := s.nextShare(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if share.End {
-			return nil
+		s.lastFed = fedReport{} // an item that follows says that the coordinator has it
+		s.item++
+		switch {
+		case share.End:
+			return nil, io.EOF
+		case len(share.Feed) > 0:
+			return s.deliver(share)
 		}
-		report := &rpc.TrainerStep{Id: l.id(share.Step, 0), Rows: share.Rows, GlobalRows: share.GlobalRows, Trainers: l.sharing()}
-		if len(share.Feed) == 0 {
-			report.Fetched, err = l.read(ctx, share.Fetch)
-		} else {
-			step := ops.Step{Round: round, RowOffset: share.RowOffset, Rows: share.Rows}
-			if !l.cfg.Sync {
-				step.Lane = uint64(l.cfg.Rank)
-			}
-			report.Fetched, err = l.trainShare(ctx, step, share)
-			round++
-		}
-		if err != nil {
-			return err
-		}
-		if err := l.reporter.report(report); err != nil {
-			return err
+		if err := s.answer(ctx, share); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// nextShare waits for the user. There is no deadline: how long a user thinks between two steps is not the job's affair, and the
-// coordinator ends the wait when the session or the job does.
-func (l *life) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) {
+// Number implements source.
+func (s *fedSource) Number() id.Round { return id.Round(s.step) }
+
+// HandIn implements source. What is fed has no tasks.
+func (s *fedSource) HandIn(context.Context) error { return nil }
+
+// Close implements source.
+func (s *fedSource) Close() {}
+
+// nextShare waits for the user. There is no deadline, and no entry in the list of waits: the user may think between two steps for as long as they
+// like, and the coordinator ends the wait when the job ends.
+func (s *fedSource) nextShare(ctx context.Context) (*rpc.FeedShare, error) {
 	share := &rpc.FeedShare{}
-	ctx, cancel := l.ask.untilDrain(ctx)
-	defer cancel()
-	ask := l.ask
-	ask.log = nil
-	err := ask.call(ctx, question{"coordinator", "the next feed"}, func(ctx context.Context, attempt uint32) error {
+	c := s.caller
+	c.waits = nil
+	err := c.call(ctx, callTarget{"coordinator", "the next feed"}, func(ctx context.Context, attempt id.Attempt) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := l.cfg.Coordinator.NextFeed(ctx, &rpc.NextFeedRequest{Id: l.id(n, attempt), Item: n}, grpc.WaitForReady(false))
+		request := &rpc.NextFeedRequest{Id: s.in.message(s.round, attempt), Item: s.item}
+		stream, err := s.cfg.Coordinator.NextFeed(ctx, request, grpc.WaitForReady(false))
 		if err != nil {
 			return err
 		}
@@ -66,7 +88,8 @@ func (l *life) nextShare(ctx context.Context, n uint64) (*rpc.FeedShare, error) 
 	return share, err
 }
 
-func (l *life) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedShare) ([]*job.Value, error) {
+// deliver makes a batch of a share. In async mode the step has the number that the user counts, which is what one machine computes with.
+func (s *fedSource) deliver(share *rpc.FeedShare) (*executor.Batch, error) {
 	feed := executor.Feed{}
 	for _, v := range share.Feed {
 		value, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
@@ -75,49 +98,48 @@ func (l *life) trainShare(ctx context.Context, step ops.Step, share *rpc.FeedSha
 		}
 		feed[v.Name] = value
 	}
-	l.comm.Begin(step, 0, nil)
-	fetched, err := l.local.RunStep(ctx, l.cfg.Program, step, feed, share.Fetch...)
-	if err == nil {
-		err = l.comm.Over()
+	step := ops.Step{Round: uint64(s.round), RowOffset: share.RowOffset, Rows: share.Rows}
+	if !s.cfg.Sync {
+		step.Round, step.Lane = share.Step, uint64(s.cfg.Rank)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return encode(share.Fetch, fetched), nil
+	s.step, s.round = id.Step(share.Step), id.Round(step.Round+1)
+	s.batch = executor.Batch{Feed: feed, Fetch: share.Fetch, Step: step, GlobalRows: share.GlobalRows}
+	return &s.batch, nil
 }
 
-// read returns variables as they are now: what servers hold comes from there, the rest from this trainer.
-func (l *life) read(ctx context.Context, names []string) ([]*job.Value, error) {
-	out := make([]*job.Value, 0, len(names))
-	for _, name := range names {
-		value, err := l.readOne(ctx, name)
+// answer reports the variables that an item asks for, as they are now.
+func (s *fedSource) answer(ctx context.Context, share *rpc.FeedShare) error {
+	report := &rpc.TrainerStep{Id: s.in.message(id.Round(share.Step), 0), Trainers: s.sharing()}
+	for _, name := range share.Fetch {
+		value, err := s.readVariable(ctx, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
+		report.Fetched = append(report.Fetched, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
 	}
-	return out, nil
+	return s.reporter.report(report)
 }
 
-func (l *life) readOne(ctx context.Context, name string) (*tensor.Tensor, error) {
-	if p, ok := reading(l.cfg.Save, name); ok {
-		l.comm.Want(latest)
-		values, err := l.saver.Run(ctx, p, nil, name)
+// readVariable returns a variable as it is now: from the servers, or from this trainer where no server holds it.
+func (s *fedSource) readVariable(ctx context.Context, name string) (*tensor.Tensor, error) {
+	if p, ok := receiving(s.cfg.Save, name); ok {
+		s.comm.Receive(asItIs)
+		values, err := s.saver.Run(ctx, p, nil, name)
 		if err != nil {
 			return nil, err
 		}
 		return values[0], nil
 	}
-	if value, ok := l.local.Scope().Find(name); ok {
+	if value, ok := s.local.Scope().Find(name); ok {
 		return value, nil
 	}
 	return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("a variable that has no value outside of a step"),
 		fault.Want("a persistable variable, or a feed to compute it from"))
 }
 
-// reading returns the part of a save program that brings one variable here: the recvs of its pieces, the barrier, and what joins
+// receiving returns the part of a save program that brings one variable here: the recvs of its pieces, the barrier, and what joins
 // them. It reports false when the program does not bring the variable.
-func reading(save *program.Program, name string) (*program.Program, bool) {
+func receiving(save *program.Program, name string) (*program.Program, bool) {
 	p := save.Clone()
 	b := p.Global()
 	needed := map[string]bool{name: true}

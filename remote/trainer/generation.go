@@ -3,206 +3,116 @@ package trainer
 import (
 	"context"
 	"errors"
-	"slices"
 
-	"github.com/edl-go/edl/dataset"
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"google.golang.org/grpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/tensor"
 )
 
-// A life is what a trainer has in one generation. All of it is made anew for the next one: what was received or computed in a step that was given up
-// is nowhere.
-type life struct {
+// A source delivers the batches of one trainer in one generation. It is a syncSource or an asyncSource, which read data, or a fedSource.
+type source interface {
+	// BatchSource has Next. A call of Next says that the step of the batch before has ended well.
+	executor.BatchSource
+	// Number is the number by which the last batch is reported.
+	Number() id.Round
+	// HandIn ends the source after the step of the last batch, which has ended well: it reports the tasks that are finished with it.
+	HandIn(ctx context.Context) error
+	// Close ends what reads ahead. It may be called again.
+	Close()
+}
+
+// A generationRun is what a trainer has in one generation. All of it is made anew for the next one: nothing is left of what was received or computed
+// in a step that was given up.
+type generationRun struct {
 	*Trainer
-	of    *generation
+	in    *generation
 	local *executor.Local // runs the trainer program
 	saver *executor.Local // runs the save program, on the same variables
 }
 
-// live trains in a generation until the data or the generation ends.
-func (t *Trainer) live(ctx context.Context, g *generation) (err error) {
-	t.comm.Enter(g.identity, g.Round)
-	l := t.begin(g)
+// runGeneration trains in a generation until the data or the generation ends.
+func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error) {
+	t.comm.BeginGeneration(in.identity, id.Round(in.Round))
+	g := t.newGenerationRun(in)
 	defer func() {
-		t.comm.Drain()
-		err = errors.Join(err, l.saver.Close(), l.local.Close())
+		t.comm.Abort()
+		err = errors.Join(err, g.saver.Close(), g.local.Close())
 	}()
-	if !g.DataEnded {
-		if err := l.startup(ctx); err != nil {
+	if err := g.repeatReport(); err != nil {
+		return err
+	}
+	if !in.DataEnded {
+		if err := g.startup(ctx); err != nil {
 			return err
 		}
-		train := l.trainData
-		if t.cfg.Spec.Fed {
-			train = l.trainFeeds
-		}
-		if err := train(ctx); err != nil {
+		if err := g.train(ctx); err != nil {
 			return err
 		}
 	}
 	if err := t.reporter.flush(); err != nil {
 		return err
 	}
-	return l.finish(ctx)
+	return g.finish(ctx)
 }
 
-func (t *Trainer) begin(g *generation) *life {
+func (t *Trainer) newGenerationRun(in *generation) *generationRun {
 	options := []executor.Option{executor.WithComm(t.comm), executor.WithLogger(t.cfg.Log)}
 	training := append(options[:2:2], executor.WithWorkers(max(1, int(t.cfg.Spec.Workers))), executor.WithStage(program.StageTrainer))
 	if t.cfg.Spec.NoFiniteCheck {
 		training = append(training, executor.WithoutFiniteCheck())
 	}
 	local := executor.New(training...)
-	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()))
-	if t.storage != nil {
-		saving = append(saving, executor.WithStorage(t.storage))
-	}
-	return &life{Trainer: t, of: g, local: local, saver: executor.New(saving...)}
+	saving := append(options[:2:2], executor.WithStage(program.StageSave), executor.WithScope(local.Scope()), executor.WithStorage(t.storage))
+	return &generationRun{Trainer: t, in: in, local: local, saver: executor.New(saving...)}
 }
 
 // startup receives all parameters as they are before the first round of the generation.
-func (l *life) startup(ctx context.Context) error {
-	if l.cfg.Constants != nil {
-		if err := l.cfg.Constants(l.local.Scope()); err != nil {
+func (g *generationRun) startup(ctx context.Context) error {
+	if g.cfg.Constants != nil {
+		if err := g.cfg.Constants(g.local.Scope()); err != nil {
 			return err
 		}
 	}
-	l.comm.Want(initial)
-	return l.local.Startup(ctx, l.cfg.Program)
+	g.comm.Receive(atBeginning)
+	return g.local.Startup(ctx, g.cfg.Program)
 }
 
-// sharing is how many trainers a batch is divided among.
-func (l *life) sharing() uint32 {
-	if l.cfg.Sync {
-		return l.of.Trainers
-	}
-	return 1
-}
-
-// finish saves the model if this trainer is the one to do so, and takes leave of the servers.
-func (l *life) finish(ctx context.Context) error {
-	if l.storage == nil {
-		return l.comm.Complete(ctx)
-	}
-	var granted bool
-	err := l.ask.call(ctx, question{"coordinator", "the election of who saves the model"}, func(ctx context.Context, attempt uint32) error {
-		r, err := l.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: l.id(0, attempt)}, grpc.WaitForReady(false))
-		granted = r.GetGranted()
-		return err
-	})
-	if err == nil && granted {
-		err = l.save(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	return l.comm.Complete(ctx)
-}
-
-// save receives every persistable variable as it is when all others have completed, and writes them.
-func (l *life) save(ctx context.Context) error {
-	if l.of.DataEnded { // then the variables that no server holds are not there yet
-		if err := l.startup(ctx); err != nil {
-			return err
-		}
-	}
-	l.comm.Want(saved)
-	_, err := l.saver.Run(ctx, l.cfg.Save, nil)
-	return err
-}
-
-// data is the dataset of a trainer, which it opens and reports once in its life.
-type data struct {
-	reader   *executor.Reader // nil before it is opened
-	files    files
-	reported bool
-}
-
-// open opens the dataset, unless it is open. That of a folder that is followed begins empty: which files it has is for the coordinator to say.
-func (d *data) open(ctx context.Context, l *life, follow bool) (err error) {
-	if d.reader != nil {
-		return nil
-	}
-	globs := map[string][]string{}
-	for _, b := range l.cfg.Spec.Data {
-		globs[b.Dataset] = b.Globs
-	}
-	if follow {
-		d.reader, err = executor.NewReader(l.cfg.Program, globs, &dataset.Dataset{})
-	} else {
-		d.reader, err = executor.OpenReader(ctx, l.cfg.Program, globs)
-	}
-	if err == nil {
-		_, d.files.data = d.reader.Dataset()
-	}
-	return err
-}
-
-// close ends the connections to buckets. Nobody reads any more.
-func (d *data) close() error {
-	if d.reader == nil {
-		return nil
-	}
-	return errors.Join(d.files.close(), d.reader.Close())
-}
-
-// trainData trains the records that the coordinator assigns.
-func (l *life) trainData(ctx context.Context) error {
-	reading, cancel := l.ask.untilDrain(ctx)
+// train trains the batches of the generation's source, until it ends or the trainer is to end.
+func (g *generationRun) train(ctx context.Context) error {
+	reading, cancel := g.caller.untilDrain(ctx)
 	defer cancel()
-	from, err := l.open(reading)
+	from, err := g.openSource(reading)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	steps := &steps{life: l, from: from, reading: reading}
-	fetch := l.cfg.Spec.Fetch
-	_, err = l.local.TrainFrom(ctx, l.cfg.Program, steps, executor.TrainOptions{Fetch: fetch}, func(r executor.StepResult) error {
-		b, over := steps.batch, l.comm.Over()
-		fetched := encode(fetch, r.Fetched)
-		if over != nil {
-			fetched = computed(l.cfg.Program, fetched)
-		}
-		report := &rpc.TrainerStep{Id: l.of.identity.Of(l.cfg.Rank, b.Step.Round, 0), Pass: int32(b.Pass), Rows: b.Step.Rows, GlobalRows: b.GlobalRows,
-			Fetched: fetched, Records: l.comm.trained(), Trainers: l.sharing(), Pending: over != nil}
-		if err := l.reporter.report(report); err != nil {
-			return err
-		}
-		return over
-	})
+	steps := &steps{generationRun: g, source: from, reading: reading}
+	options := executor.TrainOptions{Fetch: g.cfg.Spec.Fetch}
+	_, err = g.local.TrainFrom(ctx, g.cfg.Program, steps, options, func(r executor.StepResult) error { return g.report(steps, r.Fetched) })
 	if steps.drained {
-		return errors.Join(fault.E(fault.Drained), from.HandIn(ctx), l.reporter.flush())
+		return errors.Join(fault.E(fault.Drained), from.HandIn(ctx), g.reporter.flush())
 	}
 	return err
 }
 
-// open returns the batches of the generation.
-func (l *life) open(ctx context.Context) (source, error) {
-	follow := slices.ContainsFunc(l.cfg.Spec.Data, (*job.DataBinding).GetFollow)
-	if err := l.data.open(ctx, l, follow); err != nil {
-		return nil, err
+func (g *generationRun) openSource(ctx context.Context) (source, error) {
+	if g.cfg.Spec.Fed {
+		return newFedSource(g), nil
 	}
-	name, opened := l.data.reader.Dataset()
-	t := &tasks{coordinator: l.cfg.Coordinator, ask: l.ask, rank: l.cfg.Rank, of: l.of, dataset: name}
-	if !follow && !l.data.reported {
-		if err := t.report(ctx, opened); err != nil {
-			return nil, err
-		}
-		l.data.reported = true
-	}
-	if l.cfg.Sync {
-		return newOrdered(t, l.data.reader, &l.data.files)
-	}
-	return &dispatched{tasks: t, reader: l.data.reader, files: &l.data.files, settle: l.comm.Settle}, nil
+	return g.openData(ctx)
 }
 
-// steps hands the batches of a source on, until the trainer drains or the generation has ended, and tells the wire which step begins.
+// steps hands the batches of a source on, until the trainer drains or the generation has ended, and tells Comm which step begins.
 type steps struct {
-	*life
-	from    source
+	*generationRun
+	source
 	reading context.Context // ends also when the trainer drains
 	batch   *executor.Batch
 	drained bool // between two steps
@@ -210,17 +120,170 @@ type steps struct {
 
 // Next implements executor.BatchSource.
 func (s *steps) Next(context.Context) (*executor.Batch, error) {
-	if !s.ask.draining() {
-		batch, err := s.from.Next(s.reading)
+	if !s.caller.draining() {
+		batch, err := s.source.Next(s.reading)
 		if err == nil {
 			s.batch = batch
-			s.comm.Begin(batch.Step, batch.Pass, batch.Records)
+			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
 			return batch, nil
 		}
-		if !s.ask.draining() {
+		if !s.caller.draining() {
 			return nil, err
 		}
 	}
 	s.drained = true
 	return nil, fault.Drained
+}
+
+// report reports the step that has ended. When the generation ended after the step was declared, the report is pending: the coordinator knows whether
+// the round has committed.
+func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
+	superseded := g.comm.Superseded()
+	names := g.cfg.Spec.Fetch
+	if s.batch.Feed != nil {
+		names = s.batch.Fetch
+	}
+	fetched := encode(names, values)
+	if superseded != nil {
+		fetched = beforeDeclaration(g.cfg.Program, fetched)
+	}
+	m := &rpc.TrainerStep{Id: g.in.message(s.Number(), 0), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, GlobalRows: s.batch.GlobalRows,
+		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: superseded != nil}
+	if g.cfg.Spec.Fed {
+		g.lastFed = fedReport{m, id.Fence(g.in.identity.Fence)}
+	}
+	if err := g.reporter.report(m); err != nil {
+		return err
+	}
+	return superseded
+}
+
+// A fedReport is the report of the last fed step, and the fence of the coordinator that it was sent to. A trainer keeps it until it receives the item
+// after that step: then the coordinator has it.
+type fedReport struct {
+	step  *rpc.TrainerStep // nil: there is none
+	fence id.Fence
+}
+
+// repeatReport sends the report of the last fed step again to a coordinator that took the place of the one that had it.
+func (g *generationRun) repeatReport() error {
+	if g.lastFed.step == nil || g.in.identity.Fence <= uint64(g.lastFed.fence) {
+		return nil
+	}
+	g.lastFed.fence = id.Fence(g.in.identity.Fence)
+	return g.reporter.report(g.lastFed.step)
+}
+
+// sharing is how many trainers a batch is divided among.
+func (g *generationRun) sharing() uint32 {
+	if g.cfg.Sync {
+		return g.in.Trainers
+	}
+	return 1
+}
+
+// finish saves the state if this trainer is the one to do so, and takes leave of the servers.
+func (g *generationRun) finish(ctx context.Context) error {
+	if len(g.storage.dirs) == 0 {
+		return g.comm.Complete(ctx)
+	}
+	var r *rpc.SaveModelResponse
+	target := callTarget{"coordinator", "the election of who saves the model"}
+	err := g.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
+		r, err = g.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: g.id(0, attempt)}, grpc.WaitForReady(false))
+		return err
+	})
+	if err == nil && r.GetGranted() {
+		err = g.save(ctx, r.Progress)
+	}
+	if err != nil {
+		return err
+	}
+	return g.comm.Complete(ctx)
+}
+
+// save receives every persistable variable as it is when all others have completed, and writes them and the progress.
+func (g *generationRun) save(ctx context.Context, progress *job.Progress) error {
+	if g.in.DataEnded { // then the variables that no server holds are not there yet
+		if err := g.startup(ctx); err != nil {
+			return err
+		}
+	}
+	if err := g.storage.removeProgress(); err != nil {
+		return err
+	}
+	g.comm.Receive(final)
+	if _, err := g.saver.Run(ctx, g.cfg.Save, nil); err != nil {
+		return err
+	}
+	return g.storage.writeProgress(progress)
+}
+
+// storage writes the state of a job into several directories: the same values into each. The zero storage has none.
+type storage struct {
+	names []string // of the directories
+	dirs  []*executor.DirStorage
+}
+
+var _ ops.Storage = (*storage)(nil)
+
+// openStorage makes the directories, but for empty names.
+func openStorage(names ...string) (*storage, error) {
+	s := &storage{}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		dir, err := executor.NewStorage(name)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
+	}
+	return s, nil
+}
+
+// Close ends the use of the directories.
+func (s *storage) Close() (err error) {
+	for _, dir := range s.dirs {
+		err = errors.Join(err, dir.Close())
+	}
+	return err
+}
+
+// Save implements ops.Storage.
+func (s *storage) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
+	for _, dir := range s.dirs {
+		if err := dir.Save(name, tensors, overwrite); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load implements ops.Storage: a trainer loads nothing with ops.
+func (s *storage) Load(name string, _ []*tensor.Tensor) error {
+	return fault.E(fault.Unsupported, fault.At(name), fault.Got("a load op in a save program"))
+}
+
+// removeProgress removes what an earlier run has written: it does not hold for the variables that are to be written now.
+func (s *storage) removeProgress() (err error) {
+	for _, name := range s.names {
+		err = errors.Join(err, executor.RemoveProgress(name))
+	}
+	return err
+}
+
+// writeProgress writes the progress beside the variables. A coordinator that does not know it gives none.
+func (s *storage) writeProgress(p *job.Progress) error {
+	if p == nil {
+		return nil
+	}
+	progress := executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
+	for _, name := range s.names {
+		if err := executor.WriteProgress(name, progress); err != nil {
+			return err
+		}
+	}
+	return nil
 }

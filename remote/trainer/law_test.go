@@ -32,8 +32,8 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	t.Helper()
 	ctx := bounded(t)
 	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
-	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
-	x := &trouble{crew: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
+	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
+	x := &trouble{job: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	x.ranks = func() []uint32 {
 		all := []uint32{0, 1, 2}
 		if !vary {
@@ -55,7 +55,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 		t.Fatal(err)
 	}
 	defer oracle.Close()
-	oracle.Vary(c.conductor.members)
+	oracle.Vary(c.coordinator.members)
 	if _, err := oracle.Train(ctx, l.model.Program, executor.TrainOptions{Data: l.data, Passes: l.passes}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 }
 
 // checkLedger checks that every record was committed in every pass, and at most so many again.
-func (l lawCase) checkLedger(t *testing.T, c *crew, again int64) {
+func (l lawCase) checkLedger(t *testing.T, c *testJob, again int64) {
 	t.Helper()
 	ledger, err := wire.Ledger(bounded(t), "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job})
 	if err != nil {
@@ -113,8 +113,8 @@ func TestStepsAreReportedBeforeLeaving(t *testing.T) {
 		for _, mode := range []job.Mode{job.Mode_SYNC, job.Mode_ASYNC} {
 			m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 			spec := &job.JobSpec{Trainers: 1, Pservers: 1, Mode: mode, Fetch: []string{m.Loss}}
-			c := newCrew(t, m, testkit.Samples(t, t.TempDir(), 40), spec, queue.Policy{Passes: 1, RecordsPerTask: 40, MaxFailures: 3})
-			c.conductor.hold = make(chan struct{})
+			c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 40), spec, queue.Policy{Passes: 1, RecordsPerTask: 40, MaxFailures: 3})
+			c.coordinator.hold = make(chan struct{})
 			var once sync.Once
 			c.call = func(_ uint32, _ int, when string, round uint64) {
 				if when == "in recv" && round == last {
@@ -122,15 +122,15 @@ func TestStepsAreReportedBeforeLeaving(t *testing.T) {
 						if name == "drained" {
 							c.drainTrainer(0)
 						}
-						close(c.conductor.hold)
+						close(c.coordinator.hold)
 					})
 				}
 			}
 			if err := c.train(bounded(t), 1); err != nil && !(name == "drained" && errors.Is(err, fault.Drained)) {
 				t.Fatalf("%s, %v: %v", name, mode, err)
 			}
-			if c.conductor.known != int(last) {
-				t.Errorf("%s, %v: %d of %d steps were reported before the trainer left", name, mode, c.conductor.known, last)
+			if c.coordinator.known != int(last) {
+				t.Errorf("%s, %v: %d of %d steps were reported before the trainer left", name, mode, c.coordinator.known, last)
 			}
 		}
 	}
@@ -147,13 +147,13 @@ func parameterOf(m testkit.Model) string {
 }
 
 // checkReports checks that no record was reported twice, and, where whole is set, that all were.
-func (l lawCase) checkReports(t *testing.T, c *crew, whole bool) {
+func (l lawCase) checkReports(t *testing.T, c *testJob, whole bool) {
 	t.Helper()
 	type step struct {
 		rank  uint32
 		round uint64
 	}
-	if late := c.conductor.late; len(late) > 0 {
+	if late := c.coordinator.late; len(late) > 0 {
 		t.Errorf("%d reports came too late, such as %v", len(late), late[0].Id)
 	}
 	seen := map[step]bool{}
@@ -161,12 +161,12 @@ func (l lawCase) checkReports(t *testing.T, c *crew, whole bool) {
 	for pass := range trained {
 		trained[pass] = make([]int, l.records)
 	}
-	for _, m := range c.conductor.reports {
+	for _, m := range c.coordinator.reports {
 		if i := slices.IndexFunc(m.Fetched, func(v *job.Value) bool { return v.Name != l.model.Loss }); m.Pending && i >= 0 {
 			t.Errorf("round %d, of which it is not known whether it has committed, is reported with %s, as it was before", m.Id.Round, m.Fetched[i].Name)
 		}
 	}
-	for _, m := range c.conductor.committed() {
+	for _, m := range c.coordinator.committed() {
 		s := step{m.Id.Rank, m.Id.Round}
 		if seen[s] {
 			t.Errorf("%+v was reported twice", s)

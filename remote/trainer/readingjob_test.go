@@ -8,63 +8,69 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// readingJob is a conductor and the data of a job whose tasks are 10 records, in batches of 5.
+// readingJob is a fakeCoordinator and the data of a job whose tasks are 10 records, in batches of 5.
 type readingJob struct {
-	*conductor
+	*fakeCoordinator
 	client rpc.CoordinatorClient
 	model  testkit.Model
 	data   map[string][]string
+
+	begin   *job.Progress // async: where the job begins; may be nil
+	permits bool          // sync: rounds need permission
 }
 
 func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p queue.Policy) *readingJob {
 	p.RecordsPerTask, p.MaxFailures, p.MinTimeout, p.MaxTimeout = 10, 1, time.Hour, time.Hour
-	j := &readingJob{conductor: newConductor(p), model: m, data: data}
+	j := &readingJob{fakeCoordinator: newFakeCoordinator(p), model: m, data: data}
 	service := wire.NewServer()
-	rpc.RegisterCoordinatorServer(service, j.conductor)
+	rpc.RegisterCoordinatorServer(service, j.fakeCoordinator)
 	j.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
 	return j
 }
 
 // join makes a trainer of the first generation.
-func (j *readingJob) join(ctx context.Context, rank uint32) (*life, error) {
-	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Sync: j.policy.Sync, Coordinator: j.client,
-		Patience: time.Hour, Program: j.model.Program}
-	ask := asking{patience: time.Hour}
-	trainer := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask), comm: &Comm{}}
-	g, err := trainer.members.next(ctx)
-	return &life{Trainer: trainer, of: g}, err
+func (j *readingJob) join(ctx context.Context, rank uint32) (*generationRun, error) {
+	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: id.Rank(rank), Sync: j.policy.Sync,
+		Coordinator: j.client, Program: j.model.Program}
+	c := caller{unavailable: time.Hour}
+	trainer := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c), comm: &Comm{}}
+	in, err := trainer.members.next(ctx)
+	return &generationRun{Trainer: trainer, in: in}, err
 }
 
 // source opens the batches of a trainer.
-func (j *readingJob) source(ctx context.Context, l *life) (source, error) {
+func (j *readingJob) source(ctx context.Context, g *generationRun) (source, error) {
 	reader, err := executor.OpenReader(ctx, j.model.Program, j.data)
 	if err != nil {
 		return nil, err
 	}
 	name, opened := reader.Dataset()
-	calls := &tasks{coordinator: j.client, ask: l.ask, of: l.of, rank: l.cfg.Rank, dataset: name}
-	if err := calls.report(ctx, opened); err != nil {
+	calls := &taskCalls{coordinator: j.client, caller: g.caller, in: g.in, dataset: name}
+	if err := calls.reportDataset(ctx, opened); err != nil {
 		return nil, err
 	}
+	read := newTaskReader(calls, reader, &taskFiles{data: opened})
 	if !j.policy.Sync {
-		return &dispatched{tasks: calls, reader: reader, files: &files{data: opened}, settle: func() error { return nil }}, nil
+		return newAsyncSource(read, j.begin, func() error { return nil }), nil
 	}
-	return newOrdered(calls, reader, &files{data: opened})
+	return newSyncSource(read, j.permits)
 }
 
 // readAs joins as a rank and reads to the end. begin may change where.
-func (j *readingJob) readAs(ctx context.Context, rank uint32, begin func(*life), each func()) ([][]dataset.Range, error) {
+func (j *readingJob) readAs(ctx context.Context, rank uint32, begin func(*generationRun), each func()) ([][]ranges.Range, error) {
 	l, err := j.join(ctx, rank)
 	if err != nil {
 		return nil, err
@@ -77,10 +83,10 @@ func (j *readingJob) readAs(ctx context.Context, rank uint32, begin func(*life),
 	return read(ctx, s, each)
 }
 
-func atTheBeginning(*life) {}
+func atTheBeginning(*generationRun) {}
 
 // read trains nothing on every batch of a source, and returns the records of each pass.
-func read(ctx context.Context, s source, each func()) (passes [][]dataset.Range, err error) {
+func read(ctx context.Context, s source, each func()) (passes [][]ranges.Range, err error) {
 	defer s.Close()
 	for {
 		batch, err := s.Next(ctx)
@@ -99,9 +105,9 @@ func read(ctx context.Context, s source, each func()) (passes [][]dataset.Range,
 }
 
 // readAll lets ranks 0 to n-1 read at the same time, and returns what they read of each pass together.
-func (j *readingJob) readAll(t *testing.T, n, passes int) [][]dataset.Range {
+func (j *readingJob) readAll(t *testing.T, n, passes int) [][]ranges.Range {
 	t.Helper()
-	all := make([][]dataset.Range, passes)
+	all := make([][]ranges.Range, passes)
 	var mu sync.Mutex
 	var ranks []uint32
 	for rank := range n {
@@ -132,7 +138,7 @@ func (j *readingJob) status() *rpc.QueueStatus {
 }
 
 // counts says how often each record was read.
-func counts(records int, ranges []dataset.Range) []int {
+func counts(records int, ranges []ranges.Range) []int {
 	out := make([]int, records)
 	for _, r := range ranges {
 		for i := r.From; i < r.To; i++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
@@ -28,7 +29,7 @@ func TestNamedFileOfAnotherFingerprint(t *testing.T) {
 	defer opened.Close()
 	was := opened.Files()[0]
 	file := &rpc.DataFile{Path: was.Path, Records: was.Records, Bytes: was.Bytes, Fingerprint: was.Fingerprint}
-	f := &files{}
+	f := &taskFiles{}
 	defer f.close()
 	if _, err := f.open(t.Context(), file); err != nil {
 		t.Fatal(err)
@@ -59,8 +60,8 @@ func TestRecordThatIsNoSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	f := &files{data: opened}
-	for record, err := range f.records(t.Context(), &rpc.Task{}, []dataset.Range{{From: 0, To: 1}}) {
+	f := &taskFiles{data: opened}
+	for record, err := range f.records(t.Context(), &rpc.Task{}, []ranges.Range{{From: 0, To: 1}}) {
 		if !errors.Is(err, fault.Corrupt) {
 			t.Errorf("record %d: %v", record.Number, err)
 		}
@@ -78,11 +79,11 @@ func taskOf(id int64, bounds ...int64) *rpc.Task {
 // Tasks of one answer are read as one, from as few ranges as possible, and each knows its records.
 func TestRunOfTasks(t *testing.T) {
 	answer := &rpc.GetTaskResponse{Task: taskOf(0, 3, 10), Next: []*rpc.Task{taskOf(1, 10, 14, 16, 20), taskOf(2, 20, 30), taskOf(3, 30, 40)}}
-	n, err := runOf(answer, 3, skips{{From: 0, To: 2}, {From: 20, To: 30}, {From: 35, To: 40}})
+	n, err := taskRunOf(answer, 3, ranges.Set{{From: 0, To: 2}, {From: 20, To: 30}, {From: 35, To: 40}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []dataset.Range{{From: 3, To: 14}, {From: 16, To: 20}, {From: 30, To: 35}}; !slices.Equal(n.ranges, want) || n.to != 40 {
+	if want := []ranges.Range{{From: 3, To: 14}, {From: 16, To: 20}, {From: 30, To: 35}}; !slices.Equal(n.ranges, want) || n.to != 40 {
 		t.Errorf("%v up to %d, want %v", n.ranges, n.to, want)
 	}
 	for i, want := range []int64{7, 8, 0, 5} {
@@ -109,7 +110,7 @@ func TestRunsAreChecked(t *testing.T) {
 		"twice":      {Task: taskOf(1, 10, 20), Next: []*rpc.Task{taskOf(1, 10, 20)}},
 		"then empty": {Task: taskOf(1, 10, 20), Next: []*rpc.Task{taskOf(2)}},
 	} {
-		if n, err := runOf(answer, 3, nil); !errors.Is(err, fault.Internal) {
+		if n, err := taskRunOf(answer, 3, nil); !errors.Is(err, fault.Internal) {
 			t.Errorf("%s: %v, %v", name, n, err)
 		}
 	}
@@ -173,13 +174,13 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 func TestSyncTaskThatCannotBeRead(t *testing.T) {
 	l := lawCase{model: shuffling(t, 5, 7), data: testkit.Samples(t, t.TempDir(), 40), records: 40, passes: 2}
 	spec := &job.JobSpec{Trainers: 2, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
-	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 10, MaxFailures: 1})
+	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 10, MaxFailures: 1})
 	breakChunk(t, l.data)
 	ctx := bounded(t)
 	var group sync.WaitGroup
-	c.conductor.failing = func(uint64) {
+	c.coordinator.failing = func(uint64) {
 		group.Go(func() {
-			if err := c.conductor.regroup(ctx, 0, 1); err != nil {
+			if err := c.coordinator.regroup(ctx, 0, 1); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,7 +194,7 @@ func TestSyncTaskThatCannotBeRead(t *testing.T) {
 	for pass := range counts {
 		counts[pass] = make([]int, l.records)
 	}
-	for _, m := range c.conductor.committed() {
+	for _, m := range c.coordinator.committed() {
 		for _, r := range m.Records {
 			for i := r.From; i < r.To; i++ {
 				counts[m.Pass][i]++
@@ -207,10 +208,10 @@ func TestSyncTaskThatCannotBeRead(t *testing.T) {
 			}
 		}
 	}
-	if q := c.conductor.queue.Status(); q.Discarded != 1 {
+	if q := c.coordinator.queue.Status(); q.Discarded != 1 {
 		t.Errorf("at the end: %v", q)
 	}
-	if n := len(c.conductor.failed); n != 2 {
+	if n := len(c.coordinator.failed); n != 2 {
 		t.Errorf("%d failures, want 2", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -16,7 +17,7 @@ import (
 // reportQueue is how many steps a trainer may be ahead of its reports.
 const reportQueue = 64
 
-// reporter sends what was fetched to the coordinator, in order, beside the training, through all generations.
+// reporter sends what was fetched to the coordinator, in order, while the training goes on, through all generations.
 type reporter struct {
 	trainer *Trainer
 	queue   chan reported
@@ -56,7 +57,7 @@ func (r *reporter) put(m reported) error {
 		return nil
 	default:
 	}
-	w := r.trainer.ask.wait(question{"coordinator", "room for another report of a step"})
+	w := r.trainer.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0)
 	defer w.end()
 	select {
 	case r.queue <- m:
@@ -88,8 +89,8 @@ func (r *reporter) close() {
 }
 
 func (r *reporter) send(ctx context.Context, m *rpc.TrainerStep) error {
-	return r.trainer.ask.call(ctx, question{"coordinator", "taking the report of a step"}, func(ctx context.Context, attempt uint32) error {
-		m.Id.Attempt = attempt
+	return r.trainer.caller.call(ctx, callTarget{"coordinator", "taking the report of a step"}, func(ctx context.Context, attempt id.Attempt) error {
+		m.Id.Attempt = uint32(attempt)
 		return wire.ReportStep(ctx, r.trainer.cfg.Coordinator, m, grpc.WaitForReady(false))
 	})
 }
@@ -103,8 +104,8 @@ func encode(names []string, values []*tensor.Tensor) []*job.Value {
 	return out
 }
 
-// computed leaves out what a trainer program receives after it has declared its contribution.
-func computed(p *program.Program, fetched []*job.Value) []*job.Value {
+// beforeDeclaration leaves out what a trainer program receives after it has declared its contribution.
+func beforeDeclaration(p *program.Program, fetched []*job.Value) []*job.Value {
 	declared, received := false, map[string]bool{}
 	for _, op := range p.Global().Ops {
 		declared = declared || op.Type == "send_barrier"

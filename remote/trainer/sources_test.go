@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/rpc"
@@ -43,11 +44,11 @@ func TestOrderedBeginsAnywhere(t *testing.T) {
 	const records = 73
 	data := testkit.Samples(t, t.TempDir(), records)
 	model := shuffling(t, 5, 7)
-	from := func(round uint64, segment *rpc.Segment) []dataset.Range {
+	from := func(round uint64, segment *rpc.Segment) []ranges.Range {
 		j := newReadingJob(t, model, data, queue.Policy{Sync: true, Passes: 1, Trainers: 1})
 		began := make(chan error, 1)
 		go func() { began <- j.regroup(bounded(t), 0) }()
-		passes, err := j.readAs(bounded(t), 0, func(l *life) { l.of.Round, l.of.Segment = round, segment }, func() {})
+		passes, err := j.readAs(bounded(t), 0, func(l *generationRun) { l.in.Round, l.in.Segment = round, segment }, func() {})
 		if err := errors.Join(err, <-began); err != nil || len(passes) != 1 {
 			t.Fatal(passes, err)
 		}
@@ -63,7 +64,7 @@ func TestOrderedBeginsAnywhere(t *testing.T) {
 				t.Errorf("record %d was read %d times, left out: %v", i, n, left)
 			}
 		}
-		flat := func(ranges []dataset.Range) (out []int64) {
+		flat := func(ranges []ranges.Range) (out []int64) {
 			for _, r := range ranges {
 				for i := r.From; i < r.To; i++ {
 					out = append(out, i)
@@ -93,10 +94,10 @@ func TestTasksNameTheirFiles(t *testing.T) {
 	for _, f := range whole.Files() {
 		named = append(named, &rpc.DataFile{Path: f.Path, FirstRecord: f.FirstRecord, Records: f.Records, Bytes: f.Bytes, Fingerprint: f.Fingerprint})
 	}
-	f := &files{data: &dataset.Dataset{}}
-	for _, r := range []dataset.Range{{From: 25, To: 30}, {From: 15, To: 35}, {From: 0, To: 40}} {
+	f := &taskFiles{data: &dataset.Dataset{}}
+	for _, r := range []ranges.Range{{From: 25, To: 30}, {From: 15, To: 35}, {From: 0, To: 40}} {
 		at := r.From
-		for record, err := range f.records(t.Context(), &rpc.Task{Files: named}, []dataset.Range{r}) {
+		for record, err := range f.records(t.Context(), &rpc.Task{Files: named}, []ranges.Range{r}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,9 +117,9 @@ func TestTasksNameTheirFiles(t *testing.T) {
 		"another file":    {[]*rpc.DataFile{{Path: named[0].Path, Records: 40, Bytes: named[0].Bytes}}, fault.Corrupt},
 		"no file of some": {named[:1], fault.NotFound},
 	} {
-		f := &files{data: &dataset.Dataset{}}
+		f := &taskFiles{data: &dataset.Dataset{}}
 		var last error
-		for _, err := range f.records(t.Context(), &rpc.Task{Files: c.files}, []dataset.Range{{From: 0, To: 40}}) {
+		for _, err := range f.records(t.Context(), &rpc.Task{Files: c.files}, []ranges.Range{{From: 0, To: 40}}) {
 			last = err
 		}
 		if fault.KindOf(last) != c.kind {
@@ -138,7 +139,7 @@ func TestTasksAreFinishedWhenTrained(t *testing.T) {
 				s := j.alone(t)
 				defer s.Close()
 				var err error
-				var trained, given []dataset.Range // a batch is trained when the next one is asked for
+				var trained, given []ranges.Range // a batch is trained when the next one is asked for
 				for err == nil {
 					trained = append(trained, given...)
 					var batch *executor.Batch
@@ -169,7 +170,7 @@ func TestTasksAreHandedInWhenTrained(t *testing.T) {
 		for batches := 1; batches < records/4; batches++ {
 			j := newReadingJob(t, m, data, queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
 			s := j.alone(t)
-			var trained []dataset.Range
+			var trained []ranges.Range
 			reading, drain := context.WithCancel(bounded(t))
 			for range batches {
 				batch, err := s.Next(reading)
@@ -205,14 +206,14 @@ func TestTasksAreFinishedWhenInTheLedger(t *testing.T) {
 		"drained":                func(s source) error { return s.HandIn(bounded(t)) },
 	} {
 		j := newReadingJob(t, testkit.Reading(t, 4, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), records), queue.Policy{Passes: 1, Trainers: 1})
-		s := j.alone(t).(*dispatched)
+		s := j.alone(t).(*asyncSource)
 		for range records / 4 {
 			if _, err := s.Next(bounded(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		broken := fault.New(fault.LostMember, "a ledger that is gone")
-		s.settle = func() error { return broken }
+		s.awaitLedger = func() error { return broken }
 		if err := end(s); !errors.Is(err, broken) {
 			t.Errorf("%s, without the ledger: %v, want %v", name, err, broken)
 		}

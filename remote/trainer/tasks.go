@@ -8,39 +8,164 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
 )
 
-// A source is where a trainer's batches come from in one generation.
-type source interface {
-	executor.BatchSource
-	// HandIn reports the tasks that are finished with the step of the last batch, which has ended well. No batch is asked for after it.
-	HandIn(ctx context.Context) error
-	// Close ends what reads ahead.
-	Close()
+// data is the dataset of a trainer, which it opens and reports once.
+type data struct {
+	reader   *executor.Reader // nil before it is opened
+	files    taskFiles
+	reported bool
 }
 
-// tasks are a trainer's calls about the tasks of a dataset, in one generation.
-type tasks struct {
+// open opens the dataset, unless it is open. A dataset that follows a folder begins empty: the coordinator says which files it has.
+func (d *data) open(ctx context.Context, cfg *Config) (err error) {
+	if d.reader != nil {
+		return nil
+	}
+	globs := map[string][]string{}
+	for _, b := range cfg.Spec.Data {
+		globs[b.Dataset] = b.Globs
+	}
+	if follows(cfg.Spec) {
+		d.reader, err = executor.NewReader(cfg.Program, globs, &dataset.Dataset{})
+	} else {
+		d.reader, err = executor.OpenReader(ctx, cfg.Program, globs)
+	}
+	if err == nil {
+		_, d.files.data = d.reader.Dataset()
+	}
+	return err
+}
+
+// follows reports whether new files become tasks while the job runs.
+func follows(spec *job.JobSpec) bool {
+	return slices.ContainsFunc(spec.Data, (*job.DataBinding).GetFollow)
+}
+
+// close ends the connections to buckets. Nobody reads any more.
+func (d *data) close() error {
+	if d.reader == nil {
+		return nil
+	}
+	return errors.Join(d.files.close(), d.reader.Close())
+}
+
+// openData opens the batches of a generation of a job that reads data.
+func (g *generationRun) openData(ctx context.Context) (source, error) {
+	if err := g.data.open(ctx, &g.cfg); err != nil {
+		return nil, err
+	}
+	name, opened := g.data.reader.Dataset()
+	calls := &taskCalls{coordinator: g.cfg.Coordinator, caller: g.caller, in: g.in, dataset: name}
+	if !follows(g.cfg.Spec) && !g.data.reported {
+		if err := calls.reportDataset(ctx, opened); err != nil {
+			return nil, err
+		}
+		g.data.reported = true
+	}
+	read := newTaskReader(calls, g.data.reader, &g.data.files)
+	if g.cfg.Sync {
+		return newSyncSource(read, g.cfg.Spec.MaxAhead > 0)
+	}
+	return newAsyncSource(read, g.cfg.Begin, g.comm.AwaitLedger), nil
+}
+
+// A taskReader is what the sources of sync and async jobs share: a stream of batches of the records of tasks, and which of the tasks are finished.
+type taskReader struct {
+	calls  *taskCalls
+	reader *executor.Reader
+	files  *taskFiles
+
+	pass     int32
+	round    id.Round       // of the next batch
+	stream   *batchStream   // nil when none is open
+	batch    executor.Batch // that was delivered last; empty when its step has been counted
+	progress *taskProgress
+	// What the stream has met. The steps know of it when they have trained all that was before.
+	end       ending
+	bad       *rpc.Task // whose records cannot be read, for badReason
+	badReason error
+}
+
+func newTaskReader(calls *taskCalls, reader *executor.Reader, files *taskFiles) taskReader {
+	return taskReader{calls: calls, reader: reader, files: files, progress: &taskProgress{}}
+}
+
+// read returns the next batch of a stream that open begins; nil at the end of the stream, which is closed then.
+func (r *taskReader) read(ctx context.Context, open func(context.Context) iter.Seq2[*dataset.Batch, error]) (*dataset.Batch, error) {
+	if r.stream == nil {
+		r.end, r.bad = more, nil
+		ctx, cancel := context.WithCancel(ctx)
+		next, stop := iter.Pull2(open(ctx))
+		r.stream = &batchStream{next, stop, cancel}
+	}
+	b, err, ok := r.stream.next()
+	if !ok {
+		r.Close()
+		return nil, nil
+	}
+	return b, err
+}
+
+// deliver makes b the batch of the next round. lane is that of its random numbers.
+func (r *taskReader) deliver(b *dataset.Batch, lane id.Rank) *executor.Batch {
+	r.batch = executor.Batch{Tensors: b.Tensors, GlobalRows: int64(b.GlobalRows), Pass: int(r.pass), Records: b.Records,
+		Step: ops.Step{Round: uint64(r.round), Lane: uint64(lane), RowOffset: int64(b.RowOffset), Rows: int64(b.Rows)}}
+	r.round++
+	return &r.batch
+}
+
+// Number implements source.
+func (r *taskReader) Number() id.Round { return id.Round(r.batch.Step.Round) }
+
+// Close implements source.
+func (r *taskReader) Close() {
+	r.stream.close()
+	r.stream = nil
+}
+
+// batchStream is a stream of batches that is read from, with what ends its reading ahead.
+type batchStream struct {
+	next   func() (*dataset.Batch, error, bool)
+	stop   func()
+	cancel context.CancelFunc
+}
+
+// close ends the stream. The calls that read ahead are cancelled first: nobody waits for their answers.
+func (s *batchStream) close() {
+	if s != nil {
+		s.cancel()
+		s.stop()
+	}
+}
+
+// taskCalls are a trainer's calls about the tasks of a dataset, in one generation.
+type taskCalls struct {
 	coordinator rpc.CoordinatorClient
-	ask         asking
-	rank        uint32
-	of          *generation
+	caller      caller
+	in          *generation
 	dataset     string
 }
 
 // get reports finished tasks and asks for another, unless m is a mere report. number is the round of its identity. A request that is to wait does so
-// at the coordinator, which knows for whom and tells it: one that sends the trainer back is refused, for there would be no end of asking.
-func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
+// at the coordinator, which knows for whom and tells it. An answer that sends the trainer back is refused: else the trainer would ask without end.
+func (t *taskCalls) get(ctx context.Context, number id.Round, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
 	m.Dataset = t.dataset
-	err = t.ask.call(ctx, question{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}, func(ctx context.Context, attempt uint32) (err error) {
-		m.Id = t.of.identity.Of(t.rank, number, attempt)
+	target := callTarget{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}
+	err = t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
+		m.Id = t.in.message(number, attempt)
 		r, err = t.coordinator.GetTask(ctx, m, grpc.WaitForReady(false))
 		return err
 	})
@@ -51,24 +176,38 @@ func (t *tasks) get(ctx context.Context, number uint64, m *rpc.GetTaskRequest) (
 	return r, err
 }
 
-// failed tells that a task has records that cannot be read.
-func (t *tasks) failed(ctx context.Context, task *rpc.Task, reason error) error {
-	return t.ask.call(ctx, question{"coordinator", fmt.Sprintf("taking task %d back", task.Id)}, func(ctx context.Context, attempt uint32) error {
-		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.of.identity.Of(t.rank, 0, attempt), Task: task, Reason: reason.Error()},
+// failed reports that a task has records that cannot be read.
+func (t *taskCalls) failed(ctx context.Context, task *rpc.Task, reason error) error {
+	target := callTarget{"coordinator", fmt.Sprintf("taking task %d back", task.Id)}
+	return t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) error {
+		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.in.message(0, attempt), Task: task, Reason: reason.Error()},
 			grpc.WaitForReady(false))
 		return err
 	})
 }
 
-// report tells which files the dataset has.
-func (t *tasks) report(ctx context.Context, data *dataset.Dataset) error {
+// permit waits until a round may begin. It returns the first round that the answer does not cover; end reports that the data ends before the round.
+func (t *taskCalls) permit(ctx context.Context, round id.Round) (until id.Round, end bool, err error) {
+	var r *rpc.PermitResponse
+	target := callTarget{"coordinator", fmt.Sprintf("permission to begin round %d", round)}
+	err = t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
+		r, err = t.coordinator.Permit(ctx, &rpc.PermitRequest{Id: t.in.message(round, attempt)}, grpc.WaitForReady(false))
+		return err
+	})
+	if err == nil && !r.End && r.Until <= uint64(round) {
+		err = fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("permission up to round %d", r.Until), fault.Wantf("more than %d", round))
+	}
+	return id.Round(r.GetUntil()), r.GetEnd(), err
+}
+
+// reportDataset reports which files the dataset has.
+func (t *taskCalls) reportDataset(ctx context.Context, data *dataset.Dataset) error {
 	m := &rpc.Dataset{Name: t.dataset}
 	for _, f := range data.Files() {
 		m.Files = append(m.Files, &rpc.DataFile{Path: f.Path, FirstRecord: f.FirstRecord, Records: f.Records, Bytes: f.Bytes, Fingerprint: f.Fingerprint})
 	}
-	return t.ask.call(ctx, question{"coordinator", "taking the dataset"}, func(ctx context.Context, attempt uint32) error {
-		id := t.of.identity.Of(t.rank, 0, attempt)
-		return wire.ReportDataset(ctx, t.coordinator, &rpc.ReportDatasetRequest{Id: id, Dataset: m}, grpc.WaitForReady(false))
+	return t.caller.call(ctx, callTarget{"coordinator", "taking the dataset"}, func(ctx context.Context, attempt id.Attempt) error {
+		return wire.ReportDataset(ctx, t.coordinator, &rpc.ReportDatasetRequest{Id: t.in.message(0, attempt), Dataset: m}, grpc.WaitForReady(false))
 	})
 }
 
@@ -94,69 +233,54 @@ func endingOf(r *rpc.GetTaskResponse) ending {
 	return more
 }
 
-// batches is a stream of batches that is read from, with what ends its reading ahead.
-type batches struct {
-	next   func() (*dataset.Batch, error, bool)
-	stop   func()
-	cancel context.CancelFunc
-}
-
-// close ends the stream. The calls that read ahead are cancelled first: nobody waits for their answers.
-func (b *batches) close() {
-	if b != nil {
-		b.cancel()
-		b.stop()
-	}
-}
-
-// progress keeps how far the tasks that a trainer was given are trained. A task is finished when the round of its last record has been committed, not
-// when it has been read. The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer: progress is
-// safe for concurrent use.
-type progress struct {
+// taskProgress keeps how far the tasks that a trainer was given are trained. A task is finished when the round of its last record has been committed,
+// not when it has been read. The stream of records is read ahead of the steps, by another goroutine where the program has a double buffer:
+// taskProgress is safe for concurrent use.
+type taskProgress struct {
 	mu      sync.Mutex
-	open    []span
+	open    []openTask
 	given   int64 // position in the stream behind the last task
 	trained int64 // position behind the last record whose step has ended
 	delay   int64 // how many records late a record may be delivered
 }
 
-// span is a task that was given and not yet reported, with the position of its end in the stream.
-type span struct {
+// openTask is a task that was given and not yet reported, with the position of its end in the stream.
+type openTask struct {
 	task *rpc.Task
 	end  int64
 }
 
 // begin starts a stream at a position.
-func (p *progress) begin(at int64) {
+func (p *taskProgress) begin(at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open, p.given, p.trained = nil, at, at
 }
 
 // give notes a task, of which so many records are in the stream.
-func (p *progress) give(task *rpc.Task, records int64) {
+func (p *taskProgress) give(task *rpc.Task, records int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.given += records
-	p.open = append(p.open, span{task, p.given})
+	p.open = append(p.open, openTask{task, p.given})
 }
 
-// back takes a task out that is not to be reported as finished.
-func (p *progress) back(task *rpc.Task) {
+// remove takes a task out that is not to be reported as finished.
+func (p *taskProgress) remove(task *rpc.Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open = slices.DeleteFunc(p.open, func(s span) bool { return s.task == task })
+	p.open = slices.DeleteFunc(p.open, func(s openTask) bool { return s.task == task })
 }
 
 // train notes that the step of the next records has ended well.
-func (p *progress) train(records int64) {
+func (p *taskProgress) train(records int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trained += records
 }
 
 // finished takes out the tasks that are finished: all of them when whole says that every record of the stream has been trained.
-func (p *progress) finished(whole bool) []*rpc.Task {
+func (p *taskProgress) finished(whole bool) []*rpc.Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var tasks []*rpc.Task
@@ -167,8 +291,8 @@ func (p *progress) finished(whole bool) []*rpc.Task {
 	return tasks
 }
 
-// files read the records of tasks. One iteration runs at a time.
-type files struct {
+// taskFiles read the records of tasks. One iteration runs at a time.
+type taskFiles struct {
 	data  *dataset.Dataset // empty where the dataset follows a folder: then tasks name their files
 	named []namedFile      // those that were opened last
 }
@@ -182,11 +306,11 @@ type namedFile struct {
 // maxNamed bounds the files whose indexes are kept.
 const maxNamed = 16
 
-// records yields the records of ranges in order. A record that is no sample of tensors is fault.Corrupt, as a damaged chunk is.
-func (f *files) records(ctx context.Context, task *rpc.Task, ranges []dataset.Range) iter.Seq2[dataset.Record, error] {
+// records yields the records of list in order. A record that is no sample of tensors is fault.Corrupt, as a damaged chunk is.
+func (f *taskFiles) records(ctx context.Context, task *rpc.Task, list []ranges.Range) iter.Seq2[dataset.Record, error] {
 	return func(yield func(dataset.Record, error) bool) {
 		check := sampleCheck{}
-		for _, r := range ranges {
+		for _, r := range list {
 			for record, err := range f.read(ctx, task, r) {
 				if err == nil {
 					err = check.sample(record)
@@ -200,7 +324,7 @@ func (f *files) records(ctx context.Context, task *rpc.Task, ranges []dataset.Ra
 }
 
 // read yields the records of one range.
-func (f *files) read(ctx context.Context, task *rpc.Task, r dataset.Range) iter.Seq2[dataset.Record, error] {
+func (f *taskFiles) read(ctx context.Context, task *rpc.Task, r ranges.Range) iter.Seq2[dataset.Record, error] {
 	if len(task.Files) == 0 {
 		return f.data.Records(ctx, r.From, r.To)
 	}
@@ -232,7 +356,7 @@ func (f *files) read(ctx context.Context, task *rpc.Task, r dataset.Range) iter.
 }
 
 // open indexes a file that a task names; it must be the one that the coordinator has seen.
-func (f *files) open(ctx context.Context, file *rpc.DataFile) (*dataset.Dataset, error) {
+func (f *taskFiles) open(ctx context.Context, file *rpc.DataFile) (*dataset.Dataset, error) {
 	for _, have := range f.named {
 		if have.Path == file.Path && have.Fingerprint == file.Fingerprint {
 			return have.data, nil
@@ -252,7 +376,7 @@ func (f *files) open(ctx context.Context, file *rpc.DataFile) (*dataset.Dataset,
 }
 
 // close closes the files that tasks have named. No iteration runs.
-func (f *files) close() (err error) {
+func (f *taskFiles) close() (err error) {
 	for _, have := range f.named {
 		err = errors.Join(err, have.data.Close())
 	}

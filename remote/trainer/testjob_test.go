@@ -16,25 +16,29 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/transpiler"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// A crew is a whole job but for its coordinator: a conductor, pservers that run the programs of a transpiled model, and trainers that are started
+// A testJob is a whole job but for its coordinator: a fakeCoordinator, pservers that run the programs of a transpiled model, and trainers that are started
 // again when a test kills them.
-type crew struct {
-	t         testing.TB
-	model     testkit.Model
-	spec      *job.JobSpec
-	roles     *transpiler.Result
-	conductor *conductor
-	client    rpc.CoordinatorClient
-	servers   []rpc.ParameterServerClient
-	patience  time.Duration                                            // of trainers with a coordinator that is gone
-	call      func(rank uint32, server int, when string, round uint64) // is told of every call to a server, before and after; may be nil
+type testJob struct {
+	t           testing.TB
+	model       testkit.Model
+	spec        *job.JobSpec
+	roles       *transpiler.Result
+	coordinator *fakeCoordinator
+	client      rpc.CoordinatorClient
+	servers     []rpc.ParameterServerClient
+	begin       *job.Progress                                            // where the job begins; may be nil
+	keep        string                                                   // directory that the state is kept in; empty: none
+	deadlines   jobspec.Deadlines                                        // of the trainers
+	call        func(rank uint32, server int, when string, round uint64) // is told of every call to a server, before and after; may be nil
 
 	mu          sync.Mutex
 	incarnation uint64
@@ -42,7 +46,7 @@ type crew struct {
 	drain       map[uint32]chan struct{}
 }
 
-func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.JobSpec, p queue.Policy) *crew {
+func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *job.JobSpec, p queue.Policy) *testJob {
 	t.Helper()
 	mode := transpiler.Sync
 	if spec.Mode == job.Mode_ASYNC {
@@ -57,7 +61,7 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 		spec.Data = append(spec.Data, &job.DataBinding{Dataset: name, Globs: globs})
 	}
 	spec.RoundDeadline = durationpb.New(time.Hour)
-	c := &crew{t: t, patience: time.Hour, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{},
+	c := &testJob{t: t, deadlines: longDeadlines, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{},
 		drain: map[uint32]chan struct{}{}}
 	peers := make([]*rig.Server, spec.Pservers)
 	for i := range peers {
@@ -71,15 +75,15 @@ func newCrew(t testing.TB, m testkit.Model, data map[string][]string, spec *job.
 		c.serve(s, roles.PServers[i])
 	}
 	p.Sync, p.Trainers = mode == transpiler.Sync, int(spec.Trainers)
-	c.conductor = newConductor(p, c.servers...)
+	c.coordinator = newFakeCoordinator(p, c.servers...)
 	service := wire.NewServer()
-	rpc.RegisterCoordinatorServer(service, c.conductor)
+	rpc.RegisterCoordinatorServer(service, c.coordinator)
 	c.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
 	return c
 }
 
 // serve runs a pserver program until the test ends.
-func (c *crew) serve(s *rig.Server, p *program.Program) {
+func (c *testJob) serve(s *rig.Server, p *program.Program) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	local := executor.New(executor.WithServer(s.Server), executor.WithStage(program.StagePServer))
@@ -98,18 +102,17 @@ func (c *crew) serve(s *rig.Server, p *program.Program) {
 	})
 }
 
-// run lives the life of a rank, process after process as often as it is killed.
-func (c *crew) run(ctx context.Context, rank uint32) error {
+// run runs a rank, process after process as often as it is killed.
+func (c *testJob) run(ctx context.Context, rank uint32) error {
 	for {
-		life, cancel := context.WithCancelCause(ctx)
+		process, cancel := context.WithCancelCause(ctx)
 		c.mu.Lock()
 		c.incarnation++
 		c.kill[rank] = cancel
 		c.drain[rank] = make(chan struct{})
-		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: rank, Incarnation: c.incarnation,
-			Sync:    c.spec.Mode == job.Mode_SYNC,
-			Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec, RoundDeadline: time.Hour, Patience: c.patience, Coordinator: c.client,
-			Drain: c.drain[rank]}
+		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: id.Rank(rank),
+			Incarnation: id.Incarnation(c.incarnation), Sync: c.spec.Mode == job.Mode_SYNC, Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec,
+			Begin: c.begin, KeepDir: c.keep, Deadlines: c.deadlines, Coordinator: c.client, Drain: c.drain[rank]}
 		c.mu.Unlock()
 		for i, s := range c.servers {
 			cfg.Servers = append(cfg.Servers, &watched{s, func(when string, round uint64) {
@@ -118,8 +121,8 @@ func (c *crew) run(ctx context.Context, rank uint32) error {
 				}
 			}})
 		}
-		err := Run(life, cfg)
-		killed := context.Cause(life) == errKilled
+		err := Run(process, cfg)
+		killed := context.Cause(process) == errKilled
 		cancel(nil)
 		if !killed || ctx.Err() != nil {
 			return err
@@ -127,29 +130,32 @@ func (c *crew) run(ctx context.Context, rank uint32) error {
 	}
 }
 
+// longDeadlines are those of tests in which nobody is late.
+var longDeadlines = jobspec.Deadlines{TrainerRound: time.Hour, Unavailable: time.Hour, Leave: time.Second, Seek: 5 * time.Second}
+
 // errKilled ends a trainer as the loss of its lease does: it says no word any more.
 var errKilled = fault.New(fault.Fenced, "killed")
 
-func (c *crew) killTrainer(rank uint32) {
+func (c *testJob) killTrainer(rank uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kill[rank](errKilled)
 }
 
-func (c *crew) drainTrainer(rank uint32) {
+func (c *testJob) drainTrainer(rank uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	close(c.drain[rank])
 }
 
 // train runs ranks 0 to n-1 in a first generation to their end.
-func (c *crew) train(ctx context.Context, n int) error {
+func (c *testJob) train(ctx context.Context, n int) error {
 	var first []uint32
 	for rank := range n {
 		first = append(first, uint32(rank))
 	}
 	began := make(chan error, 1)
-	go func() { began <- c.conductor.regroup(ctx, first...) }()
+	go func() { began <- c.coordinator.regroup(ctx, first...) }()
 	err := rig.Each(n, func(rank int) error { return c.run(ctx, uint32(rank)) })
 	return errors.Join(err, <-began)
 }
@@ -164,10 +170,10 @@ func bounded(t testing.TB) context.Context {
 // seeded returns the chance of a test case.
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 77)) }
 
-// trouble supersedes the generation of a crew at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when
+// trouble supersedes the generation of a testJob at chosen calls of its trainers to pservers: the server of the call is frozen at once, the others when
 // it happens; then a new generation begins.
 type trouble struct {
-	crew  *crew
+	job   *testJob
 	ctx   context.Context
 	ranks func() []uint32 // of the next generation
 	kills float64         // how likely a trainer is killed with it
@@ -177,7 +183,7 @@ type trouble struct {
 	chance   *rand.Rand
 	calls    int
 	round    uint64 // that has been reached
-	until    uint64 // then the crew is left alone, so that it ends
+	until    uint64 // then the job is left alone, so that it ends
 	at       map[int]bool
 	busy     bool
 	happened []string
@@ -195,16 +201,16 @@ func (x *trouble) call(rank uint32, server int, when string, round uint64) {
 	x.busy = true
 	what := fmt.Sprintf("call %d: %s of trainer %d, server %d", x.calls, when, rank, server)
 	next := x.ranks()
-	x.crew.conductor.end()
-	x.err = errors.Join(x.err, x.crew.conductor.freeze(x.ctx, server))
+	x.job.coordinator.end()
+	x.err = errors.Join(x.err, x.job.coordinator.freeze(x.ctx, server))
 	if x.chance.Float64() < x.kills {
-		victim := uint32(x.chance.IntN(int(x.crew.spec.Trainers)))
+		victim := uint32(x.chance.IntN(int(x.job.spec.Trainers)))
 		what += fmt.Sprintf("; trainer %d is killed", victim)
-		x.crew.killTrainer(victim)
+		x.job.killTrainer(victim)
 	}
 	x.happened = append(x.happened, what)
 	x.group.Go(func() {
-		err := x.crew.conductor.regroup(x.ctx, next...)
+		err := x.job.coordinator.regroup(x.ctx, next...)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.busy, x.err = false, errors.Join(x.err, err)

@@ -6,70 +6,72 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
 )
 
 // Config is what a trainer is told about its job.
 type Config struct {
-	Identity      wire.Identity // without generation
-	Rank          uint32
-	Incarnation   uint64 // of this process among all that had the rank
-	Sync          bool
-	Program       *program.Program // trainer program with its startup
-	Save          *program.Program // brings every persistable variable of the servers here, and saves it
-	Spec          *job.JobSpec
-	Constants     func(*executor.Scope) error // loads what no server holds; nil when the startup program does all
-	RoundDeadline time.Duration
-	Patience      time.Duration // with a coordinator that is gone
-	Servers       []rpc.ParameterServerClient
-	Coordinator   rpc.CoordinatorClient
-	// Drain is closed when the trainer is to end before its data does: it finishes the round that it is in and takes leave. May be nil.
+	Identity    wire.Identity // without generation
+	Rank        id.Rank
+	Incarnation id.Incarnation // of this process among all that had the rank
+	Sync        bool
+	Program     *program.Program // trainer program with its startup
+	Save        *program.Program // brings every persistable variable of the servers here, and saves it
+	Spec        *job.JobSpec
+	Begin       *job.Progress               // where the job begins; nil: at its first step
+	KeepDir     string                      // directory that the state is written to after the last step, as well as to Spec.Save; empty: none
+	Constants   func(*executor.Scope) error // loads what no server holds; nil when the startup program does all
+	Deadlines   jobspec.Deadlines           // of the job
+	Servers     []rpc.ParameterServerClient // by index
+	Coordinator rpc.CoordinatorClient
+	// Drain is closed when the trainer is to end before its data does: it finishes the step that it is in and takes leave. May be nil.
 	Drain <-chan struct{}
-	Log   *slog.Logger
 	Waits *waits.Board // lists what the trainer waits for; may be nil
+	Log   *slog.Logger // may be nil
 }
 
 // Trainer is one trainer of a job.
 type Trainer struct {
 	cfg      Config
-	ask      asking
+	caller   caller
 	comm     *Comm
 	members  *membership
 	reporter *reporter
-	storage  *executor.DirStorage // of the saved model, nil when none is saved
+	storage  *storage // of the saved model, nil when none is saved
 	data     data
+	lastFed  fedReport
 }
 
-// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained, with
-// ErrUnheard beside it where that holds. It tells the coordinator when it leaves, with the reason when something went wrong. When ctx ends because
-// the trainer's lease is lost (fault.Fenced), it says nothing any more.
+// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained, joined with
+// ErrUnheard where that holds. It tells the coordinator when it leaves, with the reason when something went wrong. When ctx ends because
+// the trainer's lease is lost (fault.Fenced), it tells nobody anything.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ask := asking{patience: cfg.Patience, drain: cfg.Drain, log: cfg.Log, board: cfg.Waits}
-	t := &Trainer{cfg: cfg, ask: ask, members: newMembership(&cfg, ask)}
-	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.RoundDeadline, Servers: cfg.Servers, ask: ask}
-	if cfg.Spec.Save != "" {
-		storage, err := executor.NewStorage(cfg.Spec.Save)
-		if err != nil {
-			return t.leave(ctx, err)
-		}
-		defer storage.Close()
-		t.storage = storage
+	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
+	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
+	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, caller: c}
+	storage, err := openStorage(cfg.Spec.Save, cfg.KeepDir)
+	if err != nil {
+		return t.leave(ctx, err)
 	}
+	defer storage.Close()
+	t.storage = storage
 	t.reporter = newReporter(ctx, t)
-	err := t.generations(ctx)
+	err = t.generations(ctx)
 	t.reporter.close()
 	if wrong := t.data.close(); wrong != nil {
 		cfg.Log.Warn("a dataset does not close", "error", wrong)
@@ -80,8 +82,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return t.leave(ctx, err)
 }
 
-// generations lives through one generation after the other. Who asks for the next, or takes leave, has reported all that is to be reported of the
-// last: the coordinator closes the rounds of a generation when it begins another.
+// generations joins and trains in one generation after the other. Before it asks for the next, or takes leave, it has reported all that is to be
+// reported of the last: the coordinator closes the rounds of a generation when it begins another.
 func (t *Trainer) generations(ctx context.Context) error {
 	for {
 		g, err := t.members.next(ctx)
@@ -89,14 +91,14 @@ func (t *Trainer) generations(ctx context.Context) error {
 			return err
 		}
 		t.cfg.Log.Info("generation begins", "generation", g.Generation, "members", g.Trainers, "round", g.Round)
-		err = t.live(ctx, g)
-		if !errors.Is(err, fault.Superseded) || t.cfg.Spec.Fed {
+		err = t.runGeneration(ctx, g)
+		if !errors.Is(err, fault.Superseded) {
 			return err
 		}
 		if lost := t.reporter.flush(); lost != nil {
 			return lost
 		}
-		if t.ask.draining() {
+		if t.caller.draining() {
 			return err
 		}
 		t.cfg.Log.Info("generation has ended", "generation", g.Generation, "reason", err.Error())
@@ -104,31 +106,36 @@ func (t *Trainer) generations(ctx context.Context) error {
 }
 
 // id is the identity of a message that is sent now.
-func (t *Trainer) id(round uint64, attempt uint32) *rpc.Identity {
-	return t.members.now().identity.Of(t.cfg.Rank, round, attempt)
+func (t *Trainer) id(round id.Round, attempt id.Attempt) *rpc.Identity {
+	return t.members.now().message(round, attempt)
 }
 
 // A generation is what a trainer knows of one that it is a member of.
 type generation struct {
 	*rpc.JoinResponse
 	identity wire.Identity // of the messages in it
+	rank     id.Rank       // of this trainer
+}
+
+// message is the identity of a message.
+func (g *generation) message(round id.Round, attempt id.Attempt) *rpc.Identity {
+	return g.identity.Of(uint32(g.rank), uint64(round), uint32(attempt))
 }
 
 // membership is the sequence of a trainer's generations. now is safe for concurrent use.
 type membership struct {
 	coordinator rpc.CoordinatorClient
-	rank        uint32
-	incarnation uint64
-	ask         asking
+	incarnation id.Incarnation
+	caller      caller
 	known       bool // to a coordinator, or perhaps: a request has been sent
 
 	current atomic.Pointer[generation]
 }
 
-// newMembership is that of a trainer which has not joined yet. identity is without generation.
-func newMembership(cfg *Config, ask asking) *membership {
-	m := &membership{coordinator: cfg.Coordinator, rank: cfg.Rank, incarnation: cfg.Incarnation, ask: ask}
-	m.current.Store(&generation{&rpc.JoinResponse{}, cfg.Identity})
+// newMembership is that of a trainer which has not joined yet.
+func newMembership(cfg *Config, c caller) *membership {
+	m := &membership{coordinator: cfg.Coordinator, incarnation: cfg.Incarnation, caller: c}
+	m.current.Store(&generation{&rpc.JoinResponse{}, cfg.Identity, cfg.Rank})
 	return m
 }
 
@@ -141,13 +148,13 @@ func (m *membership) now() *generation { return m.current.Load() }
 // next joins a generation newer than the last one. There is no deadline: the coordinator has one for those whom it waits for.
 func (m *membership) next(ctx context.Context) (*generation, error) {
 	last := m.now()
-	ctx, cancel := m.ask.untilDrain(ctx)
+	ctx, cancel := m.caller.untilDrain(ctx)
 	defer cancel()
 	var answer *rpc.JoinResponse
-	err := m.ask.call(ctx, question{"coordinator", "the next generation"}, func(ctx context.Context, attempt uint32) error {
+	err := m.caller.call(ctx, callTarget{"coordinator", "the next generation"}, func(ctx context.Context, attempt id.Attempt) error {
 		var err error
 		var to peer.Peer
-		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.identity.Of(m.rank, 0, attempt), Incarnation: m.incarnation},
+		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, attempt), Incarnation: uint64(m.incarnation)},
 			grpc.WaitForReady(false), grpc.Peer(&to))
 		m.known = m.known || err == nil || to.Addr != nil
 		return err
@@ -162,28 +169,21 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 		return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("generation %d", answer.Generation),
 			fault.Wantf("one after %d", last.Generation))
 	}
-	next := &generation{answer, last.identity}
+	next := &generation{answer, last.identity, last.rank}
 	next.identity.Generation, next.identity.Fence = answer.Generation, max(answer.Fence, last.identity.Fence)
 	m.current.Store(next)
 	return next, nil
 }
 
-// leaveTime bounds the last message of a trainer that ends before its work is done. Whoever told it to end waits for little more: a listener that
-// stops a job gives its roles 3 seconds, of which the end of the membership may take 2.
-const leaveTime = time.Second
-
-// seekTime is for how long a trainer that has done all its work looks for a coordinator that is gone.
-const seekTime = 5 * time.Second
-
 // ErrUnheard is how a trainer ends that has not found a coordinator to tell its end to: alone when it has done all its work, of which the servers
-// know, and beside fault.Drained. Its membership must not end in order: a coordinator hears of what members say themselves, and of their loss.
+// know, and joined with fault.Drained. Its membership must not end in order: a coordinator hears of what members say themselves, and of their loss.
 var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
 
-// leave is the trainer's last word, and returns how it ended. It is sent also when ctx has ended, because the coordinator should not have to guess;
-// one that is gone is waited for, but not long, by a trainer that has done all its work. One that is told to end before anybody has heard of it has
-// nobody to take leave of.
+// leave sends the trainer's last message, and returns how the trainer ended. The message is sent also when ctx has ended, because the coordinator
+// should not have to guess. A trainer that has done all its work waits for a coordinator that is gone, but not long. A trainer that is told to end
+// before any coordinator has heard of it has nobody to take leave of.
 func (t *Trainer) leave(ctx context.Context, err error) error {
-	err = t.outcome(ctx, err)
+	err = t.reasonOf(ctx, err)
 	drained := errors.Is(err, fault.Drained)
 	m := &rpc.LeaveRequest{Drained: drained}
 	switch {
@@ -192,34 +192,34 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 	case err == nil:
 	default:
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), t.cfg.Deadlines.Leave)
 		defer cancel()
 		if !drained {
 			m.Failure = wire.FailureOf(err)
 		}
 	}
-	say := func(ctx context.Context, attempt uint32) error {
+	send := func(ctx context.Context, attempt id.Attempt) error {
 		m.Id = t.id(0, attempt)
 		_, err := t.cfg.Coordinator.Leave(ctx, m, grpc.WaitForReady(false))
 		return err
 	}
 	if err != nil {
-		if say(ctx, 0) != nil && drained { // a failure is followed by another start, of which the coordinator hears
+		if send(ctx, 0) != nil && drained { // a failure is followed by another start, of which the coordinator hears
 			return errors.Join(err, ErrUnheard)
 		}
 		return err
 	}
-	ask := t.ask
-	ask.patience = min(ask.patience, seekTime)
-	if err = ask.call(ctx, question{"coordinator", "leave"}, say); errors.Is(err, fault.Unavailable) {
-		t.cfg.Log.Warn("nobody has heard that this trainer leaves", "reason", err.Error())
+	c := t.caller
+	c.unavailable = min(c.unavailable, t.cfg.Deadlines.Seek)
+	if err = c.call(ctx, callTarget{"coordinator", "leave"}, send); errors.Is(err, fault.Unavailable) {
+		t.cfg.Log.Warn("no coordinator has heard that this trainer leaves", "reason", err.Error())
 		return ErrUnheard
 	}
 	return err
 }
 
-// outcome says why a trainer has ended, where err is only what followed from it: a lost lease, a drain, or, in async mode, having been given up.
-func (t *Trainer) outcome(ctx context.Context, err error) error {
+// reasonOf returns why a trainer has ended, where err is only what followed from it: a lost lease, a drain, or, in async mode, having been given up.
+func (t *Trainer) reasonOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	kind := fault.KindOf(err)
 	switch {
@@ -227,7 +227,7 @@ func (t *Trainer) outcome(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(cause, fault.Fenced):
 		return cause
-	case t.ask.draining() && slices.Contains(followsFromDrain, kind):
+	case t.caller.draining() && slices.Contains(followsFromDrain, kind):
 		return fault.E(fault.Drained, fault.Got("the request to end before the data does"))
 	case kind == fault.Canceled && cause != nil && fault.KindOf(cause) != fault.Internal:
 		return cause

@@ -3,10 +3,12 @@ package trainer
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -20,19 +22,20 @@ import (
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
 // Async trainers enter every step in the ledger: each record is there once, and every step is reported.
 func TestAsyncStepsAreInTheLedger(t *testing.T) {
 	l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
 	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Mode: job.Mode_ASYNC, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
-	c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
+	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
 	if err := c.train(bounded(t), 3); err != nil {
 		t.Fatal(err)
 	}
 	l.checkLedger(t, c, 0)
 	l.checkReports(t, c, true)
-	if q := c.conductor.queue.Status(); q.Done != 7 || q.Pending+q.Todo > 0 {
+	if q := c.coordinator.queue.Status(); q.Done != 7 || q.Pending+q.Todo > 0 {
 		t.Errorf("at the end: %v", q)
 	}
 }
@@ -41,8 +44,8 @@ func TestAsyncStepsAreInTheLedger(t *testing.T) {
 func TestLeaveThatNobodyHears(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 	spec := &job.JobSpec{Trainers: 1, Pservers: 1, Save: t.TempDir()}
-	c := newCrew(t, m, testkit.Samples(t, t.TempDir(), 12), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
-	c.conductor.deaf, c.patience = true, 10*time.Millisecond
+	c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 12), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
+	c.coordinator.deaf, c.deadlines.Unavailable = true, 10*time.Millisecond
 	if err := c.train(bounded(t), 1); !errors.Is(err, ErrUnheard) {
 		t.Errorf("%v", err)
 	}
@@ -55,13 +58,13 @@ func TestLeaveThatNobodyHears(t *testing.T) {
 func TestStaleTrainerIsFenced(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 	spec := &job.JobSpec{Trainers: 1, Pservers: 1, Mode: job.Mode_ASYNC}
-	c := newCrew(t, m, testkit.Samples(t, t.TempDir(), 48), spec, queue.Policy{Passes: 1000, RecordsPerTask: 7, MaxFailures: 3})
+	c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 48), spec, queue.Policy{Passes: 1000, RecordsPerTask: 7, MaxFailures: 3})
 	ctx := bounded(t)
 	var once sync.Once
 	c.call = func(_ uint32, _ int, _ string, round uint64) {
 		if round == 5 {
 			once.Do(func() { // its rank is another's now
-				_, err := c.servers[0].Resume(ctx, &rpc.ResumeRequest{Id: c.conductor.id(2), Members: []*rpc.Member{{Rank: 0, Since: 2}}})
+				_, err := c.servers[0].Resume(ctx, &rpc.ResumeRequest{Id: c.coordinator.id(2), Members: []*rpc.Member{{Rank: 0, Since: 2}}})
 				if err != nil {
 					t.Error(err)
 				}
@@ -79,7 +82,7 @@ func TestDrain(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			l := lawCase{model: testkit.Reading(t, 5, optimizer.SGD(0.05)), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
 			spec := &job.JobSpec{Trainers: 2, Pservers: 2, Mode: mode, Save: t.TempDir(), Fetch: []string{l.model.Loss}}
-			c := newCrew(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
+			c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: 2, RecordsPerTask: 7, MaxFailures: 3})
 			ctx := bounded(t)
 			var drained atomic.Bool
 			c.call = func(rank uint32, _ int, when string, round uint64) {
@@ -88,7 +91,7 @@ func TestDrain(t *testing.T) {
 				}
 			}
 			began := make(chan error, 1)
-			go func() { began <- c.conductor.regroup(ctx, 0, 1) }()
+			go func() { began <- c.coordinator.regroup(ctx, 0, 1) }()
 			var last uint64
 			err := rig.Each(2, func(rank int) error {
 				err := c.run(ctx, uint32(rank))
@@ -98,22 +101,22 @@ func TestDrain(t *testing.T) {
 				if !errors.Is(err, fault.Drained) {
 					return errors.Join(errors.New("trainer 1 was not drained"), err)
 				}
-				c.conductor.mu.Lock()
-				left := c.conductor.left[1]
-				for _, m := range c.conductor.reports {
+				c.coordinator.mu.Lock()
+				left := c.coordinator.left[1]
+				for _, m := range c.coordinator.reports {
 					if m.Id.Rank == 1 {
 						last = max(last, m.Id.Round)
 					}
 				}
-				delete(c.conductor.left, 1)
-				c.conductor.mu.Unlock()
+				delete(c.coordinator.left, 1)
+				c.coordinator.mu.Unlock()
 				if !left.GetDrained() || left.GetFailure() != nil {
 					return errors.New("trainer 1 leaves with " + left.String())
 				}
 				if mode == job.Mode_SYNC {
-					return c.conductor.regroup(ctx, 0)
+					return c.coordinator.regroup(ctx, 0)
 				}
-				return c.conductor.giveUp(ctx, 1)
+				return c.coordinator.giveUp(ctx, 1)
 			})
 			if err := errors.Join(err, <-began); err != nil {
 				t.Fatal(err)
@@ -128,7 +131,7 @@ func TestDrain(t *testing.T) {
 }
 
 // giveUp gives the tasks of an async trainer back that has left, and tells the servers.
-func (c *conductor) giveUp(ctx context.Context, rank int) (err error) {
+func (c *fakeCoordinator) giveUp(ctx context.Context, rank int) (err error) {
 	c.change(func() {
 		since, _ := c.current.Member(uint32(rank))
 		var committed []ranges.Range
@@ -152,4 +155,87 @@ func (c *conductor) giveUp(ctx context.Context, rank int) (err error) {
 		_, err := c.servers[i].Resume(ctx, resume)
 		return err
 	})
+}
+
+// A trainer that is told to end while it waits for its first generation takes its leave of a coordinator that may have heard of it, for as long as
+// whoever told it waits, and of no other.
+func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
+	for name, c := range map[string]struct {
+		heard bool
+		cause error
+		takes time.Duration
+	}{
+		"unheard, drained": {false, fault.New(fault.Drained, "terminated"), 0},
+		"unheard, ended":   {false, fault.New(fault.LostMember, "killed"), 0},
+		"heard, drained":   {true, fault.New(fault.Drained, "terminated"), longDeadlines.Leave},
+		"heard, ended":     {true, fault.New(fault.LostMember, "killed"), longDeadlines.Leave},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			drain := make(chan struct{})
+			nobody := &mute{heard: c.heard}
+			var ended time.Time
+			time.AfterFunc(time.Minute, func() {
+				ended = time.Now()
+				if errors.Is(c.cause, fault.Drained) {
+					close(drain)
+				} else {
+					cancel(c.cause)
+				}
+			})
+			err := Run(ctx, Config{Identity: wire.Identity{Job: rig.Identity.Job}, Coordinator: nobody, Deadlines: longDeadlines, Drain: drain,
+				Spec: &job.JobSpec{}})
+			if took := time.Since(ended); !errors.Is(err, fault.KindOf(c.cause)) || took != c.takes {
+				t.Errorf("%s: ends with %v after %v, want %v", name, err, took, c.takes)
+			}
+			if want := c.heard && errors.Is(c.cause, fault.Drained); errors.Is(err, ErrUnheard) != want {
+				t.Errorf("%s: ends with %v, without an answer: %v", name, err, want)
+			}
+			if nobody.left != c.heard {
+				t.Errorf("%s: takes its leave: %v", name, nobody.left)
+			}
+			cancel(nil)
+		})
+	}
+}
+
+// mute is a coordinator that never answers; heard says whether requests reach it.
+type mute struct {
+	rpc.CoordinatorClient
+	heard, left bool
+}
+
+func (m *mute) Join(ctx context.Context, _ *rpc.JoinRequest, options ...grpc.CallOption) (*rpc.JoinResponse, error) {
+	<-ctx.Done()
+	for _, o := range options {
+		if to, ok := o.(grpc.PeerCallOption); ok && m.heard {
+			to.PeerAddr.Addr = &net.TCPAddr{}
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (m *mute) Leave(ctx context.Context, _ *rpc.LeaveRequest, _ ...grpc.CallOption) (*rpc.LeaveResponse, error) {
+	m.left = true
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A request that waits at the coordinator has been heard.
+func TestLeaveOfOneThatWaits(t *testing.T) {
+	c := newTestJob(t, testkit.Reading(t, 5, optimizer.SGD(0.05)), testkit.Samples(t, t.TempDir(), 10), &job.JobSpec{Trainers: 1, Pservers: 1},
+		queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
+	ctx := bounded(t)
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx, 0) }()
+	if err := c.coordinator.await(ctx, func() (bool, error) { return c.coordinator.waiting[0] != nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	c.drainTrainer(0)
+	if err := <-ended; !errors.Is(err, fault.Drained) {
+		t.Errorf("ends with %v", err)
+	}
+	if said := c.coordinator.left[0]; !said.GetDrained() {
+		t.Errorf("takes its leave with %v", said)
+	}
 }

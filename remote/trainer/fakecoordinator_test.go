@@ -1,0 +1,379 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/rpc"
+	machine "github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
+)
+
+// A fakeCoordinator is a coordinator whose generations a test begins. What it decides, the pure machines of the coordinator decide: queue.Queue and
+// generation.Decide.
+type fakeCoordinator struct {
+	rpc.UnimplementedCoordinatorServer
+	policy  queue.Policy
+	servers []rpc.ParameterServerClient
+
+	changing sync.Mutex // one change at a time
+	mu       sync.Mutex
+	changed  chan struct{}
+	current  machine.Generation
+	began    []machine.Generation
+	ended    uint64 // generations up to this one have ended
+	waiting  map[uint32]*rpc.JoinRequest
+	told     map[uint32]uint64 // the last generation that each rank was told of
+	data     *rpc.Dataset
+	queue    *queue.Queue
+	gets     int // requests for tasks
+	failed   []*rpc.TaskFailedRequest
+	reports  []*rpc.TrainerStep
+	asked    map[uint32]uint64  // the generation after which each rank has asked for another
+	late     []*rpc.TrainerStep // reports of a generation by a process that had asked for another: they are not counted
+	saver    *uint32
+	left     map[uint32]*rpc.LeaveRequest
+	deaf     bool                    // it hears nobody leave
+	hold     chan struct{}           // until it is closed no report is taken; nil: reports are taken at once
+	known    int                     // reports that had been taken when somebody left last
+	over     bool                    // all members have left: nobody else is wanted
+	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
+}
+
+const fence = 5
+
+func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *fakeCoordinator {
+	p.Epoch = time.Now()
+	return &fakeCoordinator{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{},
+		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
+}
+
+// change changes the state under the lock and tells those who wait.
+func (c *fakeCoordinator) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await waits until ok, which is called with the lock held.
+func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) error {
+	for {
+		c.mu.Lock()
+		done, err := ok()
+		changed := c.changed
+		c.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *fakeCoordinator) id(generation uint64) *rpc.Identity {
+	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: generation, Fence: fence}.Of(0, 0, 0)
+}
+
+// end ends the current generation as far as the coordinator itself is concerned, and reports whether it had not ended before.
+func (c *fakeCoordinator) end() (first bool) {
+	c.change(func() {
+		first = c.ended < c.current.Number
+		c.ended = c.current.Number
+	})
+	return first
+}
+
+// errJobOver is what a trainer is told that waits when all others have ended.
+var errJobOver = fault.New(fault.Canceled, "the job has ended")
+
+// freeze ends the current generation at one server.
+func (c *fakeCoordinator) freeze(ctx context.Context, server int) error {
+	c.mu.Lock()
+	id := c.id(c.current.Number)
+	c.mu.Unlock()
+	_, err := c.servers[server].Freeze(ctx, &rpc.FreezeRequest{Id: id})
+	return err
+}
+
+// admit refuses messages of generations that have ended, in sync mode.
+func (c *fakeCoordinator) admit(id *rpc.Identity) error {
+	if c.policy.Sync && (id.Generation <= c.ended || id.Generation != c.current.Number) {
+		return fault.New(fault.Superseded, "a generation that has ended")
+	}
+	return nil
+}
+
+// members returns how many trainers the round that was committed had.
+func (c *fakeCoordinator) members(round uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range slices.Backward(c.began) {
+		if g.Round <= round {
+			return len(g.Members)
+		}
+	}
+	return 0
+}
+
+func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	c.change(func() {
+		if last := c.waiting[m.Id.Rank]; last == nil || last.Incarnation <= m.Incarnation { // else it was overtaken by the process that took its place
+			c.waiting[m.Id.Rank], c.asked[m.Id.Rank] = m, m.Id.Generation
+		}
+	})
+	var r *rpc.JoinResponse
+	err := c.await(ctx, func() (bool, error) {
+		position := c.current.Position(m.Id.Rank)
+		if c.over {
+			return false, errJobOver
+		}
+		if c.current.Number <= max(c.ended, m.Id.Generation) || position < 0 {
+			return false, nil
+		}
+		c.answered(m)
+		c.told[m.Id.Rank] = c.current.Number
+		close(c.changed)
+		c.changed = make(chan struct{})
+		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round,
+			Fence: fence}
+		if c.policy.Sync {
+			r.Segment = &rpc.Segment{}
+			if c.queue != nil {
+				r.Segment = c.queue.Segment(id.Round(c.current.Round))
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		c.change(func() { c.answered(m) })
+	}
+	return r, err
+}
+
+// answered forgets a call of Join, unless the rank has made another. The lock is held.
+func (c *fakeCoordinator) answered(m *rpc.JoinRequest) {
+	if c.waiting[m.Id.Rank] == m {
+		delete(c.waiting, m.Id.Rank)
+	}
+}
+
+func (c *fakeCoordinator) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	if c.deaf {
+		return nil, fault.New(fault.Unavailable, "gone")
+	}
+	c.change(func() {
+		c.left[m.Id.Rank], c.known = m, len(c.reports)
+		c.over = c.over || len(c.left) == len(c.current.Members)
+	})
+	return &rpc.LeaveResponse{}, nil
+}
+
+// regroup ends the current generation and begins the next one, of the ranks that are given, when all of them have joined.
+func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.end()
+	next := machine.Generation{Number: c.current.Number + 1, Round: c.current.Round}
+	if c.policy.Sync && c.current.Number > 0 {
+		answers := make([]*rpc.FreezeResponse, len(c.servers))
+		err := rig.Each(len(c.servers), func(i int) (err error) {
+			answers[i], err = c.servers[i].Freeze(ctx, &rpc.FreezeRequest{Id: c.id(c.current.Number)})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if next.Round, next.Commit, err = machine.Decide(c.policy.Start.Round, c.current, answers); err != nil {
+			return err
+		}
+	}
+	err := c.await(ctx, func() (bool, error) {
+		next.Members = nil
+		for _, rank := range ranks {
+			if m := c.waiting[rank]; m != nil {
+				next.Members = append(next.Members, machine.Member{Rank: rank, Since: next.Number, Incarnation: m.Incarnation})
+			}
+		}
+		return len(next.Members) == len(ranks), nil
+	})
+	if err != nil {
+		return fmt.Errorf("generation %d of trainers %v has only %v: %w", next.Number, ranks, next.Members, err)
+	}
+	if c.queue != nil && c.queue.Regrouping() {
+		if err := c.cut(ctx, next.Round); err != nil {
+			return err
+		}
+	}
+	resume := &rpc.ResumeRequest{Id: c.id(next.Number), Round: next.Round, Commit: next.Commit}
+	for _, m := range next.Members {
+		resume.Members = append(resume.Members, &rpc.Member{Rank: m.Rank, Since: m.Since})
+	}
+	err = rig.Each(len(c.servers), func(i int) error {
+		_, err := c.servers[i].Resume(ctx, resume)
+		return err
+	})
+	c.change(func() {
+		c.current = next
+		c.began = append(c.began, next)
+	})
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, func() (bool, error) { // as the coordinator does: who has not been told of a generation cannot know what became of the last one
+		for _, rank := range ranks {
+			if c.told[rank] != next.Number {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// cut begins a segment after a task has failed.
+func (c *fakeCoordinator) cut(ctx context.Context, round uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pass := c.queue.Segment(id.Round(round)).GetPass()
+	ledger, err := wire.Ledger(ctx, "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
+	if err != nil {
+		return err
+	}
+	e := queue.Regrouped{Round: id.Round(round), Pass: pass}
+	for _, p := range ledger.Passes {
+		if p.Pass == pass {
+			e.Committed = ranges.Of(wire.RangesOf(p.Committed)...)
+		}
+	}
+	_, err = c.queue.Step(0, e)
+	return err
+}
+
+// committed returns the reports but those of rounds that have not committed in their generation, which their trainers could not know.
+func (c *fakeCoordinator) committed() (reports []*rpc.TrainerStep) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.reports {
+		next := slices.IndexFunc(c.began, func(g machine.Generation) bool { return g.Number == m.Id.Generation+1 })
+		if !m.Pending || next >= 0 && m.Id.Round < c.began[next].Round {
+			reports = append(reports, m)
+		}
+	}
+	return reports
+}
+
+func (c *fakeCoordinator) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
+	m := &rpc.ReportDatasetRequest{}
+	if err := wire.Receive("coordinator", stream, m, wire.MaxDataset); err != nil {
+		return err
+	}
+	var err error
+	c.change(func() {
+		if c.queue == nil {
+			c.data = m.Dataset
+			c.queue, _, err = queue.New(c.policy, queue.Dataset{Name: m.Dataset.Name, Files: m.Dataset.Files})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.ReportDatasetResponse{})
+}
+
+func (c *fakeCoordinator) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	r := &rpc.GetTaskResponse{}
+	first := true
+	err := c.await(ctx, func() (bool, error) {
+		if err := c.admit(m.Id); err != nil {
+			return false, err
+		}
+		for _, task := range m.Finished {
+			if !first {
+				break
+			}
+			if _, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFinished{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: task}); err != nil {
+				return false, err
+			}
+			close(c.changed)
+			c.changed = make(chan struct{})
+		}
+		if first && !m.ReportOnly {
+			c.gets++
+		}
+		first = false
+		if m.ReportOnly {
+			return true, nil
+		}
+		effects, err := c.queue.Step(time.Since(c.policy.Epoch), queue.TaskWanted{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Request: m.Id.Round,
+			Pass: m.Pass, Position: m.Position, Records: m.Records, Round: id.Round(m.Id.Round)})
+		if err != nil {
+			return false, err
+		}
+		g := effects.Grant
+		r = &rpc.GetTaskResponse{Task: g.Task, Next: g.Next, EndOfPass: g.EndOfPass, EndOfData: g.EndOfData, Pending: g.Wait}
+		return !g.Wait || !m.Wait, nil
+	})
+	return r, err
+}
+
+func (c *fakeCoordinator) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest) (r *rpc.TaskFailedResponse, err error) {
+	var ended uint64
+	c.change(func() {
+		if err = c.admit(m.Id); err != nil {
+			return
+		}
+		c.failed = append(c.failed, m)
+		_, err = c.queue.Step(time.Since(c.policy.Epoch), queue.TaskFailed{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: m.Task, Reason: m.Reason})
+		if err == nil && c.policy.Sync {
+			c.ended, ended = c.current.Number, c.current.Number
+		}
+	})
+	if ended > 0 {
+		c.failing(ended)
+	}
+	return &rpc.TaskFailedResponse{}, err
+}
+
+func (c *fakeCoordinator) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
+	granted := false
+	err := c.await(ctx, func() (bool, error) {
+		if err := c.admit(m.Id); err != nil {
+			return false, err
+		}
+		if c.saver == nil {
+			c.saver = &m.Id.Rank
+		}
+		granted = *c.saver == m.Id.Rank
+		return !granted || len(c.left) == len(c.current.Members)-1, nil
+	})
+	return &rpc.SaveModelResponse{Granted: granted}, err
+}
+
+func (c *fakeCoordinator) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
+	m := &rpc.TrainerStep{}
+	if err := wire.Receive("trainer", stream, m, 1<<20); err != nil {
+		return wire.FromStatus("trainer", err)
+	}
+	if c.hold != nil {
+		<-c.hold
+	}
+	c.change(func() {
+		if c.reports = append(c.reports, m); m.Id.Generation <= c.asked[m.Id.Rank] {
+			c.late = append(c.late, m)
+		}
+	})
+	return stream.SendAndClose(&rpc.ReportStepResponse{})
+}
