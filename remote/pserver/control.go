@@ -139,9 +139,9 @@ func declaredMessages(list []Declaration) []*rpc.Declared {
 }
 
 // checkJob refuses requests about another job.
-func (c *core) checkJob(job string) error {
-	if job != c.cfg.Identity.Job {
-		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(job)), fault.Want("job "+c.cfg.Identity.Job))
+func checkJob(asked, job string) error {
+	if asked != job {
+		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(asked)), fault.Want("job "+job))
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (c *core) checkJob(job string) error {
 // Status tells what the server waits for and what it refused.
 func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusResponse, error) {
 	c := s.core
-	if err := c.checkJob(m.Job); err != nil {
+	if err := checkJob(m.Job, c.cfg.Identity.Job); err != nil {
 		return nil, err
 	}
 	c.Lock()
@@ -165,7 +165,7 @@ func (s *Server) Status(_ context.Context, m *rpc.StatusRequest) (*rpc.StatusRes
 // more.
 func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
 	ctx, c := stream.Context(), s.core
-	if err := c.checkJob(m.Job); err != nil {
+	if err := checkJob(m.Job, c.cfg.Identity.Job); err != nil {
 		return err
 	}
 	if err := c.serves(ctx); err != nil {
@@ -178,31 +178,27 @@ func (s *Server) Ledger(m *rpc.LedgerRequest, stream grpc.ServerStreamingServer[
 			return waits.GaveUp(ctx, c.Where, waits.Wait{What: "the last update"})
 		}
 	}
-	r, committed, err := c.readLedger(m)
-	if err != nil {
-		return err
-	}
-	for _, p := range r.Passes {
-		if p.Pass == m.Pass {
-			p.Committed = wire.Ranges(committed) // after the lock, because it may be long
+	c.Lock()
+	round, ledger := c.version(), c.ledger
+	var counts []PassCount
+	var committed ranges.Set
+	if ledger != nil {
+		counts = ledger.Counts()
+		if m.Ranges {
+			committed = ledger.Committed(m.Pass)
 		}
 	}
+	c.Unlock()
+	if ledger == nil {
+		return fault.E(fault.NotFound, fault.At(c.Where), fault.Got("a request for the ledger"), fault.Want("pserver 0, which keeps it"))
+	}
+	r := &rpc.LedgerResponse{Round: uint64(round)}
+	for _, p := range counts {
+		pass := &rpc.PassLedger{Pass: p.Pass, Records: p.Records, Again: p.Again}
+		if p.Pass == m.Pass {
+			pass.Committed = wire.Ranges(committed)
+		}
+		r.Passes = append(r.Passes, pass)
+	}
 	return wire.Send(stream, r)
-}
-
-// readLedger answers but for the ranges of the asked pass. It takes the lock.
-func (c *core) readLedger(m *rpc.LedgerRequest) (r *rpc.LedgerResponse, committed ranges.Set, err error) {
-	c.Lock()
-	defer c.Unlock()
-	if c.ledger == nil {
-		return nil, nil, fault.E(fault.NotFound, fault.At(c.Where), fault.Got("a request for the ledger"), fault.Want("pserver 0, which keeps it"))
-	}
-	r = &rpc.LedgerResponse{Round: uint64(c.version())}
-	for _, p := range c.ledger.Counts() {
-		r.Passes = append(r.Passes, &rpc.PassLedger{Pass: p.Pass, Records: p.Records, Again: p.Again})
-	}
-	if m.Ranges {
-		committed = c.ledger.Committed(m.Pass)
-	}
-	return r, committed, nil
 }

@@ -16,6 +16,7 @@ type core struct {
 	waits.Monitor // ends when the server has failed or finished
 
 	cfg      Config
+	name     string        // this server, in waits
 	epoch    time.Time     // that the machine counts its time from
 	ended    chan struct{} // closed when the Monitor has ended
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
@@ -36,15 +37,13 @@ type core struct {
 }
 
 func newCore(cfg Config) *core {
-	c := &core{cfg: cfg, epoch: time.Now(), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
+	c := &core{cfg: cfg, name: serverName(cfg.Index), epoch: time.Now(), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
 		sums: newPartialSums(), heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
-	c.Where = fmt.Sprintf("%s of job %s", c.name(), cfg.Identity.Job)
+	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
 }
 
-// name is this server's in waits.
-func (c *core) name() string { return serverName(c.cfg.Index) }
-
+// serverName is how waits and errors name a server.
 func serverName(index int) string { return fmt.Sprintf("pserver %d", index) }
 
 // step tells the machine an event. It calls the machine by its own type, so that an event need not be moved to the heap.
@@ -118,10 +117,8 @@ func (c *core) duplicate(what string, variable string, from Sender) {
 
 // serves waits until the program serves. It takes the lock.
 func (c *core) serves(ctx context.Context) error {
-	return c.Await(ctx, func() waits.Wait {
-		return waits.Wait{Who: c.name(), What: "its program to start", By: []string{c.name()}}
-	},
-		func() (bool, error) { return c.machine != nil, nil })
+	w := waits.Wait{Who: c.name, What: "its program to start", By: []string{c.name}}
+	return c.Await(ctx, func() waits.Wait { return w }, func() (bool, error) { return c.machine != nil, nil })
 }
 
 // version is what the server serves: rounds, or in async mode updates, since the beginning of the training.

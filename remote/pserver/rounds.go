@@ -15,10 +15,10 @@ import (
 // what becomes of its open round: it is applied, or it is dropped and trained again.
 type Rounds struct {
 	generations
-	members     []*member // of the generation, in rank order
-	first       id.Round  // of the generation
-	round       id.Round  // the open round, which is the version of the parameters: rounds before it are applied
-	applying    bool      // the open round is being applied
+	members     members
+	first       id.Round // of the generation
+	round       id.Round // the open round, which is the version of the parameters: rounds before it are applied
+	applying    bool     // the open round is being applied
 	lastApplied []Declaration
 }
 
@@ -33,6 +33,30 @@ type member struct {
 
 // missing reports whether the open round waits for the member.
 func (m *member) missing() bool { return !m.declared && !m.complete }
+
+// members are those of a generation, in rank order.
+type members []*member
+
+// find returns the member of a rank, or nil.
+func (ms members) find(rank id.Rank) *member {
+	for _, m := range ms {
+		if m.rank == rank {
+			return m
+		}
+	}
+	return nil
+}
+
+// declarations returns what the members have declared for the open round, in rank order.
+func (ms members) declarations() []Declaration {
+	list := make([]Declaration, 0, len(ms))
+	for _, m := range ms {
+		if m.declared {
+			list = append(list, m.declaration)
+		}
+	}
+	return list
+}
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
 func NewRounds(ranks int, variables []string, start id.Round) *Rounds {
@@ -65,7 +89,7 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	_, final := e.(ReadFinal)
 	m, err := r.member(from, final)
 	if m == nil {
-		return Effects{Hold: err == nil}, err // Hold: it has overtaken the Resumed of its generation
+		return Effects{Hold: err == nil}, err
 	}
 	switch e := e.(type) {
 	case Read:
@@ -92,7 +116,8 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	panic("pserver: an unknown type of event") // all types are in this package
 }
 
-// member returns the member that has sent a message, or nil without an error when its generation has not begun yet.
+// member returns the member that has sent a message, or nil without an error when the message has to wait for the Resumed that it has
+// overtaken.
 func (r *Rounds) member(from Sender, final bool) (*member, error) {
 	switch {
 	case from.Generation > max(r.begun, r.ended):
@@ -103,8 +128,8 @@ func (r *Rounds) member(from Sender, final bool) (*member, error) {
 		return nil, fault.E(fault.Superseded, fault.Gotf("a message of trainer %d in generation %d, which has ended", from.Rank, from.Generation),
 			fault.Want("a member of the next generation"))
 	}
-	if i := r.position(from.Rank); i >= 0 {
-		return r.members[i], nil
+	if m := r.members.find(from.Rank); m != nil {
+		return m, nil
 	}
 	ranks := make([]id.Rank, len(r.members))
 	for i, m := range r.members {
@@ -112,11 +137,6 @@ func (r *Rounds) member(from Sender, final bool) (*member, error) {
 	}
 	return nil, fault.E(fault.Foreign, fault.Gotf("trainer %d, which is no member of generation %d", from.Rank, from.Generation),
 		fault.Wantf("trainers %v", ranks))
-}
-
-// position is the index of a rank among the members, or -1.
-func (r *Rounds) position(rank id.Rank) int {
-	return slices.IndexFunc(r.members, func(m *member) bool { return m.rank == rank })
 }
 
 // checkRound lets messages of the open round pass and sorts out the others. A member that reads nothing from this server, because the server holds no
@@ -178,7 +198,7 @@ func (r *Rounds) advance(f Effects) Effects {
 	if r.applying || r.idle() || slices.ContainsFunc(r.members, (*member).missing) {
 		return f
 	}
-	if declared := r.declarations(); len(declared) > 0 {
+	if declared := r.members.declarations(); len(declared) > 0 {
 		return r.apply(f, declared)
 	}
 	f.Finished = true
@@ -254,7 +274,8 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 	commit := e.Round == have+1 && len(e.Commit) > 0
 	switch {
 	case commit && r.applying && len(r.variables) == 0:
-		// Members that read nothing from this server were a round ahead of it. No other server waits for this one, so the round ends.
+		// The members read nothing from this server, so they were a round ahead of it. The round that is being applied ends by itself: another server has
+		// finished it, so every server has what it needs for it.
 		return Effects{Hold: true}, nil
 	case commit && !r.applying:
 		if err := r.checkCommit(e.Commit); err != nil {
@@ -278,9 +299,9 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 func (r *Rounds) checkCommit(commit []Declaration) error {
 	missing := ""
 	for _, d := range commit {
-		i := r.position(d.Rank)
+		m := r.members.find(d.Rank)
 		for _, name := range sorted(r.variables) {
-			if d.Rows > 0 && (i < 0 || !r.members[i].received[name]) {
+			if d.Rows > 0 && (m == nil || !m.received[name]) {
 				missing += fmt.Sprintf(" %s of trainer %d,", fault.Quote(name), d.Rank)
 			}
 		}
@@ -300,23 +321,12 @@ func (r *Rounds) committed() id.Round {
 	return r.round
 }
 
-// declarations returns what the members have declared for the open round, in rank order.
-func (r *Rounds) declarations() []Declaration {
-	list := make([]Declaration, 0, len(r.members))
-	for _, m := range r.members {
-		if m.declared {
-			list = append(list, m.declaration)
-		}
-	}
-	return list
-}
-
 // State answers Freeze. It leaves out declarations of a generation that was ended earlier than the last one. The decision on the round of that
 // generation has come into force, and then another server has applied the round, or it never will.
 func (r *Rounds) State() State {
 	s := State{Generation: r.begun, Round: r.committed(), Applied: r.lastApplied}
 	if !r.applying && r.begun >= r.ended {
-		s.Declared = r.declarations()
+		s.Declared = r.members.declarations()
 	}
 	for _, m := range r.members {
 		if m.complete {

@@ -17,27 +17,27 @@ func (c *core) holding(e Event) waits.Wait {
 	_, final := e.(ReadFinal)
 	switch {
 	case from.Generation > c.machine.Generation():
-		return waits.Wait{Who: c.name(), What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
+		return waits.Wait{Who: c.name, What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
 	case final:
 		return c.forTrainers("the other trainers to complete", slices.DeleteFunc(c.machine.Missing(), func(r id.Rank) bool { return r == from.Rank }))
 	case c.rounds != nil:
 		return c.forRound(c.rounds.Round())
 	}
-	return waits.Wait{Who: c.name(), What: fmt.Sprintf("queued contributions of trainer %d", from.Rank), By: []string{c.name()}}
+	return waits.Wait{Who: c.name, What: fmt.Sprintf("queued contributions of trainer %d", from.Rank), By: []string{c.name}}
 }
 
 // forRound is the wait for the end of a round: for the trainers that are missing, or for this server, which is applying it.
 func (c *core) forRound(round id.Round) waits.Wait {
 	w := c.forTrainers("round "+round.String(), c.rounds.Missing())
 	if len(w.By) == 0 {
-		w.By = []string{c.name()}
+		w.By = []string{c.name}
 	}
 	return w
 }
 
 // forTrainers is a wait for trainers, with when each was last heard.
 func (c *core) forTrainers(what string, ranks []id.Rank) waits.Wait {
-	w := waits.Wait{Who: c.name(), What: what}
+	w := waits.Wait{Who: c.name, What: what}
 	for _, rank := range ranks {
 		w.By = append(w.By, fmt.Sprintf("trainer %d", rank))
 		w.Heard = append(w.Heard, waits.Heard(c.heard[rank]))
@@ -124,7 +124,7 @@ func (c *core) own() waits.Wait {
 	case forRelease:
 		w.What, w.By, limit = "the end of the job", []string{"coordinator"}, c.cfg.StartDeadline
 	}
-	w.Who, w.Since, w.Limit = c.name(), c.deadline.since, limit
+	w.Who, w.Since, w.Limit = c.name, c.deadline.since, limit
 	return w
 }
 
@@ -159,7 +159,8 @@ func (c *core) watch() {
 // tooLate is the failure of a server whose deadline has passed.
 func (c *core) tooLate() error {
 	w := c.own()
-	f := fault.E(fault.LostMember, fault.At(c.Where), fault.Gotf("timed out after %v waiting for %v", w.Limit, w))
+	f := waits.TimedOut(c.Where, w)
+	f.Kind = fault.LostMember
 	switch c.deadline.reason.kind {
 	case forGeneration:
 		f.Want, f.Hint = "a coordinator that begins it", "look at the coordinator's log, or raise start_deadline"
