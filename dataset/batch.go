@@ -9,19 +9,19 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A Batch is the rows of one step, or a trainer's part of them.
+// A Batch holds the rows of one step, or a trainer's part of them.
 type Batch struct {
 	Tensors    []*tensor.Tensor // one per field, of dims [Rows, field dims...]
-	Rows       int              // rows here; 0 when the global batch has fewer rows than parts
+	Rows       int              // rows of this part; may be 0 if the global batch has fewer rows than parts
 	GlobalRows int              // rows of the global batch
-	RowOffset  int              // of the first row here within the global batch
-	Records    []Range          // the records here, in row order
+	RowOffset  int              // the first row of this part in the global batch
+	Records    []Range          // the records of this part, in row order
 }
 
 // A Range is the records From, From+1, ..., To-1 of a dataset. Records are numbered through all its files, from 0 on.
 type Range = ranges.Range
 
-// appendRecord adds a record, to the last range if it follows it.
+// appendRecord adds a record. It extends the last range if the record follows it.
 func appendRecord(list []Range, record int64) []Range {
 	if n := len(list); n > 0 && list[n-1].To == record {
 		list[n-1].To++
@@ -30,8 +30,7 @@ func appendRecord(list []Range, record int64) []Range {
 	return append(list, Range{From: record, To: record + 1})
 }
 
-// A Part is one of several equal shares of each global batch: of n rows, rows n*Index/Of up to n*(Index+1)/Of. The zero
-// value is the whole.
+// A Part is one of several equal shares of each global batch: of n rows, rows n*Index/Of up to n*(Index+1)/Of. The zero value is the whole batch.
 type Part struct {
 	Index, Of int
 }
@@ -44,13 +43,13 @@ func (p Part) Rows(n int) (from, to int) {
 	return int(int64(n) * int64(p.Index) / int64(p.Of)), int(int64(n) * int64(p.Index+1) / int64(p.Of))
 }
 
-// BatchOptions says what batches are made of.
+// BatchOptions says how to make batches.
 type BatchOptions struct {
 	Fields   []Field // what each record holds, in its order
 	Rows     int     // of a global batch; the last one of a pass may have fewer
-	DropLast bool    // leave out a last batch of fewer rows
-	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it, or the next iteration, is asked for. Default 1;
-	// under Prefetch it must be depth + 2: one in use, depth waiting, one in the making.
+	DropLast bool    // leave out the last batch of a pass if it has fewer rows
+	// Slots is how many batches exist at a time. A batch is valid until the Slots-th batch after it, or until the next iteration. The default is 1.
+	// Under Prefetch it must be depth + 2: one in use, depth waiting, one under construction.
 	Slots    int
 	MaxBytes int64 // of all slots together; default 1 GiB
 }
@@ -75,7 +74,7 @@ func (o BatchOptions) check() error {
 	return nil
 }
 
-// check refuses a part that is none.
+// check refuses an impossible part.
 func (p Part) check() error {
 	if p != (Part{}) && (p.Of < 1 || p.Of > maxParts || p.Index < 0 || p.Index >= p.Of) {
 		return fault.E(fault.InvalidArgument, fault.At("batches"), fault.Gotf("part %d of %d", p.Index, p.Of),
@@ -84,12 +83,12 @@ func (p Part) check() error {
 	return nil
 }
 
-// most returns the most rows that the part can have of a global batch of n rows.
+// most returns the largest number of rows of the part in a global batch of n rows.
 func (p Part) most(n int) int { return (n + max(1, p.Of) - 1) / max(1, p.Of) }
 
-// fit checks that slots of so many rows stay within the budget.
+// fit checks that slots of so many rows stay within MaxBytes.
 func (o BatchOptions) fit(rows int) error {
-	left := o.MaxBytes / int64(o.Slots) / int64(rows) // bytes that a sample may have
+	left := o.MaxBytes / int64(o.Slots) / int64(rows) // largest size of a sample
 	for _, f := range o.Fields {
 		n, _ := tensor.Count(f.Dims)
 		if size := int64(f.DType.Size()); int64(n) > left/size {
@@ -105,15 +104,15 @@ func (o BatchOptions) fit(rows int) error {
 type Batcher struct {
 	options BatchOptions
 	part    Part // of the iteration
-	most    int  // rows that a slot has room for
+	most    int  // rows of a slot
 	slots   []slot
 	next    int // slot of the coming batch
-	rows    int // of the global batch in the making
+	rows    int // of the global batch under construction
 	held    holder
 	streams []tensor.Stream
 }
 
-// NewBatcher checks the options. Memory is allocated by the first iteration, and again only for one whose part has more rows.
+// NewBatcher checks the options. The first iteration allocates memory. A later one allocates only if its part has more rows.
 func NewBatcher(options BatchOptions) (*Batcher, error) {
 	if options.Slots == 0 {
 		options.Slots = 1
@@ -127,8 +126,8 @@ func NewBatcher(options BatchOptions) (*Batcher, error) {
 	return &Batcher{options: options, slots: make([]slot, options.Slots)}, nil
 }
 
-// Batches yields a part of each batch that records make. Each record is checked against the fields when it is decoded; records of
-// other parts are counted only. The first error is yielded, naming file and record, and ends the iteration.
+// Batches yields a part of each batch of the records. It decodes and checks the records of the part, and only counts the others. It yields the
+// first error, which names file and record, and ends.
 func (b *Batcher) Batches(records iter.Seq2[Record, error], part Part) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		if err := b.take(part); err != nil {
@@ -165,8 +164,8 @@ func (b *Batcher) begin() {
 	batch.Records = batch.Records[:0]
 }
 
-// add takes the next record of the global batch. How many rows that batch will have, and so which of them are this part's,
-// is known only at its end: the records that can be are held until then. The whole batch needs no such wait.
+// add takes the next record of the global batch. Only at the end of the batch is the number of its rows known, and so which rows belong to the
+// part. Until then add keeps every record that can belong to it. If the part is the whole batch, add decodes each record at once.
 func (b *Batcher) add(record Record) error {
 	row := b.rows
 	b.rows++
@@ -195,7 +194,7 @@ func (b *Batcher) finish() (*Batch, error) {
 	return &s.batch, s.setRows(to - from)
 }
 
-// decode writes a record's tensors into a row of the current slot.
+// decode writes the tensors of a record to a row of the current slot.
 func (b *Batcher) decode(record Record, row int) (err error) {
 	if b.streams, err = ParseRecord(record.Bytes, b.streams); err != nil {
 		return fault.Wrap(fault.KindOf(err), record.place(), err)
@@ -225,7 +224,6 @@ type slot struct {
 	whole []*tensor.Tensor // of Batcher.most rows; Batch.Tensors are their first rows
 }
 
-// take makes room for a part.
 func (b *Batcher) take(part Part) error {
 	if err := part.check(); err != nil {
 		return err
@@ -279,7 +277,7 @@ type holder struct {
 type heldRecord struct {
 	number int64
 	file   string
-	end    int // of its bytes in holder.bytes; they begin where those of the record before end
+	end    int // of its bytes in holder.bytes; they begin at the end of the previous record
 }
 
 func (h *holder) reset() { h.bytes, h.records = h.bytes[:0], h.records[:0] }

@@ -13,13 +13,13 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A Dataset is a list of indexed record files, which only grows. The zero Dataset is empty. It is safe for concurrent use. It holds no
-// file open; buckets stay open until Close.
+// A Dataset is a list of indexed record files. It can only grow. The zero Dataset is empty. It is safe for concurrent use. It keeps no files open,
+// but keeps buckets open until Close.
 type Dataset struct {
 	sources sources
 	growing sync.Mutex // held while a file is added
 	mu      sync.Mutex
-	files   []file // the slice may be read without mu: what it holds does not change
+	files   []file // readers of a copy of the slice need no lock, because elements do not change
 }
 
 type file struct {
@@ -29,14 +29,14 @@ type file struct {
 
 func (f file) end() int64 { return f.first + f.NumRecords() }
 
-// all returns the files of this moment.
+// all returns the present files.
 func (d *Dataset) all() []file {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.files
 }
 
-// A Chunk is a run of records that is stored as one and therefore best read by one trainer.
+// A Chunk is a run of records that is stored as a unit. It is best read by one trainer.
 type Chunk struct {
 	Path        string
 	Index       int   // in its file
@@ -45,11 +45,11 @@ type Chunk struct {
 	Records     int64
 }
 
-// Open indexes the files that globs match: globs in the order given, files sorted within a glob. A file that several globs match is read
-// once, at its first place. A glob that matches nothing is NotFound.
+// Open indexes the files that match globs: globs in the given order, and files sorted within a glob. It reads a file that several globs match only
+// once, at its first place. The error is NotFound if a glob matches nothing.
 //
-// A glob is a path in the syntax of path/filepath, or a URL of objects: s3://bucket/train-*, file:///folder/train-*, or of another scheme for
-// which the program has registered a driver with gocloud.dev/blob; that of file:// is always there.
+// A glob is a path in the syntax of path/filepath, or a URL of objects: s3://bucket/train-*, file:///folder/train-*, or of another scheme whose
+// driver the program has registered with gocloud.dev/blob. The driver of file:// is always registered.
 func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	d := &Dataset{}
 	files, err := d.sources.expand(ctx, globs, func(glob string) error {
@@ -75,18 +75,18 @@ func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	return d, nil
 }
 
-// checkEmpty refuses an empty file beside files with footers: their writer gives one to every file, so nothing is left of this one.
+// checkEmpty refuses an empty file among files with footers. Writers give every file a footer, so the file has lost its content.
 func (d *Dataset) checkEmpty() error {
 	indexed := slices.IndexFunc(d.files, func(f file) bool { return f.Layout == recordio.Indexed })
 	empty := slices.IndexFunc(d.files, func(f file) bool { return f.Bytes == 0 })
 	if indexed < 0 || empty < 0 {
 		return nil
 	}
-	return fault.E(fault.Corrupt, fault.At(d.files[empty].Name), fault.Got("an empty file beside "+d.files[indexed].Name),
-		fault.Want("a file with a footer, like that one, also where it has no records"))
+	return fault.E(fault.Corrupt, fault.At(d.files[empty].Name), fault.Got("an empty file next to "+d.files[indexed].Name),
+		fault.Want("a file with a footer, even if it has no records"))
 }
 
-// Close ends the connections to buckets. Iterations must have ended. A Dataset of paths needs no Close.
+// Close closes the connections to buckets. All iterations must have ended. A Dataset of paths needs no Close.
 func (d *Dataset) Close() error { return d.sources.buckets.Close() }
 
 // NumRecords returns the number of records in all files.
@@ -120,7 +120,7 @@ func outside(from, to, records int64) error {
 		fault.Wantf("a range within [0, %d)", records))
 }
 
-// FileInfo is what is known of a file of a dataset without its records. Two processes that see the same FileInfo read the same records.
+// FileInfo describes a file of a dataset without its records. Processes that see the same FileInfo read the same records.
 type FileInfo struct {
 	Path        string
 	FirstRecord int64 // number of its first record in the dataset
@@ -129,12 +129,12 @@ type FileInfo struct {
 	Fingerprint uint64 // of the headers of its chunks, which have the checksums of their records
 }
 
-// String says what two files differ in.
+// String returns what can differ between files.
 func (i FileInfo) String() string {
 	return fmt.Sprintf("%d records from number %d on in %d bytes with fingerprint %016x", i.Records, i.FirstRecord, i.Bytes, i.Fingerprint)
 }
 
-// same reports whether the infos are of the same records, wherever they are.
+// same reports whether both have the same records, at whatever path.
 func (i FileInfo) same(o FileInfo) bool {
 	i.Path = o.Path
 	return i == o
@@ -154,8 +154,8 @@ func (d *Dataset) Files() []FileInfo {
 	return infos
 }
 
-// Add appends the file at path, which must be what want says and begin where the dataset ends; want.Path is not looked at. Adding what is
-// there already changes nothing.
+// Add appends the file at path. The file must agree with want, except for want.Path, and begin at the end of the dataset. If the dataset has the
+// file already, Add changes nothing.
 func (d *Dataset) Add(ctx context.Context, path string, want FileInfo) error {
 	if err := interrupt.Check(ctx, "dataset"); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (d *Dataset) Add(ctx context.Context, path string, want FileInfo) error {
 	}
 	if end := d.NumRecords(); end != want.FirstRecord {
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Gotf("a file whose records begin at number %d", want.FirstRecord),
-			fault.Wantf("one that begins at %d, where the dataset ends", end))
+			fault.Wantf("one that begins at %d, the end of the dataset", end))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,14 +197,14 @@ func (d *Dataset) at(path string, first int64) (file, bool) {
 func matches(f file, want FileInfo) error {
 	if got := f.info(); !got.same(want) {
 		return fault.E(fault.Corrupt, fault.At(f.Name), fault.Got(got.String()), fault.Want(want.String()),
-			fault.Hint("the file is another one than that of the others, or has changed"))
+			fault.Hint("the file differs from the file of other processes, or has changed"))
 	}
 	return nil
 }
 
-// A Field is one tensor that every sample holds.
+// A Field is one tensor of every sample.
 type Field struct {
-	Name  string // for errors, usually of the program's variable; may be empty
+	Name  string // for errors, usually the name of the program's variable; may be empty
 	DType tensor.DType
 	Dims  []int64 // of one sample, without the batch
 }
@@ -212,7 +212,7 @@ type Field struct {
 // String names type and dims, such as "float32[784]".
 func (f Field) String() string { return fmt.Sprintf("%v%v", f.DType, f.Dims) }
 
-// check holds a parsed tensor of a sample to the field.
+// check compares a parsed tensor of a sample with the field.
 func (f Field) check(s *tensor.Stream) *fault.Fault {
 	got := Field{DType: s.DType, Dims: s.Dims}
 	switch {
@@ -221,12 +221,12 @@ func (f Field) check(s *tensor.Stream) *fault.Fault {
 	case !slices.Equal(s.Dims, f.Dims):
 		return fault.E(fault.ShapeMismatch, fault.Got(got.String()), fault.Want(f.String()))
 	case len(s.LoD) > 0:
-		return fault.E(fault.Unsupported, fault.Gotf("%d LoD levels", len(s.LoD)), fault.Want("samples of one shape, which batches are made of"))
+		return fault.E(fault.Unsupported, fault.Gotf("%d LoD levels", len(s.LoD)), fault.Want("samples of one shape"))
 	}
 	return nil
 }
 
-// Fields describes the tensors of the first record, without names. A dataset without records has none.
+// Fields describes the tensors of the first record, without names. For a dataset without records it returns none.
 func (d *Dataset) Fields(ctx context.Context) ([]Field, error) {
 	for record, err := range d.Records(ctx, 0, min(1, d.NumRecords())) {
 		if err != nil {

@@ -1,17 +1,18 @@
 // Package dataset turns record files into batches of tensors.
 //
-// A dataset is a list of RecordIO files (package recordio), and its records are numbered from 0 through all of them. A
-// training record is one sample: uint32, little-endian, the number of tensors, and that many LoDTensor streams, as
-// Fluid's reader converter writes them; see AppendRecord and ParseRecord.
+// A dataset is a list of RecordIO files (package recordio). Its records are numbered from 0 through all files. A training record is one sample: the
+// number of tensors as a little-endian uint32, and that many LoDTensor streams, as Fluid's reader converter writes them. See AppendRecord and
+// ParseRecord.
 //
-// Reading is a pipeline of iterators, each of which may be left out:
+// Reading is a pipeline of iterators. Each may be left out:
 //
 //	Dataset.Records -> Shuffle -> Batcher.Batches -> Prefetch
 //
-// All of it is deterministic: processes that run the same pipeline with the same seed and pass see the same batches in
-// the same order. That is how trainers share one global batch without talking: each takes its Part of the rows and knows,
-// from the counts in the Batch, what the others took.
+// The pipeline is deterministic: with the same seed and pass, all processes see the same batches in the same order. So trainers share one global
+// batch without messages. Each takes its Part of the rows, and knows from the counts in the Batch which rows the others take.
 //
-// The sub-package convert makes record files from common formats, and digits makes a dataset out of fonts, for examples
-// that need no download.
+// Package convert makes record files from common formats. Package digits makes a dataset from fonts, for examples without a download.
+//
+// Files in reading order: dataset.go (Dataset and its files), source.go, follow.go (datasets that grow), record.go, shuffle.go (Shuffle, Prefetch),
+// batch.go, shards.go (writing).
 package dataset

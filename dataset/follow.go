@@ -13,40 +13,40 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Listing is what a Follower finds at one time.
+// A Listing is the content of a growing dataset at one time.
 type Listing struct {
 	Files   []string // paths or URLs, those of each glob sorted
-	Writing []string // files that match, and that somebody still writes
-	Ended   bool     // every glob has its EndMarker: Files is all there will ever be
+	Writing []string // matching files that somebody still writes
+	Ended   bool     // every glob has its EndMarker: no more files will come
 }
 
-// A Follower lists the files of a dataset that grows. What it tells is a function of the files alone, but for what it has to see twice. It is
-// for one goroutine at a time. The caller closes it.
+// A Follower lists the files of a dataset that grows. It depends only on the files, except for files that it must see twice. It is for one
+// goroutine at a time. The caller closes it.
 //
-// A file with a footer counts once the footer is there. Files of older layouts do not tell whether they are whole: they count when
-// two listings have found them with the same size and time. When the end is marked all files count as they are. Empty files, folders,
-// files whose names begin with a dot, and the marker do not count.
+// A file with a footer counts as soon as the footer is there. A file of an older layout does not show whether it is complete, so it counts when two
+// listings have seen it with the same size and time. When the end is marked, all files count at once. Empty files, folders, the marker, and files
+// whose names begin with a dot do not count.
 type Follower struct {
 	globs   []string
 	sources sources
 	seen    map[string]sighting
 }
 
-// A sighting is what was found out about a file.
+// A sighting is what a listing has found out about a file.
 type sighting struct {
 	file  bucket.File
-	whole bool // remains
+	whole bool // stays true
 }
 
-// NewFollower returns a Follower of what Open takes, except that globs may match nothing yet.
+// NewFollower returns a Follower. It takes the globs of Open, and they may match nothing yet.
 func NewFollower(globs []string) *Follower {
 	return &Follower{globs: globs, seen: map[string]sighting{}}
 }
 
-// Close ends the connections to buckets.
+// Close closes the connections to buckets.
 func (f *Follower) Close() error { return f.sources.buckets.Close() }
 
-// Stat describes a file as the first of a dataset.
+// Stat describes a file as if it were the first of a dataset.
 func (f *Follower) Stat(ctx context.Context, path string) (FileInfo, error) {
 	index, err := f.sources.index(ctx, path, -1)
 	if err != nil {
@@ -55,9 +55,9 @@ func (f *Follower) Stat(ctx context.Context, path string) (FileInfo, error) {
 	return file{Index: index}.info(), nil
 }
 
-// List looks at what is there now.
+// List lists the present files.
 func (f *Follower) List(ctx context.Context) (l Listing, err error) {
-	if l.Ended, err = f.ended(ctx); err != nil { // before the files, so that none that comes before the marker is missed
+	if l.Ended, err = f.ended(ctx); err != nil { // before the files, so that no file older than the marker is missed
 		return Listing{}, err
 	}
 	files, err := f.sources.expand(ctx, f.globs, func(string) error { return nil })
@@ -74,7 +74,7 @@ func (f *Follower) List(ctx context.Context) (l Listing, err error) {
 		}
 		s, err := f.look(ctx, file)
 		if errors.Is(err, fault.NotFound) {
-			continue // it has gone meanwhile
+			continue // somebody has removed it
 		}
 		if err != nil {
 			return Listing{}, err
@@ -92,14 +92,14 @@ func (f *Follower) List(ctx context.Context) (l Listing, err error) {
 	return l, nil
 }
 
-// look finds out whether a file is whole.
+// look finds out whether a file is complete.
 func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err error) {
 	if !bucket.IsURL(file.Name) {
 		info, err := os.Stat(file.Name)
 		if err != nil {
 			return s, fault.File(fault.Unavailable, file.Name, err)
 		}
-		if info.Mode().IsRegular() { // what else matches, such as a folder, counts as little as an empty file
+		if info.Mode().IsRegular() { // others, such as folders, do not count
 			file.Bytes, file.Changed = info.Size(), info.ModTime()
 		}
 	}
@@ -122,7 +122,7 @@ func (f *Follower) look(ctx context.Context, file bucket.File) (s sighting, err 
 	return s, nil
 }
 
-// kindOr returns the kind of err, or another one where err is no fault.
+// kindOr returns the kind of err, and a default if err is no fault.
 func kindOr(err error, kind fault.Kind) fault.Kind {
 	if k := fault.KindOf(err); k != fault.Internal {
 		return k
@@ -130,8 +130,8 @@ func kindOr(err error, kind fault.Kind) fault.Kind {
 	return kind
 }
 
-// EndMarker is the name of the file that says that no more files come, in the folder of a glob: in front of the last slash before anything in
-// the glob that matches more than itself.
+// EndMarker is the name of the file that marks the end of a growing dataset. It is in the folder of a glob: the part before the last slash that
+// precedes every wildcard.
 const EndMarker = "_END"
 
 // ended reports whether every glob has its marker.

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	countBytes     = 4  // in front of a record: the number of its tensors
+	countBytes     = 4  // number of tensors, at the start of a record
 	minStreamBytes = 22 // of the stream of a tensor without elements
 )
 
-// A RecordWriter takes records, such as a recordio.Writer or a ShardWriter. It does not keep the bytes.
+// A RecordWriter takes records. recordio.Writer and ShardWriter are RecordWriters. It does not keep the bytes.
 type RecordWriter interface {
 	Write(record []byte) error // appends one record
 }
 
-// AppendRecord appends the training record that holds one sample's tensors.
+// AppendRecord appends the training record of a sample to dst and returns the result.
 func AppendRecord(dst []byte, tensors ...*tensor.Tensor) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(tensors)))
 	for _, t := range tensors {
@@ -32,8 +32,8 @@ func AppendRecord(dst []byte, tensors ...*tensor.Tensor) []byte {
 	return dst
 }
 
-// ParseRecord parses a training record. The streams refer to record, and take the memory of the streams that are given;
-// passing the last result back makes reading records of one shape free of allocation.
+// ParseRecord parses a training record. The streams refer to record. They reuse the memory of the given streams, so passing the last result back
+// makes reading records of one shape free of allocations.
 func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error) {
 	if len(record) < countBytes {
 		return nil, fault.E(fault.Corrupt, fault.Gotf("a record of %d bytes", len(record)), fault.Want("a tensor count of 4 bytes"))
@@ -59,7 +59,7 @@ func ParseRecord(record []byte, streams []tensor.Stream) ([]tensor.Stream, error
 	return streams, nil
 }
 
-// DecodeRecord returns the tensors of a training record, copied.
+// DecodeRecord returns copies of the tensors of a training record.
 func DecodeRecord(record []byte) ([]*tensor.Tensor, error) {
 	streams, err := ParseRecord(record, nil)
 	if err != nil {
@@ -74,18 +74,18 @@ func DecodeRecord(record []byte) ([]*tensor.Tensor, error) {
 	return tensors, nil
 }
 
-// place names the record, as the Where of a fault.
+// place names the record in errors.
 func (r Record) place() string { return fmt.Sprintf("%s: record %d", r.File, r.Number) }
 
-// A Record is the bytes of one record and where they come from.
+// A Record is the bytes of one record and their source.
 type Record struct {
 	Number int64  // in the dataset
 	File   string // path
 	Bytes  []byte // valid until the iterator is asked for the next record
 }
 
-// Records yields records [from, to) of the dataset in order. The first error, also that of an ended ctx, is yielded and
-// ends the iteration. Files are open only while they are read.
+// Records yields records [from, to) of the dataset in order. It yields the first error, also that of an ended ctx, and ends. Files are open only
+// while it reads them.
 func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		files := d.all()
@@ -104,7 +104,7 @@ func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record,
 	}
 }
 
-// records yields records [from, to) of the dataset, which are all in f, and reports whether the iteration goes on.
+// records yields records [from, to) of the dataset, which are all in f. It reports whether the iteration goes on.
 func (s *sources) records(ctx context.Context, f file, from, to int64, yield func(Record, error) bool) bool {
 	r, opened, err := s.open(ctx, f.Index, from-f.first, to-from)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A ShardWriter spreads records over the files <name>-00000-of-00002, <name>-00001-of-00002, ... in turn: record i goes to
-// shard i mod n. The files appear under their names, whole, when Close succeeds; until then, and after Abort, there are
-// none. It is not safe for concurrent use.
+// A ShardWriter distributes records over the files <name>-00000-of-00002, <name>-00001-of-00002, ...: record i goes to shard i mod n. The files get
+// these names when Close succeeds. Before, and after Abort, there are none. It is not safe for concurrent use.
 type ShardWriter struct {
 	root   *os.Root
 	shards []shard
@@ -24,7 +23,7 @@ type shard struct {
 	writer *recordio.Writer
 }
 
-// maxShards is what the five digits of the names can number.
+// maxShards is the largest number with the five digits of the names.
 const maxShards = 99999
 
 // ShardName returns the file name of a shard.
@@ -32,7 +31,7 @@ func ShardName(name string, index, of int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d", name, index, of)
 }
 
-// CreateShards creates a dataset of n files in dir, which it makes if need be. The caller ends it with Close or Abort.
+// CreateShards creates a dataset of n files in dir. It creates dir if necessary. The caller ends it with Close or Abort.
 func CreateShards(dir, name string, n int, options recordio.Options) (*ShardWriter, error) {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || n < 1 || n > maxShards {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d shards named %s", n, fault.Quote(name)),
@@ -65,7 +64,7 @@ func (w *ShardWriter) create(name string, options recordio.Options) error {
 	return err
 }
 
-// temporary is the name of a file that is being written, which no glob for the final name matches.
+// temporary is the name of an unfinished file. No glob for the final name matches it.
 func temporary(name string) string { return "." + name + ".tmp" }
 
 // Write appends a record to the next shard.
@@ -78,7 +77,7 @@ func (w *ShardWriter) Write(record []byte) error {
 	return s.writer.Write(record)
 }
 
-// Close completes the files and gives them their names. After an error there may be some of them.
+// Close completes the files and gives them their names. After an error, some of the files may exist.
 func (w *ShardWriter) Close() error {
 	for _, s := range w.shards {
 		if err := s.complete(); err != nil {
@@ -107,7 +106,7 @@ func (s shard) complete() error {
 	return fault.Wrap(fault.Unavailable, s.name, s.file.Close())
 }
 
-// syncDir makes the new names survive a crash.
+// syncDir makes new names durable.
 func syncDir(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
@@ -117,7 +116,7 @@ func syncDir(root *os.Root) error {
 	return fault.Wrap(fault.Unavailable, root.Name(), d.Sync())
 }
 
-// Abort removes what was written and not closed. It may be called after Close, where it does nothing.
+// Abort removes unfinished files. After Close it does nothing.
 func (w *ShardWriter) Abort() {
 	for _, s := range w.shards {
 		s.file.Close()

@@ -8,17 +8,17 @@ import (
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 )
 
-// Shuffle is Fluid's shuffle reader: it fills a buffer with the next size records, yields them in random order, and
-// refills. The order is a function of size, seed and pass alone, so every process that shuffles the same records sees the
-// same order, and each pass another one. A size under 2 leaves the order as it is.
+// Shuffle is Fluid's shuffle reader: it fills a buffer with the next size records, yields them in random order, and refills it. The order depends
+// only on size, seed and pass. So all processes that shuffle the same records see the same order, and each pass has another order. A size below 2
+// keeps the order of the records.
 //
-// The buffer holds copies; its memory is kept until the iteration ends.
+// The buffer holds copies. Its memory is kept until the iteration ends.
 func Shuffle(records iter.Seq2[Record, error], size int, seed, pass uint64) iter.Seq2[Record, error] {
 	return ShuffleFrom(0, func(int64) iter.Seq2[Record, error] { return records }, size, seed, pass)
 }
 
-// ShuffleFrom yields what Shuffle yields of a stream from position from of its order on, without reading the buffers before. open yields
-// the records of the stream from a position on, and none where that is not before its end.
+// ShuffleFrom yields what Shuffle yields from position from on. It does not read the buffers before that position. open yields the records of the
+// stream from a position on, and none if that is at the end.
 func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], size int, seed, pass uint64) iter.Seq2[Record, error] {
 	if size < 2 {
 		return open(from)
@@ -38,8 +38,8 @@ func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], siz
 	}
 }
 
-// ShuffledFirst returns which records come first in the order of Shuffle: those at the first count positions, of a stream of n records that are numbered
-// from 0 on. The ranges are in no particular order.
+// ShuffledFirst returns the records at the first count positions of Shuffle, for a stream of n records with numbers from 0. The ranges are in no
+// particular order.
 func ShuffledFirst(count, n int64, size int, seed, pass uint64) []Range {
 	count = min(count, n)
 	if size < 2 || count <= 0 {
@@ -66,8 +66,8 @@ func ShuffledFirst(count, n int64, size int, seed, pass uint64) []Range {
 type shuffle struct {
 	size   int
 	random *rand.Rand
-	before int64 // buffers whose chance has yet to be drawn, although nobody reads their records
-	drop   int   // records of the next buffer that are not wanted
+	before int64 // buffers to skip; their random numbers must still be drawn
+	drop   int   // records of the next buffer to leave out
 	buffer []Record
 	filled int
 }
@@ -81,7 +81,7 @@ func (s *shuffle) add(r Record) {
 	s.filled++
 }
 
-// empty yields the buffer in random order and reports whether the iteration goes on.
+// empty yields the buffer in random order. It reports whether the iteration goes on.
 func (s *shuffle) empty(yield func(Record, error) bool) bool {
 	for ; s.before > 0; s.before-- {
 		s.random.Shuffle(s.size, func(int, int) {})
@@ -103,9 +103,9 @@ type prefetched[T any] struct {
 	err   error
 }
 
-// Prefetch runs seq in a goroutine of its own, up to depth values ahead of the loop (at least 1, which is Fluid's double buffer).
-// The goroutine ends with the loop: leaving it waits until seq has returned. When ctx ends, the loop gets its error at
-// once instead of the next value; seq should watch ctx too, lest leaving has to wait for it.
+// Prefetch runs seq in a goroutine, up to depth values ahead of the loop. depth is at least 1, which is Fluid's double buffer. When the loop ends,
+// it waits until seq has returned. When ctx ends, the loop gets its error at once in place of the next value. seq should watch ctx, too, or the
+// wait at the end of the loop is long.
 //
 // At any time depth + 2 values exist; see BatchOptions.Slots.
 func Prefetch[T any](ctx context.Context, seq iter.Seq2[T, error], depth int) iter.Seq2[T, error] {
@@ -139,8 +139,8 @@ func Prefetch[T any](ctx context.Context, seq iter.Seq2[T, error], depth int) it
 	}
 }
 
-// receive returns the next value; more is false behind the last one. An ended context comes first: its error must not be
-// mistaken for the end of the values.
+// receive returns the next value. more is false after the last one. It checks ctx first, because the error of ctx must not look like the end of the
+// values.
 func receive[T any](ctx context.Context, values <-chan prefetched[T]) (value T, more bool, err error) {
 	select {
 	case v, ok := <-values:

@@ -13,12 +13,13 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// sources are the places where files lie: this machine, and the buckets that are open.
+// sources are the places of files: this machine, and open buckets.
 type sources struct {
 	buckets bucket.Cache
 }
 
-// expand returns the files that globs match: globs in order, files sorted within each, none twice. missing is called for a glob that matches nothing.
+// expand returns the files that match globs: globs in order, files sorted within each, none twice. It calls missing for a glob that matches
+// nothing.
 func (s *sources) expand(ctx context.Context, globs []string, missing func(glob string) error) ([]bucket.File, error) {
 	var files []bucket.File
 	seen := map[string]bool{}
@@ -46,7 +47,7 @@ func (s *sources) expand(ctx context.Context, globs []string, missing func(glob 
 	return files, nil
 }
 
-// match returns the files that one glob matches. Those of this machine come without size and time.
+// match returns the files that match one glob. Files of this machine have no size and time.
 func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error) {
 	if bucket.IsURL(glob) {
 		files, err := s.buckets.List(ctx, glob)
@@ -58,7 +59,7 @@ func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error)
 	paths, err := filepath.Glob(glob)
 	if err != nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At("dataset glob "+fault.Quote(glob)), fault.Cause(err),
-			fault.Want("a pattern of *, ? and [a-z], with a backslash before any of these that is meant as it is"))
+			fault.Want("a pattern of *, ? and [a-z]; put a backslash before a literal one"))
 	}
 	slices.Sort(paths)
 	files := make([]bucket.File, len(paths))
@@ -68,7 +69,7 @@ func (s *sources) match(ctx context.Context, glob string) ([]bucket.File, error)
 	return files, nil
 }
 
-// Absolute returns what glob means to processes that work in other folders: an absolute path, or a URL as it is.
+// Absolute returns a glob that means the same in any folder: an absolute path, or a URL unchanged.
 func Absolute(glob string) (string, error) {
 	if bucket.IsURL(glob) {
 		return glob, nil
@@ -77,7 +78,7 @@ func Absolute(glob string) (string, error) {
 	return absolute, fault.Wrap(fault.InvalidArgument, glob, err)
 }
 
-// index reads the index of a file. bytes is the size of an object, or negative when it is not known.
+// index reads the index of a file. bytes is the size of an object, negative if unknown.
 func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordio.Index, error) {
 	if !bucket.IsURL(name) {
 		f, err := recordio.Open(name, recordio.Limits{})
@@ -101,7 +102,7 @@ func (s *sources) index(ctx context.Context, name string, bytes int64) (*recordi
 	return recordio.LoadIndex(name, object, bytes, recordio.Limits{})
 }
 
-// readerAt opens a file of a known size. The caller closes it when there was no error.
+// readerAt opens a file of a known size. The caller closes it.
 func (s *sources) readerAt(ctx context.Context, name string, bytes int64) (io.ReaderAt, io.Closer, error) {
 	if bucket.IsURL(name) {
 		o, err := s.buckets.Open(ctx, name, bytes)
@@ -111,7 +112,7 @@ func (s *sources) readerAt(ctx context.Context, name string, bytes int64) (io.Re
 	return f, f, err
 }
 
-// open returns a reader of some records of a file. The caller closes it when there was no error.
+// open returns a reader of some records of a file. The caller closes it.
 func (s *sources) open(ctx context.Context, x *recordio.Index, first, count int64) (*recordio.RangeReader, io.Closer, error) {
 	file, closer, err := s.readerAt(ctx, x.Name, x.Bytes)
 	if err != nil {

@@ -183,6 +183,7 @@ func (e *encoder) lodTensor(v *Var, rest *framework.VarType_LoDTensorDesc) *fram
 	return rest
 }
 
+// lodLevel leaves out zero, the default of the format.
 func (e *encoder) lodLevel(v *Var) *int32 {
 	if v.LoDLevel == 0 {
 		return nil

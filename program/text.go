@@ -123,6 +123,7 @@ func (t *texter) op(op *Op) string {
 	return b.String()
 }
 
+// slots shows one variable as X=x and several as X=[x, y].
 func (t *texter) slots(slots map[string][]string) string {
 	var parts []string
 	for _, slot := range sortedKeys(slots) {

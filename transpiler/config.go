@@ -89,6 +89,7 @@ func (c Config) Validate() error {
 	return faults.Err()
 }
 
+// minBlock returns the smallest slice in elements.
 func (c Config) minBlock() int64 {
 	if c.MinBlockSize == 0 {
 		return DefaultMinBlockSize

@@ -140,10 +140,10 @@ func (w *serverWriter) emit(b *program.Block, list ...*program.Op) error {
 type normExchange struct {
 	norms   []*node                     // of all groups, in order
 	partial map[*shard]map[*node]string // exact partial sums, one per norm of a shard
-	rows    []string                    // per norm: the partial sum of one server, where it must be made from several or none
+	rows    []string                    // per norm: the partial sum of one server, if it must be made from several or none
 	own     string                      // the partial sums of one server, one norm after another
 	all     []string                    // those of each server
-	total   string                      // the sum over servers
+	total   string                      // sums over all servers
 	totals  []string                    // per norm: its part of total
 }
 

@@ -67,6 +67,7 @@ func assignServers(s *state) error {
 	return nil
 }
 
+// shardKey is the name by which HashName places a shard: the name of its first parameter at the server.
 func (s *state) shardKey(u *shard) string {
 	for _, names := range [][]string{u.group.params, u.group.accumulators, u.group.temporaries} {
 		if len(names) > 0 {

@@ -260,8 +260,8 @@ func (s *service) setContributions(op *program.Op) {
 	}
 }
 
-// setSlices describes every persistable variable that outlives a round: which variable of the user's program it is, and which rows of it, so that
-// a server can load its part from a file of the whole.
+// setSlices describes every variable that keeps its value from round to round: the variable of the user's program, and its rows. So a server can
+// load its part from a file of the whole.
 func setSlices(op *program.Op, serverVars []serverVar) {
 	if len(serverVars) == 0 {
 		return

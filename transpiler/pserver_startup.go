@@ -98,6 +98,8 @@ func (w *initWriter) write() error {
 	return nil
 }
 
+// sliceInitializer returns a copy of the op that initializes a variable, changed so that it initializes the slice. It returns nil if the slice must
+// be taken from the whole.
 func (w *initWriter) sliceInitializer(h serverVar) (*program.Op, error) {
 	writer := w.initializers[h.variable]
 	if writer == nil {

@@ -62,6 +62,7 @@ func (s *state) exchangeAt() int {
 	return last
 }
 
+// dropServerVars removes variables that only server ops use.
 func (s *state) dropServerVars(b *program.Block) {
 	for name := range s.uses {
 		if !s.isOnTrainer(name) && !slices.ContainsFunc(s.fetched, func(f fetched) bool { return f.declaration.Name == name }) {

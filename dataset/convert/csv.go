@@ -1,9 +1,9 @@
 // Package convert makes training records from common formats: CSV, MNIST's idx files, and the Boston housing table.
 //
-// Every converter reads from an io.Reader, so that the caller decides where data comes from, and writes to a
-// dataset.RecordWriter, usually a dataset.ShardWriter. Sources are not trusted: lines and rows have bounds, numbers must be
-// finite, and errors name the line or image, but not the file, which only the caller knows. What was written before an error
-// stays written: a caller that wants all or nothing aborts its ShardWriter.
+// Every converter reads from an io.Reader, so the caller decides where data comes from. It writes to a dataset.RecordWriter, usually a
+// dataset.ShardWriter. Sources are not trusted: lines and rows have bounds, and numbers must be finite. Errors name the line or image, but not the
+// file, which only the caller knows. Records that were written before an error stay written. A caller that wants all or nothing aborts its
+// ShardWriter.
 package convert
 
 import (
@@ -25,10 +25,10 @@ import (
 type CSVOptions struct {
 	Comma  rune // default ','
 	Header bool // the first row names the columns
-	// Label is the column to predict: its name, if there is a header, or else its index from 0. Empty means the last one.
+	// Label is the column to predict: its name if there is a header, else its index from 0. Empty means the last column.
 	Label      string
 	LabelDType tensor.DType // Int64 for classes, Float32 for regression
-	// Features are the columns to predict from, given like Label, in the order of the sample. By default all but the label.
+	// Features are the columns to predict from, in the order of the sample, given like Label. By default all columns but the label.
 	Features []string
 }
 
@@ -78,7 +78,7 @@ func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOp
 	}
 }
 
-// csvError gives an error of the CSV reader, which comes with a row of so many columns, its kind and line.
+// csvError gives an error of the CSV reader its kind and line. columns is the length of the row that came with the error.
 func csvError(err error, columns int, c *csvConverter) error {
 	var parse *csv.ParseError
 	switch {
@@ -94,10 +94,10 @@ func csvError(err error, columns int, c *csvConverter) error {
 	return fault.Wrap(fault.Unavailable, "csv", err)
 }
 
-// A csvConverter knows which columns go where.
+// A csvConverter knows the columns of features and label.
 type csvConverter struct {
 	samples        *sampleWriter
-	names          []string // by column; their index if there is no header
+	names          []string // by column; the index if there is no header
 	labelColumn    int
 	featureColumns []int // in the order of the sample
 }
@@ -180,7 +180,7 @@ func (c *csvConverter) convert(row []string, line int) error {
 	return c.samples.write()
 }
 
-// written returns the number of samples, also before the first row.
+// written returns the number of samples. It works before the first row, too.
 func (c *csvConverter) written() int {
 	if c == nil {
 		return 0
@@ -188,8 +188,7 @@ func (c *csvConverter) written() int {
 	return c.samples.written
 }
 
-// A lineGuard fails when one row of text takes more than maxLine bytes, before the reader above it has to hold them. That
-// reader sets read to 0 at each row.
+// A lineGuard fails if one row of text has more than maxLine bytes, before the CSV reader has to keep them. That reader sets read to 0 at each row.
 type lineGuard struct {
 	r    io.Reader
 	read int

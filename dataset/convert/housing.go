@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// housing.data has 13 features and the price, of which Fluid's uci_housing takes the first 80 % of the rows for training.
+// housing.data has 13 features and the price. Fluid's uci_housing trains on the first 80 % of the rows.
 const (
 	housingFeatures = 13
 	housingColumns  = housingFeatures + 1
@@ -23,9 +23,9 @@ const (
 
 type housingRow [housingColumns]float64
 
-// Housing converts the Boston housing table (14 numbers a line, between blanks) into samples of features float32[13] and
-// price float32[1]. A feature becomes (x - mean) / (max - min) over all rows. The first 80 % of the rows (404 of 506) go
-// to train, the others to test. It returns their numbers.
+// Housing converts the Boston housing table (14 numbers a line, between blanks) into samples of features float32[13] and price float32[1]. A
+// feature becomes (x - mean) / (max - min) over all rows. The first 80 % of the rows (404 of 506) go to train, the others to test. Housing returns
+// both numbers.
 func Housing(ctx context.Context, r io.Reader, train, test dataset.RecordWriter) (trained, tested int, err error) {
 	rows, err := readHousing(ctx, r)
 	if err != nil {

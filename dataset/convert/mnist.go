@@ -16,11 +16,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// MNISTOptions says which images are converted and in what shape.
+// MNISTOptions says which images to convert and in which shape.
 type MNISTOptions struct {
 	Dims  []int64 // of an image, such as [784] or [1 28 28]; default one dim
-	First int     // only that many from the front; 0 means all
-	Last  int     // only that many from the end; not together with First
+	First int     // only so many images from the start; 0 means all
+	Last  int     // only so many images from the end; not together with First
 }
 
 // Bounds on idx files.
@@ -29,9 +29,8 @@ const (
 	mnistLabel = 10      // labels are below
 )
 
-// MNIST converts a pair of idx files, gzipped or not, into samples of image float32 and label int64[1], and returns the
-// number of samples. A pixel x becomes x/255*2 - 1, so it is in [-1, 1]. Both files are read to their end and checked as a
-// whole, whatever part of them is converted.
+// MNIST converts a pair of idx files, gzipped or not, into samples of image float32 and label int64[1]. It returns the number of samples. A pixel x
+// becomes x/255*2 - 1, which is in [-1, 1]. MNIST reads both files to the end and checks all of them, even if it converts only some images.
 func MNIST(ctx context.Context, images, labels io.Reader, w dataset.RecordWriter, options MNISTOptions) (int, error) {
 	m, err := openMNIST(images, labels)
 	if err != nil {
@@ -90,7 +89,7 @@ func (o MNISTOptions) rangeOf(count int64) (from, to int64, err error) {
 	}
 }
 
-// A mnistReader reads images and labels in step.
+// A mnistReader reads images and labels together.
 type mnistReader struct {
 	images, labels io.Reader
 	count, pixels  int64
@@ -167,7 +166,7 @@ func idxHeader(r io.Reader, what string, rank int) ([]int64, error) {
 	return dims, nil
 }
 
-// gunzip decompresses r if it is gzip, and passes it through if not.
+// gunzip decompresses r if it is gzip, else it returns r.
 func gunzip(r io.Reader, what string) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	if head, _ := buffered.Peek(2); len(head) < 2 || head[0] != 0x1f || head[1] != 0x8b {
@@ -180,12 +179,12 @@ func gunzip(r io.Reader, what string) (io.Reader, error) {
 	return z, nil
 }
 
-// idxEnd reports bytes where the file should end. Reading to the end also checks the checksum of gzip.
+// idxEnd reports bytes after the end of the data. Reading to the end also checks the checksum of gzip.
 func idxEnd(r io.Reader, what string) error {
 	var b [1]byte
 	_, err := io.ReadFull(r, b[:])
 	if err == nil {
-		return fault.E(fault.Corrupt, fault.At(what), fault.Got("bytes behind the last element"), fault.Want("none"))
+		return fault.E(fault.Corrupt, fault.At(what), fault.Got("bytes after the last element"), fault.Want("none"))
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -193,7 +192,7 @@ func idxEnd(r io.Reader, what string) error {
 	return idxError(err, what)
 }
 
-// idxError tells damage from errors of the reader underneath.
+// idxError distinguishes damaged files from errors of the underlying reader.
 func idxError(err error, where string) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

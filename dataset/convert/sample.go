@@ -11,7 +11,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A sampleWriter writes samples of one shape, each from the same memory.
+// A sampleWriter writes samples of one shape and reuses its memory.
 type sampleWriter struct {
 	w        dataset.RecordWriter
 	features *tensor.Tensor // float32
@@ -32,7 +32,7 @@ func newSampleWriter(w dataset.RecordWriter, label tensor.DType, featureDims ...
 	return &sampleWriter{w: w, features: features, label: l}, nil
 }
 
-// write writes what features and label hold now.
+// write writes the present features and label.
 func (s *sampleWriter) write() error {
 	s.record = dataset.AppendRecord(s.record[:0], s.features, s.label)
 	if err := s.w.Write(s.record); err != nil {
@@ -63,5 +63,5 @@ func parseInt(text string) (int64, *fault.Fault) {
 	return v, nil
 }
 
-// atLine is the Where of a fault in a text.
+// atLine is the place of a fault in a text.
 func atLine(line int) string { return fmt.Sprintf("line %d", line) }

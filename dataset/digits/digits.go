@@ -1,9 +1,9 @@
-// Package digits makes a dataset of digits out of Go's own fonts, in the shape of MNIST: grey images of 28x28 and
-// labels 0 to 9. It lets examples, tests and first steps train something that is worth looking at without a download.
+// Package digits makes a dataset of digits from Go's own fonts, in the shape of MNIST: grey images of 28x28 and labels 0 to 9. Examples, tests and
+// first steps can train it without a download.
 //
-// Each image is a digit of one of eight fonts, turned, scaled, sheared and shifted at random, with noise. Any ten samples
-// from a multiple of ten on hold each digit once. Sample i is a function of seed and i, the same on every machine, so a
-// training and a test set are different seeds or different ranges of i.
+// Each image is a digit of one of eight fonts, turned, scaled, sheared and shifted at random, with noise. Any ten samples that start at a multiple
+// of ten have each digit once. Sample i is a function of seed and i, the same on every machine. So a training set and a test set are different
+// seeds or different ranges of i.
 package digits
 
 import (
@@ -19,7 +19,7 @@ import (
 // Side is the width and height of an image in pixels.
 const Side = 28
 
-// defaultNoise is the largest change of a pixel by noise, of 255.
+// defaultNoise is the largest change of a pixel by noise, on a scale to 255.
 const defaultNoise = 24
 
 // A Renderer renders the samples of one seed. It is not safe for concurrent use.
@@ -43,9 +43,9 @@ func NewRenderer(seed uint64) (*Renderer, error) {
 	return r, nil
 }
 
-// Label returns the digit of sample i, which must be 0 or more.
+// Label returns the digit of sample i. i is 0 or more.
 func (r *Renderer) Label(i int) int {
-	r.source.Seed(r.seed, ^uint64(i/digitCount)) // sample numbers do not come near these
+	r.source.Seed(r.seed, ^uint64(i/digitCount)) // numbers far above those of samples
 	var order [digitCount]int
 	for digit := range order {
 		order[digit] = digit
@@ -61,7 +61,7 @@ func (r *Renderer) Render(i int, pixels []float32) (label int) {
 	r.source.Seed(r.seed, uint64(i))
 	glyph := &r.masks[r.random.IntN(len(r.masks))][label]
 	randomWarp(r.random).draw(glyph, &r.image)
-	ink := 160 + r.random.IntN(96) // of 255
+	ink := 160 + r.random.IntN(96) // on a scale to 255
 	for j, coverage := range r.image {
 		noise := r.random.IntN(2*r.noise+1) - r.noise
 		v := min(255, max(0, int(coverage)*ink/255+noise))
@@ -70,7 +70,7 @@ func (r *Renderer) Render(i int, pixels []float32) (label int) {
 	return label
 }
 
-// Options says what Write writes.
+// Options are the options of Write.
 type Options struct {
 	Seed  uint64
 	First int // number of the first sample

@@ -31,10 +31,10 @@ const (
 	digitCount = 10
 )
 
-// A mask is the coverage of a digit by its font, 0 to 255, row by row, with the middle of the digit in the middle.
+// A mask is the coverage of the pixels by a digit, 0 to 255, row by row, with the digit in the middle.
 type mask [maskSide * maskSide]uint8
 
-// glyphs renders every digit of every font, once in the life of the process.
+// glyphs renders every digit of every font, once per process.
 var glyphs = sync.OnceValues(func() (masks [][digitCount]mask, err error) {
 	masks = make([][digitCount]mask, len(fonts))
 	for i, ttf := range fonts {
@@ -71,8 +71,8 @@ func render(face font.Face, digit rune) (m mask) {
 	return m
 }
 
-// A warp maps a pixel of the image to a place in the mask: u = ux*x + uy*y + u0, and v likewise, in 65536ths of a mask
-// pixel. Integers make it the same on machines that fuse multiplication and addition and on those that do not.
+// A warp maps a pixel of the image to a place in the mask: u = ux*x + uy*y + u0, and v likewise, in 65536ths of a mask pixel. Integers give the
+// same result on machines with and without fused multiplication and addition.
 type warp struct {
 	ux, uy, u0 int
 	vx, vy, v0 int
@@ -112,7 +112,7 @@ func randomWarp(random *rand.Rand) warp {
 	return w
 }
 
-// draw samples the mask for every pixel of the image, between its four neighbours there.
+// draw samples the mask for every pixel of the image, between the four nearest mask pixels.
 func (w warp) draw(m *mask, image *[Side * Side]uint8) {
 	for y := range Side {
 		u, v := w.uy*y+w.u0, w.vy*y+w.v0
@@ -123,7 +123,7 @@ func (w warp) draw(m *mask, image *[Side * Side]uint8) {
 	}
 }
 
-// at is the coverage at a place, 0 outside.
+// at is the coverage at a place, 0 outside of the mask.
 func (m *mask) at(u, v int) uint8 {
 	column, row := u>>16, v>>16
 	if column < 0 || row < 0 || column >= maskSide-1 || row >= maskSide-1 {

@@ -13,13 +13,13 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// A Chunk is where one chunk of a file stands and what its header says.
+// A Chunk is the place of one chunk in a file, and the content of its header.
 type Chunk struct {
 	Offset      int64 // of the header, in bytes from the start of the file
 	FirstRecord int64 // number of its first record in the file
 	Records     int64
 	StoredBytes int64 // of the payload
-	RawBytes    int64 // of the payload when decompressed; 0 where the layout does not tell
+	RawBytes    int64 // of the payload when decompressed; 0 for layouts without this number
 	Compressor  Compressor
 	checksum    uint32
 }
@@ -28,7 +28,7 @@ func (c Chunk) header() header {
 	return header{checksum: c.checksum, compressor: c.Compressor, stored: uint32(c.StoredBytes), records: uint32(c.Records), raw: uint32(c.RawBytes)}
 }
 
-// A chunkLoader reads chunks of one file, one at a time, into memory that it keeps.
+// A chunkLoader reads chunks of one file, one at a time, and keeps its memory.
 type chunkLoader struct {
 	index  *Index
 	file   io.ReaderAt
@@ -36,7 +36,7 @@ type chunkLoader struct {
 	decompressor
 }
 
-// load returns the raw payload of a chunk, every record of which is sound. It is valid until the next load.
+// load returns the raw payload of a chunk. Every record in it is sound. It is valid until the next load.
 func (l *chunkLoader) load(c Chunk) ([]byte, error) {
 	stored, err := l.read(c)
 	if err != nil {
@@ -61,10 +61,10 @@ func (l *chunkLoader) load(c Chunk) ([]byte, error) {
 	return raw, l.check(c, raw)
 }
 
-// read returns the payload of a chunk as stored, which agrees with its checksum and, in a file with a footer, its header with the footer.
+// read returns the payload of a chunk as stored. It has checked the checksum, and for a file with a footer the header against the footer.
 func (l *chunkLoader) read(c Chunk) ([]byte, error) {
 	layout := l.index.Layout
-	begin := c.Offset + layout.headerBytes() // of what is read
+	begin := c.Offset + layout.headerBytes() // of the bytes to read
 	if layout == Indexed {
 		begin = c.Offset
 	}
@@ -85,13 +85,13 @@ func (l *chunkLoader) read(c Chunk) ([]byte, error) {
 	return l.stored, nil
 }
 
-// checkIndexed compares the chunk that was read with its entry in the footer.
+// checkIndexed compares a chunk with its entry in the footer.
 func (l *chunkLoader) checkIndexed(c Chunk) error {
 	if word := binary.LittleEndian.Uint32(l.stored); word != chunkMagic {
 		return wrongMagic(l.index.Name, c.Offset, word, chunkMagic)
 	}
 	if h := parseIndexed(l.stored[magicBytes:]); h != c.header() {
-		return corrupt(l.index.Name, c.Offset, "a header that is not as in the footer", "the header that was written with the footer")
+		return corrupt(l.index.Name, c.Offset, "a header that differs from the footer", "the header that was written with the footer")
 	}
 	if sum := indexedChecksum(l.stored); sum != c.checksum {
 		return l.wrongChecksum(c, sum)
@@ -103,7 +103,7 @@ func (l *chunkLoader) wrongChecksum(c Chunk, sum uint32) error {
 	return corrupt(l.index.Name, c.Offset, fmt.Sprintf("a chunk with checksum 0x%08x", sum), fmt.Sprintf("0x%08x", c.checksum))
 }
 
-// check walks the records of a payload: they must be as many as the header says and fill it exactly.
+// check walks the records of a payload. Their number must be that of the header, and they must fill the payload exactly.
 func (l *chunkLoader) check(c Chunk, raw []byte) error {
 	at := 0
 	for i := range c.Records {
@@ -128,17 +128,17 @@ func (l *chunkLoader) check(c Chunk, raw []byte) error {
 	return nil
 }
 
-// cutRecord splits the first record off a checked payload.
+// cutRecord splits the first record from a checked payload.
 func cutRecord(raw []byte) (record, rest []byte) {
 	end := lengthBytes + int(binary.LittleEndian.Uint32(raw))
 	return raw[lengthBytes:end:end], raw[end:]
 }
 
-// A Compressor is the way in which payloads are stored. Its numbers are those of the file format.
+// A Compressor says how payloads are stored. Its numbers are those of the file format.
 type Compressor uint32
 
 const (
-	None   Compressor = 0 // payloads as they are
+	None   Compressor = 0 // uncompressed
 	Snappy Compressor = 1 // framing format
 	Gzip   Compressor = 2 // RFC 1952
 )
@@ -167,7 +167,7 @@ func ParseCompressor(name string) (Compressor, error) {
 	return 0, fault.E(fault.InvalidArgument, fault.Got("compressor "+fault.Quote(name)), fault.Want("none, snappy or gzip"))
 }
 
-// snappyBlock is the most that one frame of the snappy framing format holds when decompressed.
+// snappyBlock is the decompressed size of the largest frame of the snappy framing format.
 const snappyBlock = 64 << 10
 
 // compress appends the stored form of raw to dst.
@@ -188,7 +188,7 @@ func (c Compressor) compress(dst *bytes.Buffer, raw []byte) error {
 	return w.Close()
 }
 
-// A decompressor keeps what can be kept from chunk to chunk.
+// A decompressor keeps memory from chunk to chunk.
 type decompressor struct {
 	stored bytes.Reader
 	snappy *s2.Reader
@@ -196,11 +196,11 @@ type decompressor struct {
 	raw    []byte
 }
 
-// errOverLimit is what decompress returns when the payload would exceed its limit.
+// errOverLimit is the error of decompress for a payload above its limit.
 var errOverLimit = errors.New("decompressed size over the limit")
 
-// decompress returns the raw form of stored, which is at most limit bytes. The result is valid until the next call. It
-// grows with what comes out, so a bomb costs no more than the limit.
+// decompress returns the raw form of stored, of at most limit bytes. The result is valid until the next call. It grows with the output, so a
+// decompression bomb costs no more than the limit.
 func (d *decompressor) decompress(c Compressor, stored []byte, limit int64) ([]byte, error) {
 	if c == None {
 		if int64(len(stored)) > limit {

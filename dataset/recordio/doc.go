@@ -1,8 +1,7 @@
 // Package recordio reads and writes RecordIO files, the form of EDL's training data.
 //
-// A record is any sequence of bytes, also an empty one. A file is a row of chunks and a footer that lists them. A
-// chunk is what is compressed and checked as one, and what a coordinator hands out as work; it is a header of six uint32,
-// little-endian, and a payload:
+// A record is any sequence of bytes, even an empty one. A file is a sequence of chunks and a footer that lists them. A chunk is compressed and
+// checked as a unit, and a coordinator hands out chunks as work. A chunk has a header of six little-endian uint32 and a payload:
 //
 //	magic       "EDLR"
 //	checksum    CRC-32 (IEEE) of the whole chunk but these four bytes
@@ -22,13 +21,16 @@
 //	checksum    CRC-32 (IEEE) of the footer up to here
 //	end         "EDLINDEX"
 //
-// That is the layout Indexed. Two older ones are known by their magic number, 0x01020304, and have no footer. Plain, of the Go library of
-// PaddlePaddle, has headers of five uint32: magic, checksum (of the payload alone), compressor, stored, records. Fluid, of its C++
-// writer, puts the number of records in front of the checksum. They are told apart by which of the two makes a valid header.
+// This layout is called Indexed. There are two older layouts, with the magic number 0x01020304 and without footer. Plain is the layout of the Go
+// library of PaddlePaddle, with headers of five uint32: magic, checksum (of the payload alone), compressor, stored, records. Fluid is the layout of
+// its C++ writer, with the number of records before the checksum. A reader tells them apart by the order that makes a valid header.
 //
-// LoadIndex finds the chunks of a file without reading payloads, RangeReader reads any run of records through it, and Scan
-// reads whole files in order. Files are not trusted: whatever is cut, flipped or lies about its size ends in a fault of kind
-// Corrupt or TooLarge that names file and byte, and a record is handed out only when its whole chunk is sound. Nothing is allocated for what a
-// file only claims. A file with a footer is read as it was written, or refused. A file of an old layout that is cut exactly between two chunks
-// is a sound, shorter file, and an empty file is one of no records.
+// LoadIndex finds the chunks of a file without reading payloads. RangeReader reads any run of records with the index. Scan reads whole files in
+// order.
+//
+// Files are not trusted. Cut files, flipped bits and false sizes end in an error of kind Corrupt or TooLarge that names file and byte. A reader
+// returns a record only if its whole chunk is sound. It allocates nothing for sizes that a file only claims. A file with a footer is read as it was
+// written, or refused. A file of an old layout that is cut exactly between two chunks is a valid, shorter file. An empty file has no records.
+//
+// Files: format.go (layouts, headers, footer, limits), chunk.go, file.go (files, indexes, ranges), writer.go.
 package recordio

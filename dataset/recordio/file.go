@@ -40,7 +40,7 @@ func OpenFile(path string) (*os.File, error) {
 	return f, err
 }
 
-// Range returns a reader of count records from record first on. It is of no use once the file is closed.
+// Range returns a reader of count records from record first on. It is valid until the file is closed.
 func (f *File) Range(first, count int64) (*RangeReader, error) {
 	return NewRangeReader(f.file, f.Index, first, count)
 }
@@ -48,8 +48,7 @@ func (f *File) Range(first, count int64) (*RangeReader, error) {
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// Scan yields the records of files in order. A record is valid until the next one. The first error is yielded and ends the
-// scan.
+// Scan yields the records of files in order. A record is valid until the next one. Scan yields the first error and ends.
 func Scan(limits Limits, paths ...string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, path := range paths {
@@ -91,8 +90,8 @@ type Index struct {
 	limits Limits
 }
 
-// LoadIndex reads where the chunks of a file of size bytes are: from its footer, or from all headers where the layout has none. Chunks fill the
-// file exactly, or it is refused; what is in the payloads, and so whether record counts are true, shows when they are read.
+// LoadIndex finds the chunks of a file of size bytes: from its footer, or from all headers for a layout without footer. It refuses a file that
+// chunks do not fill exactly. It does not read payloads, so wrong record counts show only when somebody reads the records.
 func LoadIndex(name string, r io.ReaderAt, size int64, limits Limits) (*Index, error) {
 	x := &Index{Name: name, Bytes: size, Layout: Plain, limits: limits.withDefaults()}
 	if size == 0 {
@@ -144,7 +143,7 @@ func (x *Index) readHeaders(r io.ReaderAt) error {
 	return nil
 }
 
-// add appends the chunk at an offset. behind is how many bytes there are behind its header.
+// add appends the chunk at an offset. behind is the number of bytes after its header.
 func (x *Index) add(offset int64, h header, behind int64) error {
 	if err := h.check(x.Layout, x.Name, offset, behind, x.limits); err != nil {
 		return err
@@ -159,7 +158,7 @@ func (x *Index) add(offset int64, h header, behind int64) error {
 	return nil
 }
 
-// end returns where the next chunk begins.
+// end returns the offset of the next chunk.
 func (x *Index) end() int64 {
 	if len(x.Chunks) == 0 {
 		return 0
@@ -180,7 +179,7 @@ func (x *Index) NumRecords() int64 {
 	return last.FirstRecord + last.Records
 }
 
-// Fingerprint is a hash of what the headers of all chunks say. Files of other records differ in it, because headers have the checksums of
+// Fingerprint is a hash of the headers of all chunks. It differs between files with different records, because headers have the checksums of
 // payloads.
 func (x *Index) Fingerprint() uint64 {
 	h := fnv.New64a()
@@ -196,7 +195,7 @@ func (x *Index) Fingerprint() uint64 {
 	return h.Sum64()
 }
 
-// Locate returns the chunk that holds a record of the file, and the record's number within it.
+// Locate returns the chunk of a record of the file, and the number of the record in this chunk.
 func (x *Index) Locate(record int64) (chunk int, within int64, err error) {
 	if record < 0 || record >= x.NumRecords() {
 		return 0, 0, fault.E(fault.NotFound, fault.At(x.Name), fault.Gotf("record %d", record), fault.Wantf("a record in [0, %d)", x.NumRecords()))
@@ -214,20 +213,19 @@ func readFull(name string, r io.ReaderAt, b []byte, offset int64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return cut(name, offset, int64(n), int64(len(b)), "file")
 	}
-	kind := fault.KindOf(err) // of a store that is not this machine
+	kind := fault.KindOf(err) // a remote store returns faults
 	if kind == fault.Internal {
 		kind = fault.Unavailable
 	}
 	return fault.Wrap(kind, place(name, offset), err)
 }
 
-// A RangeReader reads consecutive records of one file, a chunk at a time. It is not safe for concurrent use; any number of
-// them may share a file.
+// A RangeReader reads consecutive records of one file, a chunk at a time. It is not safe for concurrent use. Several readers may share a file.
 type RangeReader struct {
 	chunkLoader
 	chunk int    // next to load
-	skip  int64  // records of that chunk to pass over
-	left  int64  // records to hand out
+	skip  int64  // records of that chunk to skip
+	left  int64  // records to return
 	raw   []byte // what is left of the loaded chunk
 	err   error  // sticky
 }
@@ -245,8 +243,8 @@ func NewRangeReader(r io.ReaderAt, index *Index, first, count int64) (*RangeRead
 	return rr, rr.err
 }
 
-// Next returns the next record, valid until the following call, or io.EOF behind the last one. After any other error it
-// returns that error again.
+// Next returns the next record, which is valid until the next call. After the last record it returns io.EOF. After any other error it returns that
+// error again.
 func (r *RangeReader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err

@@ -10,15 +10,15 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Layout is one of the forms of a record file.
+// A Layout is one of the forms of record files.
 type Layout int
 
 const (
-	// Indexed ends with a footer that lists the chunks, and its checksums cover headers. It is what a Writer writes by default.
+	// Indexed ends with a footer that lists the chunks. Its checksums cover headers. A Writer writes it by default.
 	Indexed Layout = iota
-	// Plain is the layout of the Go library of PaddlePaddle: chunks and nothing else.
+	// Plain is the layout of the Go library of PaddlePaddle: only chunks.
 	Plain
-	// Fluid is the layout of Fluid's C++ writer, which puts the number of records first. It is read, not written.
+	// Fluid is the layout of Fluid's C++ writer, with the number of records first. This package reads it and does not write it.
 	Fluid
 )
 
@@ -46,7 +46,7 @@ const (
 	magicBytes         = 4
 	plainHeaderBytes   = 20
 	indexedHeaderBytes = 24
-	lengthBytes        = 4 // in front of every record
+	lengthBytes        = 4 // before every record
 
 	footerHeadBytes = 8  // magic, version
 	entryBytes      = 28 // of a chunk in the footer: its offset and all of its header but the magic
@@ -61,13 +61,13 @@ func (l Layout) headerBytes() int64 {
 	return plainHeaderBytes
 }
 
-// IsRecordFile reports whether a file that begins with head, at least 4 bytes, claims to be a record file.
+// IsRecordFile reports whether a file that begins with head, of at least 4 bytes, has the magic number of a record file.
 func IsRecordFile(head []byte) bool {
 	_, ok := layoutOf(head)
 	return ok
 }
 
-// A header is what stands before a payload, whatever the order of its words.
+// A header is the part of a chunk before the payload, in any layout.
 type header struct {
 	checksum   uint32
 	compressor Compressor
@@ -76,7 +76,7 @@ type header struct {
 	raw        uint32 // Indexed only
 }
 
-// layoutOf tells from the first word of a file whether it is Indexed. Of the old layouts it says Plain; see parsePlain.
+// layoutOf finds the layout by the first word of a file. It returns Plain for both old layouts; see parsePlain.
 func layoutOf(head []byte) (Layout, bool) {
 	if len(head) < magicBytes {
 		return 0, false
@@ -90,8 +90,8 @@ func layoutOf(head []byte) (Layout, bool) {
 	return 0, false
 }
 
-// parsePlain reads the header of an old layout at byte offset of the file. The fourth word tells the two apart: for Plain it is
-// the stored size, which is at least that of one record's length, 4; for Fluid it is the compressor, which is at most 2.
+// parsePlain reads the header of an old layout at byte offset of the file. The fourth word distinguishes them. For Plain it is the stored size,
+// which is at least 4, the length of one record. For Fluid it is the compressor, which is at most 2.
 func parsePlain(b []byte, name string, offset int64) (header, Layout, error) {
 	var words [plainHeaderBytes / 4]uint32
 	for i := range words {
@@ -107,7 +107,7 @@ func parsePlain(b []byte, name string, offset int64) (header, Layout, error) {
 	return h, layout, nil
 }
 
-// parseIndexed reads what stands behind the magic of a header of Indexed.
+// parseIndexed reads the part of an Indexed header after the magic.
 func parseIndexed(b []byte) header {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	return header{checksum: word(0), compressor: Compressor(word(1)), stored: word(2), records: word(3), raw: word(4)}
@@ -129,13 +129,13 @@ func appendWords(dst []byte, words ...uint32) []byte {
 	return dst
 }
 
-// indexedChecksum is the checksum of a chunk of Indexed, magic and payload included: of everything but the checksum itself.
+// indexedChecksum is the checksum of an Indexed chunk: of everything but the checksum itself.
 func indexedChecksum(chunk []byte) uint32 {
 	const end = magicBytes + 4
 	return crc32.Update(crc32.ChecksumIEEE(chunk[:magicBytes]), crc32.IEEETable, chunk[end:])
 }
 
-// check holds the header of the chunk at byte offset to the limits and to the bytes that the file has behind it.
+// check compares the header of the chunk at byte offset with the limits and with the number of bytes after it.
 func (h header) check(layout Layout, name string, offset, behind int64, limits Limits) error {
 	if h.compressor > Gzip {
 		return corrupt(name, offset, fmt.Sprintf("compressor %d", h.compressor), "0 (none), 1 (snappy) or 2 (gzip)")
@@ -170,12 +170,12 @@ func (h header) check(layout Layout, name string, offset, behind int64, limits L
 	return nil
 }
 
-// ErrIncomplete is the cause of the error for a file of the layout Indexed that does not end with a footer: it was cut, or its writer has
-// not closed it yet.
-var ErrIncomplete = errors.New("the file has no footer: it is cut short, or not written to its end yet")
+// ErrIncomplete is the cause of the error for an Indexed file that does not end with a footer: the file was cut, or its writer has not closed it
+// yet.
+var ErrIncomplete = errors.New("the file has no footer: it is cut short, or its writer has not closed it yet")
 
-// Finished reports whether a file of the layout Indexed ends as one with a footer, which it does not read. known is false for a file that does
-// not begin as one of that layout: others do not tell whether they are whole.
+// Finished reports whether an Indexed file ends like one with a footer. It does not read the footer. known is false for other layouts, which do not
+// show whether they are complete.
 func Finished(r io.ReaderAt, size int64) (finished, known bool, err error) {
 	var head [magicBytes]byte
 	var end [len(endMagic)]byte
@@ -222,8 +222,7 @@ type trailer struct {
 	sum      uint32 // so far
 }
 
-// readFooter fills the index of a file of the layout Indexed. Entries are checked as they come in: what a footer claims costs
-// nothing before the file has shown it.
+// readFooter fills the index of an Indexed file. It checks entries as they arrive, so a false footer costs no more than the bytes that are there.
 func (x *Index) readFooter(r io.ReaderAt) error {
 	t, err := x.readTrailer(r)
 	if err != nil {
@@ -286,14 +285,14 @@ func (x *Index) readTrailer(r io.ReaderAt) (t trailer, err error) {
 	return t, nil
 }
 
-// readEntry takes the entry at byte at of the file: that of the chunk that begins where the one before ends.
+// readEntry takes the entry at byte at of the file. Its chunk must begin at the end of the previous one.
 func (x *Index) readEntry(b []byte, at, footer int64) error {
 	offset := x.end()
 	if got := binary.LittleEndian.Uint64(b); got != uint64(offset) {
 		return corrupt(x.Name, at, fmt.Sprintf("a footer in which chunk %d begins at byte %d", len(x.Chunks), got), fmt.Sprint(offset))
 	}
 	if footer-offset < indexedHeaderBytes {
-		return corrupt(x.Name, at, fmt.Sprintf("chunk %d at byte %d, where the footer is", len(x.Chunks), offset), "fewer chunks")
+		return corrupt(x.Name, at, fmt.Sprintf("chunk %d at byte %d, which is in the footer", len(x.Chunks), offset), "fewer chunks")
 	}
 	return x.add(offset, parseIndexed(b[8:]), footer-offset-indexedHeaderBytes)
 }
@@ -316,8 +315,8 @@ func (x *Index) checkFooter(t trailer) error {
 	return nil
 }
 
-// Limits bounds what a reader accepts. They are checked before anything of that size is allocated. A zero field means its
-// default; whatever Writer writes is within the defaults.
+// Limits bounds what a reader accepts. The reader checks them before it allocates. A zero field means its default. Everything that a Writer writes
+// is within the defaults.
 type Limits struct {
 	StoredBytes int // payload of a chunk as stored; default 64 MiB
 	RawBytes    int // payload of a chunk when decompressed; default 64 MiB
@@ -348,7 +347,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// maxRaw is the decompressed size that a payload of stored bytes may have.
+// maxRaw is the largest decompressed size of a payload of stored bytes.
 func (l Limits) maxRaw(stored int64) int64 {
 	limit := int64(l.RawBytes)
 	if l.Ratio > 0 {
@@ -364,7 +363,7 @@ func cut(name string, offset, got, want int64, what string) error {
 
 var errCut = fmt.Errorf("cut short: %w", io.ErrUnexpectedEOF)
 
-// place names a byte of a file, as the Where of a fault.
+// place names a byte of a file.
 func place(name string, offset int64) string { return fmt.Sprintf("%s: byte %d", name, offset) }
 
 func corrupt(name string, offset int64, got, want string) error {

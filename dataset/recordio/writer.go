@@ -11,11 +11,10 @@ import (
 
 // Options says how a Writer forms chunks. The zero value is usable.
 type Options struct {
-	// ChunkBytes is the size, before compression, that a chunk does not exceed unless a single record does; at most
-	// 32 MiB. Default 1 MiB: large enough to compress and to read at full speed, small enough to divide a dataset among
-	// trainers evenly.
+	// ChunkBytes is the largest size of a chunk before compression, at most 32 MiB. Only a single record may exceed it. The default is 1 MiB: large
+	// enough to compress and to read at full speed, small enough to divide a dataset evenly among trainers.
 	ChunkBytes int
-	// ChunkRecords is the number of records that a chunk does not exceed. By default there is no such bound.
+	// ChunkRecords is the largest number of records of a chunk. By default there is no such bound.
 	ChunkRecords int
 	Compressor   Compressor
 	Layout       Layout // Indexed or Plain
@@ -28,7 +27,7 @@ type Writer struct {
 	raw     []byte // records of the open chunk
 	records int
 	stored  bytes.Buffer
-	written Index // what the footer will say
+	written Index // the content of the footer
 	err     error // sticky
 }
 
@@ -45,7 +44,7 @@ func NewWriter(w io.Writer, options Options) (*Writer, error) {
 	return &Writer{w: w, options: options, written: Index{Layout: options.Layout, limits: Limits{}.withDefaults()}}, nil
 }
 
-// Write appends a record, of at most 32 MiB. It keeps no reference to it.
+// Write appends a record of at most 32 MiB. It does not keep the bytes.
 func (w *Writer) Write(record []byte) error {
 	if w.err != nil {
 		return w.err
@@ -65,7 +64,7 @@ func (w *Writer) Write(record []byte) error {
 	return nil
 }
 
-// Flush ends the open chunk, if it holds a record, and writes it out.
+// Flush ends the open chunk, if it holds a record, and writes it.
 func (w *Writer) Flush() error {
 	if w.err != nil || w.records == 0 {
 		return w.err
@@ -104,7 +103,7 @@ func (w *Writer) put(b []byte) error {
 	return fault.Wrap(fault.Unavailable, "recordio", err)
 }
 
-// Close writes out what is open, and the footer. It does not close the writer underneath. Later writes fail.
+// Close writes the open chunk and the footer. It does not close the underlying writer. Later writes fail.
 func (w *Writer) Close() error {
 	if err := w.Flush(); err != nil {
 		return err

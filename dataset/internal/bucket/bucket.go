@@ -1,5 +1,5 @@
-// Package bucket reads the objects of buckets as files: s3://bucket/key, file:///dir/key, and every other scheme for which the program has
-// registered a driver with gocloud.dev/blob.
+// Package bucket reads the objects of buckets as files: s3://bucket/key, file:///dir/key, and every other scheme whose driver the program has
+// registered with gocloud.dev/blob.
 package bucket
 
 import (
@@ -21,7 +21,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// IsURL tells a URL from a path of this machine.
+// IsURL distinguishes a URL from a path of this machine.
 func IsURL(name string) bool {
 	scheme, _, ok := strings.Cut(name, "://")
 	if !ok || scheme == "" {
@@ -42,17 +42,17 @@ type Cache struct {
 	open map[string]*blob.Bucket
 }
 
-// An address is the place of an object, or of all that match a pattern.
+// An address is the place of an object, or of all objects that match a pattern.
 type address struct {
-	bucket url.URL // the path is that of a folder for the scheme file, else empty
+	bucket url.URL // for the scheme file the path of a folder; for others the path is empty
 	key    string
 }
 
-// parse splits a URL. What stands behind its question mark belongs to the driver of the bucket, such as ?region=eu-north-1.
+// parse splits a URL. The query, such as ?region=eu-north-1, is for the driver of the bucket.
 func parse(name string, pattern bool) (address, error) {
 	u, err := url.Parse(name)
 	if err == nil && u.Fragment != "" {
-		err = errors.New("a fragment, which no object has")
+		err = errors.New("a URL with a fragment")
 	}
 	if err != nil {
 		return address{}, fault.E(fault.InvalidArgument, fault.Got("URL "+fault.Quote(name)), fault.Want("such as s3://bucket/folder/name"),
@@ -75,14 +75,14 @@ func parse(name string, pattern bool) (address, error) {
 	return a, nil
 }
 
-// name is the URL of an object in the bucket of a.
+// name is the URL of an object in the same bucket.
 func (a address) name(key string) string {
 	u := a.bucket
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + key
 	return u.String()
 }
 
-// Literal is the part of a pattern before what matches more than itself.
+// Literal is the part of a pattern before the first wildcard.
 func Literal(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
 		return pattern[:i]
@@ -113,7 +113,7 @@ func (c *Cache) bucket(ctx context.Context, a address) (*blob.Bucket, error) {
 	return b, nil
 }
 
-// Close closes the buckets. Objects that are open are of no use any more; the Cache is.
+// Close closes the buckets. Open objects are invalid then. The Cache can be used again.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,35 +138,35 @@ func failed(ctx context.Context, where string, err error) error {
 	}
 	kind, code := fault.Unavailable, gcerrors.Code(err)
 	switch {
-	case code == gcerrors.NotFound, errors.Is(err, fs.ErrNotExist): // the driver of folders does not code the latter
+	case code == gcerrors.NotFound, errors.Is(err, fs.ErrNotExist): // the driver of folders returns the latter without a code
 		kind = fault.NotFound
 	case code == gcerrors.InvalidArgument, code == gcerrors.PermissionDenied:
 		kind = fault.InvalidArgument
 	}
 	f := fault.E(kind, fault.At(where), fault.Cause(err))
 	if kind == fault.Unavailable && strings.Contains(err.Error(), noCredentials) {
-		f.Hint = "give credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or ask without any: ?anonymous=true"
+		f.Hint = "give credentials, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or use none: ?anonymous=true"
 	}
 	return f
 }
 
-// noCredentials is what the driver of S3 says where it has found no credentials, or nobody that gives any. Its errors have no code for that, and
-// their types are those of a package that comes with the driver only.
+// noCredentials lists messages of the driver of S3 if it has found no credentials. These errors have no code, and their types belong to a package
+// that only comes with the driver.
 const noCredentials = "failed to refresh cached credentials"
 
 // A File is an object of a bucket.
 type File struct {
 	Name    string // its URL
-	Base    string // what stands behind the last slash
+	Base    string // the name after the last slash
 	Bytes   int64
 	Changed time.Time
 }
 
-// maxListed bounds the objects that one pattern looks at.
+// maxListed bounds the objects that one pattern may list.
 const maxListed = 1 << 20
 
-// List returns the objects that a URL names whose path is a pattern in the syntax of path.Match, sorted. The question mark of that syntax must be
-// written %3F in a URL.
+// List returns the objects of a URL whose path is a pattern in the syntax of path.Match, sorted. Write the question mark of a pattern as %3F in a
+// URL.
 func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 	a, err := parse(pattern, true)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 	}
 	if _, err := path.Match(a.key, ""); err != nil {
 		return nil, fault.E(fault.InvalidArgument, fault.At("URL "+fault.Quote(pattern)), fault.Cause(err),
-			fault.Want("a pattern of *, %3F and [a-z], with a backslash before any of these that is meant as it is"))
+			fault.Want("a pattern of *, %3F and [a-z]; put a backslash before a literal one"))
 	}
 	b, err := c.bucket(ctx, a)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 	}
 	options := &blob.ListOptions{Prefix: Literal(a.key)}
 	if !strings.Contains(a.key[len(options.Prefix):], "/") {
-		options.Delimiter = "/" // what is further down cannot match
+		options.Delimiter = "/" // objects in deeper folders cannot match
 	}
 	var files []File
 	objects := b.List(options)
@@ -204,7 +204,7 @@ func (c *Cache) List(ctx context.Context, pattern string) ([]File, error) {
 	}
 }
 
-// Beside returns the URL of an object in the folder of a pattern: in front of the last slash before anything that matches more than itself.
+// Beside returns the URL of an object in the folder of a pattern: the part before the last slash that precedes every wildcard.
 func Beside(pattern, name string) (string, error) {
 	a, err := parse(pattern, true)
 	if err != nil {

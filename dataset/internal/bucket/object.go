@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	tailBytes = 64 << 10 // of an object are read at once, because that is where a record file has its index
+	tailBytes = 64 << 10 // the end of an object, which has the index of a record file, is read at once
 	maxRange  = 16 << 20 // of one request
-	attempts  = 3        // to read on after the connection of an answer broke; requests are repeated by the driver
+	attempts  = 3        // to continue after a connection broke in an answer; the driver repeats requests
 	patience  = time.Minute
 )
 
-// An Object reads one object of a bucket. It is an io.ReaderAt for one goroutine at a time. Reads that follow each other come from one
-// answer of the store, and the further they go the longer is the next one.
+// An Object reads one object of a bucket. It is an io.ReaderAt for one goroutine at a time. Adjacent reads share one answer of the store, and the
+// longer the run of reads, the longer the next answer.
 type Object struct {
 	ctx      context.Context
 	bucket   *blob.Bucket
 	key      string
 	size     int64
-	patience time.Duration // without a byte
+	patience time.Duration // longest wait for a byte
 
-	tail   []byte // the end of the object, once it was asked for
+	tail   []byte // the end of the object, after the first read there
 	answer answer
 }
 
-// Open returns the object at a URL, whose size is known. It asks nothing yet. The object is of no use when ctx has ended. The caller closes it.
+// Open returns the object at a URL. The caller knows its size. Open sends no request. The object is valid until ctx ends. The caller closes it.
 func (c *Cache) Open(ctx context.Context, name string, size int64) (*Object, error) {
 	a, err := parse(name, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Cache) Open(ctx context.Context, name string, size int64) (*Object, err
 	return &Object{ctx: ctx, bucket: b, key: a.key, size: size, patience: patience}, nil
 }
 
-// Size returns the size that Open was told.
+// Size returns the size of Open.
 func (o *Object) Size() int64 { return o.size }
 
 // ReadAt implements io.ReaderAt. Its errors are faults that do not name the object.
@@ -79,7 +79,7 @@ func (o *Object) fill(p []byte, offset int64) (int, error) {
 	return o.read(p, offset)
 }
 
-// read fills p from the answer that is open or from new ones.
+// read fills p from the open answer or from new ones.
 func (o *Object) read(p []byte, offset int64) (n int, err error) {
 	for failures := 0; n < len(p); {
 		var got int
@@ -98,7 +98,7 @@ func (o *Object) read(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// Close ends the answer that is open. The object may be read again.
+// Close ends the open answer. The object may be read again.
 func (o *Object) Close() error {
 	a := o.answer
 	o.answer = answer{}
@@ -116,12 +116,12 @@ func (o *Object) Close() error {
 type answer struct {
 	stream   *blob.Reader
 	from, to int64
-	at       int64 // where it goes on
+	at       int64 // offset of the next byte
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 }
 
-// readSome reads what comes next of the answer that is open, or of a new one.
+// readSome reads the next bytes from the open answer, or from a new one.
 func (o *Object) readSome(p []byte, offset int64) (int, error) {
 	a := &o.answer
 	if a.stream == nil || a.at != offset || a.at == a.to {
@@ -138,10 +138,10 @@ func (o *Object) readSome(p []byte, offset int64) (int, error) {
 	n, err := a.stream.Read(p[:min(int64(len(p)), a.to-a.at)])
 	a.at += int64(n)
 	if n > 0 || err == nil {
-		return n, nil // an error comes again
+		return n, nil // the next read returns the error again
 	}
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // in front of the end of the range
+		err = io.ErrUnexpectedEOF // before the end of the range
 	}
 	return 0, o.because(err)
 }
@@ -161,13 +161,13 @@ func (o *Object) ask(from, to int64) error {
 
 var errStalled = errors.New("the store has sent nothing")
 
-// limit ends the answer when what begins now takes too long. What it returns ends the limit.
+// limit ends the answer if the operation that begins now takes too long. The returned function ends the limit.
 func (o *Object) limit() func() bool {
 	cancel := o.answer.cancel
 	return time.AfterFunc(o.patience, func() { cancel(fmt.Errorf("%w for %v", errStalled, o.patience)) }).Stop
 }
 
-// because adds why an answer was ended to the error that the driver made of it.
+// because adds the reason why an answer was ended to the error of the driver.
 func (o *Object) because(err error) error {
 	if cause := context.Cause(o.answer.ctx); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)

@@ -1,4 +1,4 @@
-// Package interrupt turns the end of a context into a fault, for loops that look at their context now and then.
+// Package interrupt turns the end of a context into a fault, for loops that check their context from time to time.
 package interrupt
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Check returns nil while ctx goes on, and then a fault of kind Canceled or DeadlineExceeded whose cause is the
-// context's. where names the loop.
+// Check returns nil while ctx has not ended. Then it returns a fault of kind Canceled or DeadlineExceeded with the cause of the context. where
+// names the loop.
 func Check(ctx context.Context, where string) error {
 	err := ctx.Err()
 	if err == nil {
