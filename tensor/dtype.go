@@ -2,11 +2,11 @@ package tensor
 
 import "fmt"
 
-// DType is the type of one element. Its numbers are Fluid's VarType.Type, as they stand in program and parameter files.
+// DType is the type of one element. Its numbers are Fluid's VarType.Type, as in program and parameter files.
 type DType int32
 
-// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64; the others are known by name and
-// width so that files which mention them can be read and shown.
+// Element types. Kernels compute with Bool, Int32, Int64, Float32 and Float64. The others have a name and a width, so that files with
+// these types can be read and shown.
 const (
 	Bool     DType = 0
 	Int16    DType = 1
@@ -25,7 +25,7 @@ type Element interface {
 	bool | int32 | int64 | float32 | float64
 }
 
-// Float lists the element types that gradients exist for.
+// Float lists the element types that have gradients.
 type Float interface{ float32 | float64 }
 
 var dtypes = map[DType]struct {

@@ -8,8 +8,9 @@ import (
 // hugePage is the size of a large page on most processors.
 const hugePage = 2 << 20
 
-// adviseHuge asks the kernel for large pages where they lie within an array as a whole, so that a row of a large table costs no walk through
-// the page table. Linux gives them when memory is touched for the first time, if its settings say "madvise" or "always". Nothing depends on it.
+// adviseHuge asks the kernel for large pages in the part of an array that whole large pages fit into. Then a row of a large table costs no walk
+// through the page table. Linux gives large pages at the first touch of the memory, if its settings say "madvise" or "always". Results do not
+// depend on it.
 func adviseHuge(first unsafe.Pointer, bytes uintptr) {
 	skip := -uintptr(first) & (hugePage - 1)
 	if bytes < skip+hugePage {

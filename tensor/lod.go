@@ -7,8 +7,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// CheckLoD reports a LoD whose offsets do not cut the rows of t into sequences: every level starts at 0 and does not fall, the innermost ends at the
-// number of rows, and each other one at the number of sequences of the next. A tensor without LoD is in order.
+// CheckLoD returns an error if the offsets do not divide the rows of t into sequences. Every level must start at 0 and must not fall. The innermost
+// level must end at the number of rows, and each other level at the number of sequences of the next. A tensor without LoD passes.
 func (t *Tensor) CheckLoD() error {
 	rows := int64(0)
 	if len(t.dims) > 0 {
@@ -20,11 +20,11 @@ func (t *Tensor) CheckLoD() error {
 	return nil
 }
 
-// lodMistake describes the first thing that is wrong with a LoD over so many rows; got is empty when nothing is.
+// lodMistake describes the first mistake in a LoD over so many rows. Without a mistake got is empty.
 func lodMistake(lod [][]int64, rows int64) (got, want string) {
 	for i, level := range lod {
 		if len(level) == 0 {
-			return fmt.Sprintf("LoD level %d without offsets", i), "a 0 at least"
+			return fmt.Sprintf("LoD level %d without offsets", i), "at least a 0"
 		}
 		if level[0] != 0 {
 			return fmt.Sprintf("LoD level %d that starts at %d", i, level[0]), "0"
@@ -45,7 +45,7 @@ func lodMistake(lod [][]int64, rows int64) (got, want string) {
 	return "", ""
 }
 
-// parseLoD reads the given number of levels, whose count stands at byte at.
+// parseLoD reads the given number of levels. at is the byte of their count.
 func (s *Stream) parseLoD(src *source, levels uint64, at int64, limits Limits) error {
 	if levels > uint64(limits.LoDLevels) {
 		return tooLarge(at, fmt.Sprintf("%d LoD levels", levels), fmt.Sprintf("at most %d", limits.LoDLevels))
@@ -73,7 +73,7 @@ func (s *Stream) parseLoD(src *source, levels uint64, at int64, limits Limits) e
 	return nil
 }
 
-// addLevel appends one level, in memory of an earlier Parse where there is some.
+// addLevel appends one level. It reuses the memory of an earlier Parse.
 func (s *Stream) addLevel(b []byte) {
 	var level []int64
 	if n := len(s.LoD); n < cap(s.LoD) {
@@ -85,8 +85,8 @@ func (s *Stream) addLevel(b []byte) {
 	s.LoD = append(s.LoD, level)
 }
 
-// checkLoD refuses offsets that do not start at 0, fall, or do not end at the number of entries of the level below; for
-// the last level that is dims[0]. at is the offset behind the stream.
+// checkLoD checks that each level starts at 0, does not fall, and ends at the number of entries of the next level, for the last level at dims[0].
+// at is the offset after the stream.
 func (s *Stream) checkLoD(at int64) error {
 	rows := int64(0)
 	if len(s.Dims) > 0 {

@@ -7,15 +7,15 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// SelectedRows is some rows of a tall tensor: Value's row i is row Rows[i] of a tensor of Height rows. Rows may repeat, and what
-// repeats adds up. It is the form of gradients and shards of embedding tables, whose dense form would not pay.
+// SelectedRows holds some rows of a tall tensor: row i of Value is row Rows[i] of a tensor of Height rows. If rows repeat, their values add up. It
+// is the form of sparse gradients and of parts of embedding tables.
 type SelectedRows struct {
 	Rows   []int64
 	Height int64
 	Value  *Tensor // dims [len(Rows), width...]
 }
 
-// Tensor is Select of what s holds.
+// Tensor calls Select on Value with Rows and Height.
 func (s *SelectedRows) Tensor() (*Tensor, error) {
 	rows, err := FromSlice(s.Rows)
 	if err != nil {
@@ -24,8 +24,8 @@ func (s *SelectedRows) Tensor() (*Tensor, error) {
 	return s.Value.Select(rows, s.Height)
 }
 
-// Select returns a tensor over the elements of t that knows itself to be rows of a tensor of height rows: row i is row rows[i],
-// where rows is an int64 vector. The row numbers are not looked at, because a kernel may fill them in later.
+// Select returns a tensor with the elements of t that is marked as rows of a tensor of height rows: row i is row rows[i]. rows is an int64 vector.
+// Select does not check the row numbers, because a kernel may fill them in later.
 func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 	if height < 0 || len(t.dims) == 0 || rows.dtype != Int64 || len(rows.dims) != 1 || rows.dims[0] != t.dims[0] {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %v of %d rows for %v", rows, height, t),
@@ -36,15 +36,14 @@ func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 	return &selected, nil
 }
 
-// Selected returns the numbers of the rows of which t is the value, an int64 vector that t shares, and how many
-// rows the whole has. An ordinary tensor returns nil.
+// Selected returns the row numbers of t, an int64 vector that t shares, and the height of the whole tensor. It returns nil for an ordinary tensor.
 func (t *Tensor) Selected() (rows *Tensor, height int64) { return t.rows, t.height }
 
-// IsSelected reports whether t is some rows of a tall tensor and not a whole one.
+// IsSelected reports whether t holds some rows of a tall tensor.
 func (t *Tensor) IsSelected() bool { return t.rows != nil }
 
-// AppendSelectedRows appends Fluid's SelectedRows stream: uint32 version, uint64 row count, int64 rows, int64 height, and
-// the value as in a LoDTensor stream without its LoD.
+// AppendSelectedRows appends Fluid's SelectedRows stream: uint32 version, uint64 row count, int64 rows, int64 height, and the value as in a
+// LoDTensor stream without LoD.
 func AppendSelectedRows(dst []byte, s *SelectedRows) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, streamVersion)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(s.Rows)))
@@ -54,8 +53,8 @@ func AppendSelectedRows(dst []byte, s *SelectedRows) []byte {
 	return appendElements(dst, s.Value, 0, s.Value.Len())
 }
 
-// DecodeSelectedRows reads one SelectedRows stream from the front of b and returns the bytes behind it. Rows outside
-// [0, height) and a value with another number of rows are Corrupt.
+// DecodeSelectedRows reads one SelectedRows stream from the front of b and returns the rest of b. Rows outside of [0, height), and a value with
+// another number of rows, are Corrupt.
 func DecodeSelectedRows(b []byte, limits Limits) (*SelectedRows, []byte, error) {
 	src, limits := source{b: b}, limits.withDefaults()
 	rows, height, err := parseRows(&src, limits)

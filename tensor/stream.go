@@ -11,8 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Limits bounds what a decoder accepts. They are checked before anything of that size is allocated. A zero field means its
-// default.
+// Limits bounds what a decoder accepts. The decoder checks them before it allocates. A zero field means its default.
 type Limits struct {
 	Bytes     int64 // elements and LoD offsets of one stream together; default 4 GiB
 	Rank      int   // dims; default and upper bound MaxRank
@@ -32,7 +31,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// atByte is the Where of a fault in a stream: an offset from the stream's first byte.
+// atByte is the place of a fault in a stream: an offset from its first byte.
 func atByte(offset int64) string { return fmt.Sprintf("byte %d", offset) }
 
 func corrupt(offset int64, got, want string) error {
@@ -43,24 +42,22 @@ func tooLarge(offset int64, got, want string) error {
 	return fault.E(fault.TooLarge, fault.At(atByte(offset)), fault.Got(got), fault.Want(want))
 }
 
-// streamVersion is the only version that Fluid ever wrote, both of the stream and of the tensor inside it.
+// streamVersion is the only version that Fluid has ever written, of the stream and of the tensor in it.
 const streamVersion = 0
 
-// A Stream is one parsed Fluid LoDTensor stream: uint32 version, uint64 LoD level count, per level a uint64 byte size and
-// uint64 offsets, then uint32 tensor version, int32 length of a TensorDesc, the TensorDesc, and the raw elements in
-// row-major order; all little-endian.
+// A Stream is one parsed Fluid LoDTensor stream. All numbers are little-endian: uint32 version, uint64 LoD level count, per level a uint64 byte
+// size and uint64 offsets, then uint32 tensor version, int32 length of a TensorDesc, the TensorDesc, and the raw elements in row-major order.
 //
-// A Stream is meant to be reused: Parse keeps the memory of Dims and LoD, so that reading records of one shape allocates
-// nothing.
+// Reuse a Stream: Parse keeps the memory of Dims and LoD, so that reading records of one shape allocates nothing.
 type Stream struct {
-	DType DType     // any type with a known width, also those that a Tensor cannot hold
+	DType DType     // any type with a known width, even one that a Tensor cannot hold
 	Dims  []int64   // valid until the next Parse
 	LoD   [][]int64 // valid until the next Parse; empty for a plain tensor
 	Data  []byte    // elements, a part of the bytes that were parsed
 }
 
-// Parse reads one stream from the front of b and returns the bytes behind it. Data refers to b. Streams of before
-// 2017-12-28, which carry one version word and the LoD behind the elements, are recognised and read as well.
+// Parse reads one stream from the front of b and returns the rest of b. Data refers to b. Parse also reads streams from before 2017-12-28, which
+// have one version word, and the LoD after the elements.
 func (s *Stream) Parse(b []byte, limits Limits) (rest []byte, err error) {
 	src := source{b: b}
 	lodLast, err := s.parseHead(&src, limits.withDefaults())
@@ -76,9 +73,9 @@ func (s *Stream) Parse(b []byte, limits Limits) (rest []byte, err error) {
 	return src.b, nil
 }
 
-// parseHead reads up to the elements. lodLast reports the layout of 2017. There the eight bytes behind the version are not
-// a level count but the length of the TensorDesc and its first four bytes, the first of which is the tag of data_type: as
-// a count they are above any limit, so the two layouts cannot be confused.
+// parseHead reads up to the elements. lodLast reports the layout of 2017. In that layout the eight bytes after the version are not a level count.
+// They are the length of the TensorDesc and its first four bytes, beginning with the tag of data_type. Read as a count, they are above any limit,
+// so the two layouts are always distinct.
 func (s *Stream) parseHead(src *source, limits Limits) (lodLast bool, err error) {
 	if err := src.version("stream version"); err != nil {
 		return false, err
@@ -103,7 +100,7 @@ func (s *Stream) parseHead(src *source, limits Limits) (lodLast bool, err error)
 	return false, s.parseTensorHead(src, limits)
 }
 
-// parseTensorHead reads the version and description with which a tensor begins inside LoDTensor and SelectedRows streams.
+// parseTensorHead reads the version and description of a tensor in a LoDTensor or SelectedRows stream.
 func (s *Stream) parseTensorHead(src *source, limits Limits) error {
 	if err := src.version("tensor version"); err != nil {
 		return err
@@ -125,7 +122,7 @@ func (s *Stream) parseTensorHead(src *source, limits Limits) error {
 	return s.parseDesc(desc, at, limits)
 }
 
-// parseTail reads what follows the elements and checks the LoD against dims.
+// parseTail reads the bytes after the elements and checks the LoD against dims.
 func (s *Stream) parseTail(src *source, limits Limits, lodLast bool) error {
 	if lodLast {
 		at := src.offset
@@ -148,8 +145,8 @@ func (s *Stream) Len() int {
 
 func (s *Stream) dataBytes() int64 { return int64(s.Len()) * int64(s.DType.Size()) }
 
-// CopyInto decodes the elements into dst from element offset on. It fails when the types differ or the elements do not
-// fit; it does not look at dims otherwise. It allocates nothing.
+// CopyInto decodes the elements into dst from element offset on. It fails if the types differ or the elements do not fit. It does not compare dims.
+// It allocates nothing.
 func (s *Stream) CopyInto(dst *Tensor, offset int) error {
 	if s.DType != dst.dtype {
 		if !s.DType.Computable() {
@@ -164,7 +161,7 @@ func (s *Stream) CopyInto(dst *Tensor, offset int) error {
 	return decodeElements(dst, offset, n, s.Data)
 }
 
-// Tensor returns a copy of what was parsed. Types that a Tensor cannot hold are Unsupported: nothing is converted.
+// Tensor returns a copy of the parsed tensor. It converts nothing: types that a Tensor cannot hold are Unsupported.
 func (s *Stream) Tensor() (*Tensor, error) {
 	if !s.DType.Computable() {
 		return nil, unsupportedElements(s.DType)
@@ -177,7 +174,7 @@ func (s *Stream) Tensor() (*Tensor, error) {
 	return t, s.CopyInto(t, 0)
 }
 
-// DecodeStream reads one LoDTensor stream from the front of b and returns the bytes behind it.
+// DecodeStream reads one LoDTensor stream from the front of b and returns the rest of b.
 func DecodeStream(b []byte, limits Limits) (t *Tensor, rest []byte, err error) {
 	var s Stream
 	if rest, err = s.Parse(b, limits); err != nil {
@@ -202,7 +199,7 @@ const (
 	maxDesc     = 4096 // bytes of a description; MaxRank dims take at most 178
 )
 
-// parseDesc reads a TensorDesc that stands at byte at of the stream. Dims may be packed or not; unknown fields are skipped.
+// parseDesc reads a TensorDesc at byte at of the stream. Dims may be packed or not. It skips unknown fields.
 func (s *Stream) parseDesc(b []byte, at int64, limits Limits) error {
 	s.DType, s.Dims = -1, s.Dims[:0]
 	for len(b) > 0 {
@@ -284,15 +281,14 @@ func appendDesc(dst []byte, t *Tensor) []byte {
 	return dst
 }
 
-// A source hands out the bytes of a stream in order, from a slice without copying, or from a reader.
+// A source returns the bytes of a stream in order, from a slice without copying, or from a reader.
 type source struct {
-	b      []byte    // what is left, when r is nil
-	r      io.Reader // never read beyond what was asked for
-	offset int64     // bytes handed out
+	b      []byte    // the rest of the bytes, if r is nil
+	r      io.Reader // never read beyond the requested bytes
+	offset int64     // bytes returned so far
 }
 
-// next returns the next n bytes. From a reader it allocates as bytes arrive, so that a length that lies costs no more than
-// the bytes that are there.
+// next returns the next n bytes. From a reader it allocates as bytes arrive, so a false length costs no more than the bytes that are there.
 func (s *source) next(n int64, what string) ([]byte, error) {
 	if s.r == nil {
 		if n > int64(len(s.b)) {
@@ -311,7 +307,7 @@ func (s *source) next(n int64, what string) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// version reads a version word and refuses all but the one that exists.
+// version reads a version word and refuses all but streamVersion.
 func (s *source) version(what string) error {
 	at := s.offset
 	b, err := s.next(4, what)
@@ -324,7 +320,7 @@ func (s *source) version(what string) error {
 	return nil
 }
 
-// failed turns an error of the reader into a fault: the end of the bytes is damage, anything else is not.
+// failed turns an error of the reader into a fault. The end of the bytes means damage; another error does not.
 func (s *source) failed(err error, got, want int64, what string) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return s.cut(got, want, what)

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// blockBytes is how many bytes of elements are coded at a time between a tensor and a file.
+// blockBytes is how many bytes of elements are converted at a time.
 const blockBytes = 64 << 10
 
 // AppendStream appends the LoDTensor stream of t to dst.
@@ -18,7 +18,7 @@ func AppendStream(dst []byte, t *Tensor) []byte {
 	return appendElements(dst, t, 0, t.Len())
 }
 
-// appendHead appends everything that stands before the elements.
+// appendHead appends everything before the elements.
 func appendHead(dst []byte, t *Tensor) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, streamVersion)
 	dst = appendLoD(dst, t.lod)
@@ -33,8 +33,7 @@ func appendTensorHead(dst []byte, t *Tensor) []byte {
 	return dst
 }
 
-// WriteTo writes the LoDTensor stream of t and returns the bytes written. It needs 64 KiB beyond the tensor, whatever
-// the tensor's size.
+// WriteTo writes the LoDTensor stream of t and returns the number of bytes. It needs 64 KiB of memory in addition to the tensor.
 func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 	block := appendHead(make([]byte, 0, blockBytes), t)
 	written := int64(0)
@@ -52,8 +51,8 @@ func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// Read reads one LoDTensor stream from r and no byte beyond it. Memory grows with the bytes that arrive. An end of the
-// bytes inside the stream is Corrupt and io.ErrUnexpectedEOF.
+// Read reads one LoDTensor stream from r and no byte after it. Memory grows with the bytes that arrive. If the bytes end inside the stream, the
+// error is Corrupt and wraps io.ErrUnexpectedEOF.
 func Read(r io.Reader, limits Limits) (*Tensor, error) {
 	var s Stream
 	limits, src := limits.withDefaults(), source{r: r}
@@ -113,8 +112,7 @@ func readBlocks[T Element](src *source, dims []int64) (*Tensor, error) {
 	return FromSlice(data[:total:total], append([]int64{}, dims...)...)
 }
 
-// decodeElements fills n elements of t from element offset on with the little-endian elements of b, which has their exact
-// length.
+// decodeElements fills n elements of t from element offset on with the little-endian elements of b, which has their exact length.
 func decodeElements(t *Tensor, offset, n int, b []byte) error {
 	switch d := t.data.(type) {
 	case []bool:

@@ -1,9 +1,9 @@
-// Package tensor holds the value of a variable: element type, dims, elements in row-major order, and a level-of-detail
-// table for sequences. It also reads and writes Fluid's LoDTensor stream, the form in which values lie in parameter files and
-// in training records.
+// Package tensor holds the value of a variable: element type, dims, elements in row-major order, and a level of detail (LoD) for sequences. It also
+// reads and writes Fluid's LoDTensor stream, which parameter files and training records consist of.
 //
-// It stands on the ground floor, below program and dataset, because both speak of typed values and neither may know the
-// other. It computes nothing.
+// Packages program and dataset both use typed values and do not know each other, so this package is below both. It computes nothing.
+//
+// Files: tensor.go, dtype.go, lod.go, selected_rows.go (sparse gradients), stream.go (parsing), stream_io.go (reading and writing).
 package tensor
 
 import (
@@ -14,23 +14,22 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A Tensor is a dense, contiguous, row-major array. The zero value is not usable; see New and FromSlice. A Tensor is not
-// safe for use by several goroutines while one of them writes.
+// A Tensor is a dense, contiguous, row-major array. The zero value is not usable; see New and FromSlice. While a goroutine writes to a Tensor, no
+// other may use it.
 type Tensor struct {
 	dtype DType
 	dims  []int64
 	data  any // []bool, []int32, []int64, []float32 or []float64, of length exactly Count(dims)
 	lod   [][]int64
 
-	rows   *Tensor // which rows of a tensor of height rows t holds; nil for an ordinary tensor
+	rows   *Tensor // row numbers, if t holds rows of a tensor of height rows; nil for an ordinary tensor
 	height int64
 }
 
 // MaxRank bounds the number of dims of a tensor, here and in programs.
 const MaxRank = 16
 
-// Count returns the product of dims, which must all be >= 0. The second result is false when a dim is negative or
-// the product does not fit into an int.
+// Count returns the product of dims. The second result is false if a dim is negative or the product does not fit into an int.
 func Count(dims []int64) (int, bool) {
 	n, zero := int64(1), false
 	for _, d := range dims {
@@ -51,8 +50,8 @@ func Count(dims []int64) (int, bool) {
 	return int(n), true
 }
 
-// New allocates a tensor of zeros. It fails for a type that is not Computable and for dims that are negative, of a
-// rank over MaxRank, or overflow.
+// New allocates a tensor of zeros. It fails for a type that is not Computable, and for dims that are negative, overflow, or have a rank above
+// MaxRank.
 func New(dtype DType, dims ...int64) (*Tensor, error) {
 	n, err := check(dtype, dims)
 	if err != nil {
@@ -88,7 +87,7 @@ func check(dtype DType, dims []int64) (int, error) {
 	return n, nil
 }
 
-// FromSlice makes a tensor that shares data; it does not copy. With no dims it is a vector.
+// FromSlice makes a tensor that shares data. Without dims it is a vector.
 func FromSlice[T Element](data []T, dims ...int64) (*Tensor, error) {
 	if dims == nil {
 		dims = []int64{int64(len(data))}
@@ -115,7 +114,7 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Bytes returns the number of bytes that the elements take.
+// Bytes returns the size of the elements in bytes.
 func (t *Tensor) Bytes() int64 { return int64(t.Len()) * int64(t.dtype.Size()) }
 
 // LoD returns the level-of-detail offsets, nil for a plain tensor.
@@ -124,8 +123,8 @@ func (t *Tensor) LoD() [][]int64 { return t.lod }
 // SetLoD sets the level-of-detail offsets without checking them against dims.
 func (t *Tensor) SetLoD(lod [][]int64) { t.lod = lod }
 
-// Data returns the elements of t, which the tensor shares. T must be the Go type of t.DType(); for any other it returns
-// nil. It allocates nothing, so kernels call it on every run.
+// Data returns the elements of t, which the tensor shares. T must be the Go type of t.DType(); for any other type Data returns nil. It allocates
+// nothing, so kernels call it on every run.
 func Data[T Element](t *Tensor) []T {
 	d, _ := t.data.([]T)
 	return d
@@ -146,7 +145,7 @@ func (t *Tensor) Int32s() []int32 { return Data[int32](t) }
 // Bools is Data[bool].
 func (t *Tensor) Bools() []bool { return Data[bool](t) }
 
-// String names type and dims, such as "float32[64 784]", and how tall the tensor is that t holds rows of.
+// String returns dtype and dims, such as "float32[64 784]", and for sparse rows the height of the whole tensor.
 func (t *Tensor) String() string {
 	if t.rows != nil {
 		return fmt.Sprintf("%v%v of %d rows", t.dtype, t.dims, t.height)
@@ -178,7 +177,7 @@ func (t *Tensor) Clone() *Tensor {
 	return c
 }
 
-// CopyFrom copies the elements of src, whose dtype and element count must be t's.
+// CopyFrom copies the elements of src. Both must have the same dtype and number of elements.
 func (t *Tensor) CopyFrom(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
@@ -198,8 +197,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	return nil
 }
 
-// Share makes t refer to the elements of src, whose dtype and element count must be t's. Nothing is copied: it is how a
-// feed enters a plan.
+// Share makes t refer to the elements of src. Both must have the same dtype and number of elements. Feeds enter a plan in this way, without a copy.
 func (t *Tensor) Share(src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
@@ -208,7 +206,7 @@ func (t *Tensor) Share(src *Tensor) error {
 	return nil
 }
 
-// Reshape returns a tensor of other dims over the same elements.
+// Reshape returns a tensor with other dims and the same elements, which both share.
 func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
 	n, err := check(t.dtype, dims)
 	if err != nil {
@@ -220,7 +218,7 @@ func (t *Tensor) Reshape(dims ...int64) (*Tensor, error) {
 	return &Tensor{dtype: t.dtype, dims: append([]int64(nil), dims...), data: t.data}, nil
 }
 
-// Rows returns a view of rows [from, to) of axis 0. Nothing is copied.
+// Rows returns rows [from, to) of axis 0, which share the elements of t.
 func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 	if len(t.dims) == 0 || from < 0 || to < from || to > t.dims[0] {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("rows [%d, %d)", from, to), fault.Want("rows within "+t.String()))
@@ -246,8 +244,7 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 	return v, nil
 }
 
-// hugeLeast is from how many bytes on a tensor wishes for large pages: rows here and there in a table of this size already miss in the first of the
-// buffers that translate addresses.
+// hugeLeast is the size in bytes from which a tensor asks for large pages. Random rows of a table of this size already miss in the first-level TLB.
 const hugeLeast = 4 << 20
 
 // zeros allocates n elements.

@@ -29,8 +29,8 @@ const (
 	servicePlugin = "protoc-gen-go-grpc"
 )
 
-// generate compiles sources (paths from the module's root) and returns the
-// generated files by their slash-separated path from the module's root.
+// generate compiles sources, which are paths from the root of the module. It returns the generated files by their slash-separated path from the
+// root.
 func generate(ctx context.Context, module module, sources []string) (map[string][]byte, error) {
 	if len(sources) == 0 {
 		return map[string][]byte{}, nil
@@ -65,8 +65,7 @@ func generate(ctx context.Context, module module, sources []string) (map[string]
 	return generated, nil
 }
 
-// compile parses and links sources and what they import, with their comments.
-// Errors carry file, line and column.
+// compile parses and links sources and their imports, with comments. Errors carry file, line and column.
 func compile(ctx context.Context, root string, sources []string) (linker.Files, error) {
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
@@ -77,7 +76,7 @@ func compile(ctx context.Context, root string, sources []string) (linker.Files, 
 	return compiler.Compile(ctx, sources...)
 }
 
-// checkPlaces makes sure that each file's Go code lands beside it.
+// checkPlaces checks that the Go code of each file goes next to it.
 func checkPlaces(module module, files linker.Files) error {
 	for _, file := range files {
 		options, _ := file.Options().(*descriptorpb.FileOptions)
@@ -100,8 +99,7 @@ func withServices(files linker.Files) []string {
 	return paths
 }
 
-// descriptors returns the files and all that they import, each after its own
-// imports, which is the order that plugins rely on.
+// descriptors returns the files and all that they import, each after its own imports. Plugins rely on this order.
 func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	var ordered []*descriptorpb.FileDescriptorProto
 	seen := make(map[string]bool)
@@ -122,8 +120,7 @@ func descriptors(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	return ordered
 }
 
-// runPlugin sends request to a plugin and adds the files of its answer to
-// generated. The plugin is a tool of the module around the working directory.
+// runPlugin sends request to a plugin and adds the files of its answer to generated. The plugin is a tool of the module of the working directory.
 func runPlugin(ctx context.Context, plugin string, request *pluginpb.CodeGeneratorRequest, generated map[string][]byte) error {
 	input, err := proto.Marshal(request)
 	if err != nil {
@@ -150,15 +147,13 @@ func runPlugin(ctx context.Context, plugin string, request *pluginpb.CodeGenerat
 	return nil
 }
 
-// changes is what it takes to bring the files on disk up to date. Paths are
-// slash-separated, from the module's root.
+// changes are the writes and removals that bring the files on disk up to date. Paths are slash-separated, from the root of the module.
 type changes struct {
 	write map[string][]byte // missing or different files and their right content
 	stale []string          // generated files whose source is gone
 }
 
-// compare returns the changes that turn the .pb.go files under root into
-// exactly the generated ones.
+// compare returns the changes that make the .pb.go files below root equal to the generated ones.
 func compare(root string, generated map[string][]byte) (changes, error) {
 	needed := changes{write: make(map[string][]byte)}
 	for name, content := range generated {
@@ -182,8 +177,7 @@ func compare(root string, generated map[string][]byte) (changes, error) {
 	return needed, nil
 }
 
-// outOfDate returns an error that names every file that would change, or nil
-// when there is none.
+// outOfDate returns an error that names every file that would change, nil if there is none.
 func (c changes) outOfDate() error {
 	names := slices.Sorted(maps.Keys(c.write))
 	names = append(names, c.stale...)
@@ -193,7 +187,7 @@ func (c changes) outOfDate() error {
 	return fmt.Errorf("not up to date, run `go generate ./proto`:\n\t%s", strings.Join(names, "\n\t"))
 }
 
-// apply writes and removes files under root.
+// apply writes and removes files below root.
 func (c changes) apply(root string) error {
 	for name, content := range c.write {
 		target := filepath.Join(root, filepath.FromSlash(name))

@@ -1,16 +1,14 @@
-// Protogen writes the Go code of every .proto file under proto/, beside its
-// source. It needs nothing but the Go toolchain: the compiler of .proto files is
-// a library, and the two plugins that write Go are tools pinned in go.mod.
+// Protogen writes the Go code of every .proto file below proto/, next to its source. It needs only the Go toolchain: the compiler of .proto files
+// is a library, and the two plugins that write Go are tools with versions in go.mod.
 //
-// Usage, anywhere inside the module:
+// Usage, anywhere in the module:
 //
 //	go run ./internal/protogen          write what changed, remove what is stale
 //	go run ./internal/protogen -check   write nothing; exit 1 and name each file
 //	                                    that differs from what would be written
 //
-// A file's import path is its path from the module's root, as in
-// import "proto/framework/framework.proto", and its go_package option must be
-// the import path of its own folder.
+// The import path of a file is its path from the root of the module, as in import "proto/framework/framework.proto". Its go_package option must be
+// the import path of its folder.
 package main
 
 import (
@@ -38,8 +36,7 @@ func main() {
 	}
 }
 
-// run generates for the module around the working directory and then either
-// compares with the files on disk or replaces them.
+// run generates for the module of the working directory. Then it compares with the files on disk, or replaces them.
 func run(ctx context.Context, check bool) error {
 	module, err := findModule(ctx)
 	if err != nil {
@@ -63,17 +60,16 @@ func run(ctx context.Context, check bool) error {
 	return changes.apply(module.Dir)
 }
 
-// sourceRoot is the folder, from the module's root, that is searched for .proto
-// files and owns every .pb.go file below it.
+// sourceRoot is the folder, from the root of the module, that has the .proto files and owns every .pb.go file below it.
 const sourceRoot = "proto"
 
-// module is the Go module that code is generated for.
+// module is the Go module to generate code for.
 type module struct {
 	Path string // import path of the module's root
 	Dir  string // absolute folder of go.mod
 }
 
-// findModule returns the module around the working directory.
+// findModule returns the module of the working directory.
 func findModule(ctx context.Context) (module, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-json")
 	cmd.Stderr = os.Stderr

@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// A slot is a place in one row of a frame: a node, or a line that passes through the row on its way from a node further up.
+// A slot is a place in one row of a frame. It holds a node, or a line that passes through the row on its way from a node above.
 type slot struct {
-	node     int // whose place it is, or where the line comes from
+	node     int // the node, or the node that the line comes from
 	line     bool
 	row      int
-	x, width float64 // of the center, and of what is drawn
-	up, down []int   // slots that it is linked to in the rows next to it
+	x, width float64 // center and width of the drawing
+	up, down []int   // linked slots in the rows above and below
 }
 
-// A frame is one block, laid out in rows: an edge leads from a row to one below. All edges that leave a node share one line, which ends where
-// the last of them does.
+// A frame is one block, laid out in rows. An edge leads from a row to a lower one. All edges that leave a node share one line, which ends where the
+// last edge does.
 type frame struct {
 	slots []slot
 	rows  [][]int // slots from left to right
-	place []int   // slot of a node of the drawing; -1: another block's
+	place []int   // slot of each node of the drawing; -1 for nodes of other blocks
 }
 
-// layered puts the nodes of a block in rows and draws lines between them. It returns nil when that takes more than limit slots.
+// layered puts the nodes of a block in rows and draws lines between them. It returns nil if that takes more than limit slots.
 func (d *drawing) layered(block, limit int) *frame {
 	in, out := d.neighbors(block)
 	row := d.assignRows(block, in, out)
@@ -52,7 +52,7 @@ func (d *drawing) layered(block, limit int) *frame {
 	return f
 }
 
-// neighbors lists, for the nodes of a block, where edges come from and lead to, each neighbor once.
+// neighbors lists, for each node of a block, the nodes that edges come from and lead to, each neighbor once.
 func (d *drawing) neighbors(block int) (in, out [][]int) {
 	in, out = make([][]int, len(d.nodes)), make([][]int, len(d.nodes))
 	known := map[[2]int]bool{}
@@ -67,7 +67,7 @@ func (d *drawing) neighbors(block int) (in, out [][]int) {
 	return in, out
 }
 
-// assignRows puts every op below what it reads and above what it writes. What nothing leads to stands close to its first reader.
+// assignRows puts every op below the values that it reads and above the values that it writes. A value without writer is close to its first reader.
 func (d *drawing) assignRows(block int, in, out [][]int) []int {
 	row := make([]int, len(d.nodes))
 	var boxes []int
@@ -103,7 +103,7 @@ func (d *drawing) assignRows(block int, in, out [][]int) []int {
 	return row
 }
 
-// lowestOf is the first row of what values lead to, 0 when they lead nowhere.
+// lowestOf is the first row of the nodes that values lead to, 0 if there are none.
 func lowestOf(values []int, out [][]int, row []int) int {
 	lowest := 0
 	for _, value := range values {
@@ -140,7 +140,7 @@ const (
 	rowPitch       = 58
 )
 
-// sweeps is how often the rows of a frame are gone through, down and up again, to order them and to place them.
+// sweeps is how often the layout goes down and up through the rows of a frame, to order them and to place them.
 const sweeps = 6
 
 // lineWeight is how much more a bend in a long line counts than a node that is not in the middle of its neighbors.
@@ -148,8 +148,8 @@ const lineWeight = 4
 
 func nodeWidth(n node) float64 { return nodePadding + characterWidth*float64(len(label(n.text))) }
 
-// arrange orders the slots of each row so that few links cross, and then places them so that links are short, without overlap. It
-// gives up when ctx ends.
+// arrange orders the slots of each row so that few links cross, and then places them without overlap so that links are short. It gives up when ctx
+// ends.
 func (f *frame) arrange(ctx context.Context) error {
 	for _, row := range f.rows {
 		f.spread(row, func(s *slot) float64 { return s.x })
@@ -170,7 +170,7 @@ func (f *frame) arrange(ctx context.Context) error {
 	return nil
 }
 
-// middle is the mean place of neighbors, or where the slot is if it has none.
+// middle is the mean place of the neighbors of a slot, or its own place if it has none.
 func (f *frame) middle(s *slot, neighbors []int) float64 {
 	if len(neighbors) == 0 {
 		return s.x
@@ -182,7 +182,7 @@ func (f *frame) middle(s *slot, neighbors []int) float64 {
 	return sum / float64(len(neighbors))
 }
 
-// order sorts a row by where its slots wish to be, and packs it.
+// order sorts a row by the wished places of its slots, and packs it.
 func (f *frame) order(row []int, wish func(*slot) float64) {
 	wishes := make(map[int]float64, len(row))
 	for _, i := range row {
@@ -192,16 +192,16 @@ func (f *frame) order(row []int, wish func(*slot) float64) {
 	f.spread(row, func(s *slot) float64 { return wish(s) })
 }
 
-// A pile is a run of slots of one row that touch, and move as one.
+// A pile is a run of slots of one row that touch and move together.
 type pile struct {
 	count       int
-	sum, weight float64 // of where its slots wish its first one to be
+	sum, weight float64 // of the wishes of its slots for the place of the first one
 }
 
 func (p pile) at() float64 { return p.sum / p.weight }
 
 // spread places the slots of a row, in their order, as close to their wishes as their widths allow: the sum of the squares of the distances is
-// the least there is. Slots that would overlap are joined to piles, and a pile is where its slots wish it to be on average.
+// minimal. Slots that would overlap form a pile, which goes to the mean of the wishes of its slots.
 func (f *frame) spread(row []int, wish func(*slot) float64) {
 	offset, previous := 0.0, 0.0 // offset: of a slot if all touched
 	offsets := make([]float64, len(row))

@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// A drawing is what a picture holds, before layout.
+// A drawing is the content of a picture, before layout.
 type drawing struct {
 	blocks int
 	nodes  []node
@@ -17,7 +17,7 @@ type drawing struct {
 
 type node struct {
 	block int
-	text  string // as it stands in the program, any bytes
+	text  string // from the program, any bytes
 	tip   string
 	color string
 	op    bool
@@ -28,7 +28,7 @@ type edge struct {
 	dashed   bool
 }
 
-// value is one ellipse: a variable as a block sees it between two writes.
+// value is one ellipse: a variable of a block between two writes.
 type value struct {
 	block int
 	name  string
@@ -69,7 +69,7 @@ func plan(p *program.Program) *drawing {
 	return d
 }
 
-// linkBlocks leads from each op to the first op of each block that it owns.
+// linkBlocks adds an edge from each op to the first op of each block that it owns.
 func (d *drawing) linkBlocks(p *program.Program) {
 	boxes := make([][]int, len(p.Blocks))
 	for i, n := range d.nodes {
@@ -118,7 +118,7 @@ func roleColor(role program.Role) string {
 	return colorForward
 }
 
-// maxLabel is the number of bytes of a name that a picture shows.
+// maxLabel is how many bytes of a name a picture shows.
 const maxLabel = 60
 
 // label escapes a name to printable ASCII.

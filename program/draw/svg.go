@@ -1,7 +1,9 @@
 // Package draw makes pictures of programs.
 //
-// A picture is laid out here, in rows as programs read: values above the ops that read them, those above what they write. No process is started.
-// Names from a program are escaped labels and nothing else.
+// The layout follows the order of a program: values are above the ops that read them, and ops above the values that they write. No other process
+// takes part. Names of a program appear only as escaped labels.
+//
+// Files: plan.go (nodes and edges), layout.go (rows and places), svg.go.
 package draw
 
 import (
@@ -21,11 +23,12 @@ const (
 	maxSlots = 500_000 // nodes, and rows that lines pass through
 )
 
-// SVG draws the program's blocks, each in a frame of its own: ops as boxes, colored by role, and variables as ellipses, parameters
-// filled. A dashed edge leads from an op to the block that it owns. Each block shows a variable once per value: an op that writes a
-// variable anew starts another ellipse, so the picture reads from top to bottom. The startup program is not in it; draw p.Startup for that.
-// The same program gives the same bytes. A program of more than 3000 ops and values, or with too many lines between them, is refused
-// with fault.TooLarge. SVG returns early when ctx ends.
+// SVG draws the blocks of the program, each in its own frame. Ops are boxes with the color of their role. Variables are ellipses, and parameters
+// are filled. A dashed edge leads from an op to the block that it owns. A block shows a variable once per value: an op that writes a variable again
+// starts another ellipse, so the picture reads from top to bottom. The picture leaves out the startup program; draw p.Startup for it.
+//
+// The same program gives the same bytes. SVG refuses a program with more than 3000 ops and values, or with too many lines between them, with
+// fault.TooLarge. It returns early when ctx ends.
 func SVG(ctx context.Context, p *program.Program) ([]byte, error) {
 	d := plan(p)
 	if len(d.nodes) > maxNodes {
@@ -36,7 +39,7 @@ func SVG(ctx context.Context, p *program.Program) ([]byte, error) {
 	for block := range frames {
 		f := d.layered(block, left)
 		if f == nil {
-			return nil, tooLarge("a picture of too many long lines", fmt.Sprintf("lines through at most %d rows altogether", maxSlots))
+			return nil, tooLarge("a picture of too many long lines", fmt.Sprintf("lines through at most %d rows in all", maxSlots))
 		}
 		if err := f.arrange(ctx); err != nil {
 			return nil, fault.Wrap(fault.Canceled, "picture", err)
@@ -57,10 +60,10 @@ const (
 	frameGap     = 24
 )
 
-// A box is where a frame stands in the picture.
+// A box is the place of a frame in the picture.
 type box struct{ x, y, width, height float64 }
 
-// A page is an SVG in the making.
+// A page is an SVG under construction.
 type page struct {
 	bytes.Buffer
 	drawing *drawing
@@ -124,7 +127,7 @@ func (p *page) shelve() (width, height float64) {
 	return width, next
 }
 
-// top is where a slot begins, seen from the top of the picture.
+// top is the y of a slot from the top of the picture.
 func (p *page) top(block, row int) float64 {
 	return p.boxes[block].y + frameTitle + framePadding + rowPitch*float64(row)
 }
@@ -158,7 +161,7 @@ func (p *page) node(block int, s *slot) {
 	p.WriteString("</g>\n")
 }
 
-// links draws what leads down from a slot, with a head where it ends at a node, and the line through the slot if it is one.
+// links draws the links that lead down from a slot, with an arrow head at a node, and the line through the slot if it is one.
 func (p *page) links(block int, s *slot) {
 	if len(s.down) == 0 {
 		return
@@ -191,7 +194,7 @@ func (p *page) dashed(e edge) {
 	p.head(x, y)
 }
 
-// curve leads from one point to another, both times straight down.
+// curve draws a line from one point to another. At both ends it leads straight down.
 func (p *page) curve(x, y, toX, toY float64) {
 	half := math.Abs(toY-y) / 2
 	fmt.Fprintf(p, "M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", x, y, x, y+half, toX, toY-half, toX, toY)
