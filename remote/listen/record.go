@@ -110,7 +110,7 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 	r.status.State = job.State_RUNNING
 	r.status.Pass, r.status.Steps = step.Pass, r.next-r.begin
 	r.status.Records += step.Rows
-	r.roles.machine.Progress()
+	_, _ = r.roles.machine.Step(r.roles.now(), supervise.Progressed{})
 	return first, true
 }
 

@@ -75,12 +75,12 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	}
 	trained := m.Role == job.Role_PSERVER && err != nil && c.mayHaveTrained(ctx)
 	c.job.roleEnds(m, err)
-	c.happen(func(now time.Duration) []supervise.Effect {
+	c.happen(func() supervise.Event {
 		delete(c.running, m)
 		if err != nil {
 			c.failures = append(c.failures, failure{m, err})
 		}
-		return c.machine.Exited(now, m, err, trained)
+		return supervise.Exited{Member: m, Err: err, Trained: trained}
 	})
 }
 
@@ -151,12 +151,7 @@ func watchLeases(ctx context.Context, c *jobRun) {
 				delete(reported, m)
 			} else if reported[m] && (seen[m] == start || start == 1) {
 				delete(reported, m)
-				c.happen(func(now time.Duration) []supervise.Effect {
-					if c.machine.StartsOf(m) == start {
-						c.machine.LeaseLost(now, m)
-					}
-					return nil
-				})
+				c.happen(func() supervise.Event { return supervise.LeaseLost{Member: m, Starts: start} })
 			}
 		}
 	}

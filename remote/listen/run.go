@@ -128,7 +128,7 @@ type jobRun struct {
 	watcher  *watcher // with finals, set before run is called
 	finals   *finalReports
 	began    time.Time
-	events   chan func(now time.Duration) []supervise.Effect
+	events   chan func() supervise.Event
 	over     chan struct{} // closed when no event matters any more
 	group    sync.WaitGroup
 	running  map[cluster.Member]*roleRun // that have not ended; of run
@@ -149,7 +149,7 @@ func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *j
 	if j.spec.Fed {
 		policy.MaxRestarts = 0 // what was fed is not kept
 	}
-	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func(time.Duration) []supervise.Effect),
+	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
 
@@ -163,12 +163,12 @@ func (c *jobRun) run(ctx context.Context) error {
 	c.group.Go(func() { watchLeases(watching, c) })
 	c.group.Go(func() {
 		subscribe(watching, c.job, "the number of trainers that are wanted", c.registry.WatchTrainers, func(n int) {
-			c.happen(func(now time.Duration) []supervise.Effect { return c.machine.Wanted(now, n) })
+			c.happen(func() supervise.Event { return supervise.Wanted{Trainers: n} })
 		})
 	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	effects := c.step(c.machine.Begin)
+	effects := c.step(func() supervise.Event { return supervise.Began{} })
 	for {
 		if ended, err := c.carryOut(ctx, effects); ended {
 			return c.cause(err)
@@ -178,7 +178,7 @@ func (c *jobRun) run(ctx context.Context) error {
 		case event := <-c.events:
 			effects = c.step(event)
 		case <-timer.C:
-			effects = c.step(c.machine.Tick)
+			effects = c.step(func() supervise.Event { return supervise.Tick{} })
 		case <-ctx.Done():
 			return fault.E(fault.Canceled, fault.At("job "+c.job.ID), fault.Cause(context.Cause(ctx)))
 		}
@@ -192,10 +192,14 @@ func (c *jobRun) now() time.Duration { return time.Since(c.began) }
 func (c *jobRun) at(d time.Duration) time.Time { return c.began.Add(d) }
 
 // step makes one decision.
-func (c *jobRun) step(event func(now time.Duration) []supervise.Effect) []supervise.Effect {
+func (c *jobRun) step(event func() supervise.Event) supervise.Effects {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
-	effects := event(c.now())
+	e := event()
+	effects, err := c.machine.Step(c.now(), e)
+	if err != nil {
+		c.job.manager.cfg.Log.Warn("the supervision of roles refuses what it is told", "job", c.job.ID, "event", fmt.Sprintf("%T", e), "error", err)
+	}
 	c.job.status.Trainers = int32(c.machine.Trainers())
 	return effects
 }
@@ -213,7 +217,7 @@ func (c *jobRun) arm(timer *time.Timer) {
 }
 
 // happen passes an event on to run, unless the job is over.
-func (c *jobRun) happen(event func(now time.Duration) []supervise.Effect) {
+func (c *jobRun) happen(event func() supervise.Event) {
 	select {
 	case c.events <- event:
 	case <-c.over:
@@ -221,24 +225,22 @@ func (c *jobRun) happen(event func(now time.Duration) []supervise.Effect) {
 }
 
 // carryOut does what was decided, in order, and reports whether the job has ended.
-func (c *jobRun) carryOut(ctx context.Context, effects []supervise.Effect) (ended bool, err error) {
-	for _, e := range effects {
-		switch e.Do {
-		case supervise.Start:
-			c.start(ctx, e.Member, e.Start)
-		case supervise.Drain:
-			c.drain(e.Member)
-		case supervise.Kill:
-			c.kill(e.Member)
-		case supervise.Forget:
-			if err := c.forget(ctx); err != nil {
-				return true, err
-			}
-		case supervise.End:
-			return true, e.Err
+func (c *jobRun) carryOut(ctx context.Context, effects supervise.Effects) (ended bool, err error) {
+	for _, m := range effects.Drain {
+		c.drain(m)
+	}
+	for _, m := range effects.Kill {
+		c.kill(m)
+	}
+	if effects.Forget {
+		if err := c.forget(ctx); err != nil {
+			return true, err
 		}
 	}
-	return false, nil
+	for _, s := range effects.Start {
+		c.start(ctx, s.Member, s.Before)
+	}
+	return effects.End, effects.Err
 }
 
 // forget ends an attempt: every role of it has ended.

@@ -1,20 +1,25 @@
 package supervise
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
 )
 
-// Exited says that a role has ended: how, and whether the job had begun to train, which is asked of pservers only.
-func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, trained bool) []Effect {
-	r := m.role(member)
+func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
+	r := m.find(e.Member)
+	if r == nil {
+		return unknown(e.Member)
+	}
 	ran := now - r.Since
 	wasDraining := r.State == Draining
-	if err != nil {
-		r.Last = err
+	if e.Err != nil {
+		r.Last = e.Err
 	}
 	switch {
 	case m.ended:
@@ -22,22 +27,24 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		return nil
 	case m.clearing:
 		r.enter(Down, now)
-		return m.Tick(now)
-	case err == nil:
+		m.tick(now, out)
+		return nil
+	case e.Err == nil:
 		r.enter(Done, now)
 		if r.Role == job.Role_COORDINATOR {
 			m.release(now)
 		}
-	case r.Role == job.Role_TRAINER && (wasDraining || drained(err)):
-		return m.afterDrain(now, r, err)
-	case !mendable(member, err):
-		return m.end(err)
+	case r.Role == job.Role_TRAINER && (wasDraining || errors.Is(e.Err, fault.Drained)):
+		m.afterDrain(now, r, e.Err, out)
+	case !mendable(e.Member, e.Err):
+		m.end(e.Err, out)
 	case m.complete():
 		r.enter(Done, now)
-	case r.Role == job.Role_PSERVER && trained:
-		return m.restartHistory(now, r, err)
+	case r.Role == job.Role_PSERVER && e.Trained:
+		m.startOver(now, r, e.Err, out)
+		return nil
 	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
-		return m.end(exhausted(member.String(), r.restarts, err))
+		m.end(exhausted(e.Member.String(), r.restarts, e.Err), out)
 	default:
 		if ran >= GoodRun {
 			r.pause, r.restarts = 0, 0
@@ -50,11 +57,33 @@ func (m *Machine) Exited(now time.Duration, member cluster.Member, err error, tr
 		r.enter(Down, now)
 		r.Due = now + r.pause
 	}
-	return m.endIfFinished()
+	m.endIfFinished(out)
+	return nil
 }
 
-// release ends the roles that the coordinator has not waited for: one that was lost and started again when the others had trained everything would
-// look for a coordinator that will not come back. Those that are about to end have the time to.
+// mendable reports whether another start may help. The deadlines of the coordinator, and those of pservers, are bounds that the user has set to the job.
+func mendable(m cluster.Member, err error) bool {
+	kind := fault.KindOf(err)
+	if kind == fault.DeadlineExceeded {
+		return m.Role == job.Role_TRAINER
+	}
+	return !kind.Permanent()
+}
+
+// exhausted is the error of a role, or of a job, that has been started again too often.
+func exhausted(what string, restarts int, last error) error {
+	if restarts == 0 {
+		return last
+	}
+	return fault.E(fault.KindOf(last), fault.At(what),
+		fault.Cause(fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)))
+}
+
+// pauseAfter returns the pause that follows a pause.
+func pauseAfter(last time.Duration) time.Duration { return min(max(2*last, FirstPause), LongPause) }
+
+// release ends the roles that the coordinator has not waited for. For example, a trainer was lost, and started again when the others had trained
+// everything: it would look for a coordinator that does not come back. Roles that are about to end have the time to.
 func (m *Machine) release(now time.Duration) {
 	for _, r := range m.roles {
 		switch {
@@ -69,69 +98,66 @@ func (m *Machine) release(now time.Duration) {
 	}
 }
 
-// endIfFinished ends the job when every role has ended for good.
-func (m *Machine) endIfFinished() []Effect {
-	if slices.ContainsFunc(m.roles, func(r *Role) bool { return r.State != Done && r.State != Drained }) {
-		return nil
-	}
-	return m.end(nil)
-}
-
 // afterDrain is the end of a trainer that was asked to end: by the job, or by someone else although it is wanted. That is no failure, but where
-// nothing may start again it is the end.
-func (m *Machine) afterDrain(now time.Duration, r *Role, err error) []Effect {
+// nothing may start again the job ends with it.
+func (m *Machine) afterDrain(now time.Duration, r *Role, err error, out *Effects) {
 	switch {
 	case r.Index >= m.wanted || m.dataEnded():
 		r.enter(Drained, now)
 	case m.policy.MaxRestarts == 0:
-		return m.end(err)
+		m.end(err, out)
 	default:
 		r.enter(Down, now)
 		r.Due = now + FirstPause
 	}
-	return m.endIfFinished()
 }
 
-// restartHistory ends all roles, so that the job can begin anew, from the initial
-// parameters and the first record: r has ended, and what it held is gone.
-func (m *Machine) restartHistory(now time.Duration, r *Role, cause error) []Effect {
-	if m.histories >= m.policy.MaxRestarts {
-		return m.end(exhausted("the job from its beginning", m.histories, cause))
+// startOver ends all roles, so that the job can begin anew from its initial state: r has ended, and what it had is gone.
+func (m *Machine) startOver(now time.Duration, r *Role, cause error, out *Effects) {
+	if m.attempt >= m.policy.MaxRestarts {
+		m.end(exhausted("the job from its beginning", m.attempt, cause), out)
+		return
 	}
 	if now-m.began >= GoodRun {
 		m.pause = 0
 	}
 	m.pause = pauseAfter(m.pause)
-	m.histories++
+	m.attempt++
 	m.clearing, m.cause, m.beginAt = true, cause, now+m.pause
 	r.enter(Down, now)
-	var effects []Effect
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true
-			effects = append(effects, Effect{Do: Kill, Member: other.Member})
+			out.Kill = append(out.Kill, other.Member)
 		}
 	}
-	return effects
 }
 
-// beginAnew puts every role that is wanted at its beginning.
-func (m *Machine) beginAnew(now time.Duration) []Effect {
+// beginAttempt makes every role that is wanted down, so that it starts.
+func (m *Machine) beginAttempt(now time.Duration, out *Effects) {
 	m.clearing, m.began = false, now
 	for _, r := range m.roles {
 		r.restarts, r.pause = 0, 0
 		r.enter(Down, now)
 	}
-	return append([]Effect{{Do: Forget}}, m.wantTrainers(now)...)
+	out.Forget = true
+	m.adjustTrainers(now, out)
 }
 
-func (m *Machine) end(err error) []Effect {
+// endIfFinished ends the job when every role has ended for good.
+func (m *Machine) endIfFinished(out *Effects) {
+	if !m.ended && !slices.ContainsFunc(m.roles, func(r *Role) bool { return r.State != Done && r.State != Drained }) {
+		m.end(nil, out)
+	}
+}
+
+func (m *Machine) end(err error, out *Effects) {
 	m.ended = true
-	return []Effect{{Do: End, Err: err}}
+	out.End, out.Err = true, err
 }
 
-// complete reports whether nothing is left to train, so that the end of a role does no harm any more: the coordinator ends well when every trainer
-// has taken leave, and a trainer when it has.
+// complete reports whether nothing is left to train, so that the end of a role does no harm any more. The coordinator ends well when every trainer
+// has taken leave, and a trainer ends well when it has.
 func (m *Machine) complete() bool {
 	trainers := slices.ContainsFunc(m.roles, func(r *Role) bool {
 		return r.Role == job.Role_TRAINER && (r.State == Down || r.live())
@@ -142,8 +168,4 @@ func (m *Machine) complete() bool {
 // dataEnded reports whether a trainer has ended well, which it does when no data is left.
 func (m *Machine) dataEnded() bool {
 	return slices.ContainsFunc(m.roles, func(r *Role) bool { return r.Role == job.Role_TRAINER && r.State == Done })
-}
-
-func (m *Machine) anyLive() bool {
-	return slices.ContainsFunc(m.roles, (*Role).live)
 }

@@ -1,18 +1,50 @@
-// Package supervise decides what becomes of the roles of a job when they end, lose their leases, or are wanted in another number: which are started
+// Package supervise decides what happens to the roles of a job when they end, lose their leases, or are wanted in another number: which role starts
 // again, when, and when the job is given up.
 //
-// A Machine is pure: it has no clock and starts nothing. Whoever drives it passes the time with everything that happens, carries out the effects
-// that it answers with, and wakes it at Next.
+// A Machine is pure: it has no clock and starts nothing. The caller tells it what happens (Step), carries out the effects, and sends Tick at Next.
 //
-// An end that another start may mend (a crash, a lost lease) is answered by another start of the same index, after a pause that doubles with each
-// such end and is forgotten after a run in which the job went on. A pserver whose parameters have begun to change cannot be started again alone: they
-// were only in its memory. Then all roles are killed and the history of the job begins again. An error of the program, its data or its configuration
-// would come again, and ends the job at once.
+//	machine.go   policy, events, effects; the roles of a job and what is due
+//	exit.go      what follows from the end of a role
+//
+// # A role
+//
+//	        Start                        Wanted: fewer
+//	Down ----------> Running ------------------------------> Draining
+//	  ^                 |                                       |
+//	  |    mendable     |      well, or too late to matter      |
+//	  +-----------------+------------------------> Done         |
+//	  |                                                         |
+//	  +------------------- Drained <----------------------------+
+//	     Wanted: more
+//
+//	Down      No process runs. Due says when the next one starts.
+//	Running   One process runs. Due, if set, says when it is killed, because it has lost its lease or the coordinator has ended.
+//	Draining  One process runs, and was told to end. Due says when it is killed.
+//	Drained   The process ended on request. It starts again only when it is wanted again.
+//	Done      The process ended for good.
+//
+// # Restarts
+//
+// Another start may mend a crash or a lost lease. The role then starts again after a pause. The pause doubles with each such end, and begins anew after a
+// run in which the job went on. An error of the program, its data or its configuration would come again (fault.Kind.Permanent), and ends the job at once.
+//
+// The parameters are in the memory of pservers only. When a pserver ends after training has begun, its part of them is gone and a restart cannot bring it
+// back. The job then starts over: all roles are killed, and when the last one has ended the next attempt begins, from the initial state.
+//
+// # Example
+//
+// A job has a coordinator, one pserver and two trainers.
+//
+//	0s     Began                        Start all four. Effects are told once; the roles are Running from here on.
+//	9s     Exited trainer 1, a crash    It is Down, due at 9.05s (FirstPause).
+//	9.05s  Tick                         Start trainer 1: its second start.
+//	20s    LeaseLost trainer 0          It is due in one second. It ends by itself, or is killed at 21s.
+//	30s    Exited pserver 0, trained    Attempt 1 is over. Kill coordinator and trainers. Nothing starts before all have ended.
+//	31s    Exited (the last of them)    Forget, then Start all four: attempt 2, counted from 30s plus a pause.
+//	99s    Exited, well, all four       End.
 package supervise
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,47 +56,63 @@ import (
 // Times of the policy.
 const (
 	FirstPause = 50 * time.Millisecond // between an end and the next start; it doubles
-	LongPause  = 5 * time.Second       // that it grows to
-	GoodRun    = time.Minute           // after which restarts count, and pauses begin, anew
-	FairRun    = time.Second           // after which pauses begin anew if the job has gone on meanwhile
+	LongPause  = 5 * time.Second       // the longest pause
+	GoodRun    = time.Minute           // after such a run restarts count, and pauses begin, anew
+	FairRun    = time.Second           // after such a run pauses begin anew if the job has gone on meanwhile
 	LostGrace  = time.Second           // for a role to end by itself when its lease is lost
-	// ReleaseGrace is for a pserver to end by itself when the coordinator has ended well; a trainer has LostGrace.
+	// ReleaseGrace is for a pserver to end by itself when the coordinator has ended well. A trainer has LostGrace.
 	ReleaseGrace = 10 * time.Second
 )
 
 // A Policy is what a job allows.
 type Policy struct {
 	PServers    int
-	MaxRestarts int           // of each role, and of the whole history; 0: none
+	MaxRestarts int           // of each role, and of the whole job; 0: none
 	DrainTime   time.Duration // for a trainer to end that is not wanted any more; then it is killed
 }
 
-// mendable reports whether another start may do better. The coordinator's deadlines, and those of pservers, are the user's bounds of the job.
-func mendable(m cluster.Member, err error) bool {
-	switch fault.KindOf(err) {
-	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt,
-		fault.TooLarge, fault.NotFinite, fault.VerifyFailed, fault.Foreign:
-		return false
-	case fault.DeadlineExceeded:
-		return m.Role == job.Role_TRAINER
-	}
-	return true
+// An Event is what happens to the roles of a job: one of the types below.
+type Event interface {
+	apply(m *Machine, now time.Duration, out *Effects) error
 }
 
-// exhausted is the error of a job whose role, or whose history, has been started again too often.
-func exhausted(what string, restarts int, last error) error {
-	if restarts == 0 {
-		return last
+type (
+	// Began is the first event. It starts every role.
+	Began struct{}
+	// Exited says that the process of a role has ended: well when Err is nil.
+	Exited struct {
+		Member  cluster.Member
+		Err     error
+		Trained bool // of a pserver: the job had begun to train, so that its parameters are gone
 	}
-	return fault.E(fault.KindOf(last), fault.At(what),
-		fault.Cause(fmt.Errorf("ended again after %d restarts, which is all that max_restarts allows: %w", restarts, last)))
+	// LeaseLost says that the lease of a role is gone while its process runs. It counts only for the process of the role's last start.
+	LeaseLost struct {
+		Member cluster.Member
+		Starts int // of the role, with the one that the lease belonged to: StartsOf
+	}
+	// Wanted says how many trainers are wanted. Missing ones are started, and the highest ranks end.
+	Wanted struct{ Trainers int }
+	// Progressed says that the job has made a step.
+	Progressed struct{}
+	// Tick says that time has passed: see Machine.Next.
+	Tick struct{}
+)
+
+// Effects are what the caller does after an event, in this order.
+type Effects struct {
+	Drain  []cluster.Member // ask these trainers to end when they can
+	Kill   []cluster.Member // end these roles at once
+	Forget bool             // remove the traces of the attempt that has ended; what follows begins the next one
+	Start  []Start
+	End    bool  // end the job: well when Err is nil. No effect follows
+	Err    error // of End
 }
 
-// pauseAfter returns the pause that follows a pause.
-func pauseAfter(last time.Duration) time.Duration { return min(max(2*last, FirstPause), LongPause) }
-
-// drained reports whether a role ended on request.
-func drained(err error) bool { return errors.Is(err, fault.Drained) }
+// A Start is the start of a role.
+type Start struct {
+	Member cluster.Member
+	Before int // how often the role was started before
+}
 
 // State is how far a role is.
 type State int
@@ -93,10 +141,10 @@ type Role struct {
 	Lost   bool          // it runs, but has lost its lease
 	Last   error         // how it ended last, nil when it never failed
 
-	restarts int           // in this history, by failures of its own
+	restarts int           // in this attempt, after failures of its own
 	pause    time.Duration // before the last start
 	killed   bool
-	steps    uint64 // of the job when it was started
+	steps    uint64 // of the job when the role was started
 }
 
 // live reports whether the role has a process.
@@ -107,57 +155,87 @@ func (r *Role) enter(s State, now time.Duration) {
 	r.State, r.Since, r.Due, r.Lost, r.killed = s, now, 0, false, false
 }
 
-// Action is what an Effect asks for.
-type Action int
-
-const (
-	// Start starts a role.
-	Start Action = iota
-	// Drain asks a trainer to end when it can.
-	Drain
-	// Kill ends a role at once.
-	Kill
-	// Forget removes the traces of the history that has ended. The starts that follow it begin a new one.
-	Forget
-	// End ends the job: well when Err is nil. It is the last effect.
-	End
-)
-
-// An Effect is one thing to do. Effects are carried out in order.
-type Effect struct {
-	Do     Action
-	Member cluster.Member // of Start, Drain and Kill
-	Start  int            // of Start: how often the role was started before
-	Err    error          // of End
-}
-
-// A Machine supervises the roles of one job. Its times are those of one clock of its driver, which never goes back.
+// A Machine supervises the roles of one job. Its times are those of one clock of its caller, which never goes back. It is not for concurrent use.
 type Machine struct {
-	policy    Policy
-	wanted    int // trainers
-	roles     []*Role
-	histories int           // that have ended
-	clearing  bool          // a history has ended, and the next has not begun
-	beginAt   time.Duration // of the next history
-	pause     time.Duration // before the last history
-	began     time.Duration // of this history
-	cause     error         // of the end of the last history
-	ended     bool
-	steps     uint64 // of the job, as far as they were told
+	policy   Policy
+	wanted   int // trainers
+	roles    []*Role
+	attempt  int           // from 0
+	clearing bool          // an attempt has ended, and the next has not begun
+	beginAt  time.Duration // of the next attempt
+	pause    time.Duration // before this attempt
+	began    time.Duration // of this attempt
+	cause    error         // of the end of the last attempt
+	ended    bool
+	steps    uint64 // of the job, as far as they were told
 }
 
 // New returns the machine of a job that wants a number of trainers at first.
 func New(p Policy, trainers int) *Machine { return &Machine{policy: p, wanted: trainers} }
 
-// Begin starts every role. It is called once.
-func (m *Machine) Begin(now time.Duration) []Effect {
+// Step lets an event happen at now. It refuses word of a role that the job does not have, and changes nothing then.
+func (m *Machine) Step(now time.Duration, e Event) (out Effects, err error) {
+	if err := e.apply(m, now, &out); err != nil {
+		return Effects{}, err
+	}
+	return out, nil
+}
+
+// Next returns when a Tick has something to do. ok is false when only another event can change anything.
+func (m *Machine) Next() (at time.Duration, ok bool) {
+	if m.ended {
+		return 0, false
+	}
+	if m.clearing {
+		return m.beginAt, !m.anyLive()
+	}
+	for _, r := range m.roles {
+		if r.Due != 0 && !r.killed && (r.State == Down || r.live()) && (!ok || r.Due < at) {
+			at, ok = r.Due, true
+		}
+	}
+	return at, ok
+}
+
+func (Began) apply(m *Machine, now time.Duration, out *Effects) error {
 	m.began = now
 	m.role(cluster.Member{Role: job.Role_COORDINATOR})
 	for i := range m.policy.PServers {
 		m.role(cluster.Member{Role: job.Role_PSERVER, Index: i})
 	}
-	m.wantTrainers(now)
-	return m.Tick(now)
+	m.adjustTrainers(now, out)
+	m.tick(now, out)
+	return nil
+}
+
+func (e LeaseLost) apply(m *Machine, now time.Duration, _ *Effects) error {
+	r := m.find(e.Member)
+	if r == nil {
+		return unknown(e.Member)
+	}
+	if r.live() && r.Starts == e.Starts && !r.Lost && !m.ended {
+		r.Lost, r.Due = true, now+LostGrace
+	}
+	return nil
+}
+
+func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.wanted = e.Trainers
+	if !m.ended && !m.clearing {
+		m.adjustTrainers(now, out)
+		m.tick(now, out)
+	}
+	return nil
+}
+
+func (Progressed) apply(m *Machine, _ time.Duration, _ *Effects) error {
+	m.steps++
+	return nil
+}
+
+func (Tick) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.tick(now, out)
+	return nil
 }
 
 // find returns the record of a member, nil when there is none.
@@ -169,7 +247,11 @@ func (m *Machine) find(member cluster.Member) *Role {
 	return m.roles[i]
 }
 
-// role returns the record of a member, making one that is down, and will be started.
+func unknown(member cluster.Member) error {
+	return fault.E(fault.NotFound, fault.At(member.String()), fault.Got("a role that the job does not have"), fault.Want("one that was started"))
+}
+
+// role returns the record of a member. A new record is down, and the next tick starts it.
 func (m *Machine) role(member cluster.Member) *Role {
 	if r := m.find(member); r != nil {
 		return r
@@ -179,17 +261,8 @@ func (m *Machine) role(member cluster.Member) *Role {
 	return r
 }
 
-// Wanted changes how many trainers are wanted. Missing ones are started, and the highest ranks end.
-func (m *Machine) Wanted(now time.Duration, trainers int) []Effect {
-	m.wanted = trainers
-	if m.ended || m.clearing {
-		return nil
-	}
-	return append(m.wantTrainers(now), m.Tick(now)...)
-}
-
-// wantTrainers compares the trainers that there are with those that are wanted. When one has seen the end of the data, no other is started.
-func (m *Machine) wantTrainers(now time.Duration) (effects []Effect) {
+// adjustTrainers compares the trainers that there are with those that are wanted. When one has seen the end of the data, no other is started.
+func (m *Machine) adjustTrainers(now time.Duration, out *Effects) {
 	for rank := range m.wanted {
 		r := m.role(cluster.Member{Role: job.Role_TRAINER, Index: rank})
 		if r.State == Drained && !m.dataEnded() {
@@ -206,62 +279,38 @@ func (m *Machine) wantTrainers(now time.Duration) (effects []Effect) {
 		case Running:
 			r.enter(Draining, now)
 			r.Due = now + m.policy.DrainTime
-			effects = append(effects, Effect{Do: Drain, Member: r.Member})
+			out.Drain = append(out.Drain, r.Member)
 		}
 	}
-	return effects
 }
 
-// Progress says that the job has made a step.
-func (m *Machine) Progress() { m.steps++ }
-
-// LeaseLost says that the lease of a role that runs is gone.
-func (m *Machine) LeaseLost(now time.Duration, member cluster.Member) {
-	if r := m.find(member); r != nil && r.live() && !r.Lost && !m.ended {
-		r.Lost, r.Due = true, now+LostGrace
-	}
-}
-
-// Tick does what has come due.
-func (m *Machine) Tick(now time.Duration) (effects []Effect) {
+// tick does what is due.
+func (m *Machine) tick(now time.Duration, out *Effects) {
 	if m.ended {
-		return nil
+		return
 	}
 	if m.clearing {
 		if m.anyLive() || now < m.beginAt {
-			return nil
+			return
 		}
-		effects = m.beginAnew(now)
+		m.beginAttempt(now, out)
 	}
 	for _, r := range m.roles {
 		switch {
 		case r.State == Down && r.Due <= now:
-			effects = append(effects, Effect{Do: Start, Member: r.Member, Start: r.Starts})
+			out.Start = append(out.Start, Start{r.Member, r.Starts})
 			r.enter(Running, now)
 			r.steps = m.steps
 			r.Starts++
 		case r.live() && r.Due != 0 && r.Due <= now && !r.killed:
 			r.killed = true
-			effects = append(effects, Effect{Do: Kill, Member: r.Member})
+			out.Kill = append(out.Kill, r.Member)
 		}
 	}
-	return effects
 }
 
-// Next returns when Tick has something to do; false when only an event can change anything.
-func (m *Machine) Next() (at time.Duration, ok bool) {
-	if m.ended {
-		return 0, false
-	}
-	if m.clearing {
-		return m.beginAt, !m.anyLive()
-	}
-	for _, r := range m.roles {
-		if r.Due != 0 && !r.killed && (r.State == Down || r.live()) && (!ok || r.Due < at) {
-			at, ok = r.Due, true
-		}
-	}
-	return at, ok
+func (m *Machine) anyLive() bool {
+	return slices.ContainsFunc(m.roles, (*Role).live)
 }
 
 // Roles returns what is known of every role: coordinator, pservers, trainers.
@@ -282,17 +331,6 @@ func (m *Machine) Roles() []Role {
 // Trainers returns how many trainers are wanted.
 func (m *Machine) Trainers() int { return m.wanted }
 
-// Restarting tells of a history that has ended: when the next one begins at the earliest, and why. It returns nil when there is none.
-func (m *Machine) Restarting() (at time.Duration, cause error) {
-	if !m.clearing {
-		return 0, nil
-	}
-	return m.beginAt, m.cause
-}
-
-// Cause returns why the last history ended; nil in the first.
-func (m *Machine) Cause() error { return m.cause }
-
 // StartsOf returns how often a role was started, 0 for one that the job does not have.
 func (m *Machine) StartsOf(member cluster.Member) int {
 	if r := m.find(member); r != nil {
@@ -301,5 +339,16 @@ func (m *Machine) StartsOf(member cluster.Member) int {
 	return 0
 }
 
-// Histories returns how often the history of the job has begun again.
-func (m *Machine) Histories() int { return m.histories }
+// Attempt returns how often the job has started over.
+func (m *Machine) Attempt() int { return m.attempt }
+
+// Restarting tells of an attempt that has ended: when the next one begins at the earliest, and why. It returns nil when there is none.
+func (m *Machine) Restarting() (at time.Duration, cause error) {
+	if !m.clearing {
+		return 0, nil
+	}
+	return m.beginAt, m.cause
+}
+
+// Cause returns why the last attempt ended; nil in the first one.
+func (m *Machine) Cause() error { return m.cause }

@@ -34,7 +34,7 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 //	new pservers=N trainers=N restarts=N   a job
 //	begin                                  its start
 //	exit NAME KIND [trained]               a role ends; KIND "well" is no error
-//	lost NAME                              the lease of a role is gone
+//	lost NAME [starts=N]                   the lease of a role, of its last start or another, is gone
 //	want N                                 another number of trainers
 //	step                                   the job makes one
 //	tick                                   nothing but time
@@ -56,13 +56,20 @@ func TestScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			now += after
+			step := func(e supervise.Event) string {
+				out, err := m.Step(now, e)
+				if err != nil {
+					return "refused: " + err.Error()
+				}
+				return told(out)
+			}
 			switch c.Name {
 			case "new":
 				now = 0
 				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second},
 					number("trainers", 2))
 			case "begin":
-				return told(m.Begin(now))
+				return step(supervise.Began{})
 			case "exit":
 				var err error
 				if kind, ok := kinds[c.Args[1]]; ok {
@@ -70,19 +77,20 @@ func TestScripts(t *testing.T) {
 				} else if c.Args[1] != "well" {
 					t.Fatalf("no kind %s", c.Args[1])
 				}
-				return told(m.Exited(now, memberOf(c.Args[0]), err, strings.Contains(strings.Join(c.Args, " "), "trained")))
+				return step(supervise.Exited{Member: memberOf(c.Args[0]), Err: err, Trained: strings.Contains(strings.Join(c.Args, " "), "trained")})
 			case "lost":
-				m.LeaseLost(now, memberOf(c.Args[0]))
+				member := memberOf(c.Args[0])
+				return step(supervise.LeaseLost{Member: member, Starts: number("starts", m.StartsOf(member))})
 			case "want":
 				n, err := strconv.Atoi(c.Args[0])
 				if err != nil {
 					t.Fatal(err)
 				}
-				return told(m.Wanted(now, n))
+				return step(supervise.Wanted{Trainers: n})
 			case "step":
-				m.Progress()
+				return step(supervise.Progressed{})
 			case "tick":
-				return told(m.Tick(now))
+				return step(supervise.Tick{})
 			case "next":
 				if at, ok := m.Next(); ok {
 					return fmt.Sprintf("in %v", at-now)
@@ -107,38 +115,45 @@ func TestScripts(t *testing.T) {
 }
 
 // told writes effects as scripts show them.
-func told(effects []supervise.Effect) string {
+func told(e supervise.Effects) string {
 	var lines []string
-	for _, e := range effects {
-		switch e.Do {
-		case supervise.Start:
-			lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(e.Member), e.Start))
-		case supervise.Drain:
-			lines = append(lines, "drain "+nameOf(e.Member))
-		case supervise.Kill:
-			lines = append(lines, "kill "+nameOf(e.Member))
-		case supervise.Forget:
-			lines = append(lines, "forget the history")
-		case supervise.End:
-			if e.Err == nil {
-				lines = append(lines, "the job ends well")
-				break
-			}
-			var f *fault.Fault
-			_ = errors.As(e.Err, &f)
-			lines = append(lines, fmt.Sprintf("the job fails, %v: %v", f.Kind, e.Err))
-		}
+	for _, member := range e.Drain {
+		lines = append(lines, "drain "+nameOf(member))
+	}
+	for _, member := range e.Kill {
+		lines = append(lines, "kill "+nameOf(member))
+	}
+	if e.Forget {
+		lines = append(lines, "forget the attempt")
+	}
+	for _, start := range e.Start {
+		lines = append(lines, fmt.Sprintf("start %s, started %d times before", nameOf(start.Member), start.Before))
+	}
+	switch {
+	case e.End && e.Err == nil:
+		lines = append(lines, "the job ends well")
+	case e.End:
+		var f *fault.Fault
+		_ = errors.As(e.Err, &f)
+		lines = append(lines, fmt.Sprintf("the job fails, %v: %v", f.Kind, e.Err))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// A question about a role that the job does not have is not the wish to have one.
-func TestAskingStartsNothing(t *testing.T) {
+// Word of a role that the job does not have is refused, and is not the wish to have one.
+func TestStrangersAreRefused(t *testing.T) {
 	m := supervise.New(supervise.Policy{PServers: 1}, 1)
-	m.Begin(0)
+	if _, err := m.Step(0, supervise.Began{}); err != nil {
+		t.Fatal(err)
+	}
 	stranger := cluster.Member{Role: job.Role_TRAINER, Index: 7}
-	m.LeaseLost(1, stranger)
-	if n := m.StartsOf(stranger); n != 0 || len(m.Tick(2)) != 0 || len(m.Roles()) != 3 {
-		t.Errorf("%d starts, roles %v", n, m.Roles())
+	for _, e := range []supervise.Event{supervise.LeaseLost{Member: stranger, Starts: 1}, supervise.Exited{Member: stranger}} {
+		if out, err := m.Step(1, e); !errors.Is(err, fault.NotFound) {
+			t.Errorf("%T: %+v, %v", e, out, err)
+		}
+	}
+	out, err := m.Step(2, supervise.Tick{})
+	if n := m.StartsOf(stranger); n != 0 || err != nil || len(out.Start) != 0 || len(m.Roles()) != 3 {
+		t.Errorf("%d starts, then %+v, %v, roles %v", n, out, err, m.Roles())
 	}
 }

@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -23,38 +24,38 @@ func TestProperties(t *testing.T) {
 		running, starts := map[cluster.Member]bool{}, map[cluster.Member]int{}
 		since, good := map[cluster.Member]time.Duration{}, map[cluster.Member]int{} // good: runs after which restarts count anew
 		ended := false
-		do := func(effects []supervise.Effect) {
-			for _, e := range effects {
-				if ended {
-					t.Fatalf("%v %v after the end", e.Do, e.Member)
-				}
-				switch e.Do {
-				case supervise.Start:
-					if running[e.Member] || e.Start != starts[e.Member] {
-						t.Fatalf("start %d of %v, which runs: %v", e.Start, e.Member, running[e.Member])
-					}
-					running[e.Member] = true
-					starts[e.Member]++
-					since[e.Member] = now
-				case supervise.Drain, supervise.Kill:
-					if !running[e.Member] {
-						t.Fatalf("%v of %v, which does not run", e.Do, e.Member)
-					}
-				case supervise.Forget:
-					if len(running) > 0 {
-						t.Fatalf("a history is forgotten while %v run", running)
-					}
-				case supervise.End:
-					ended = true
+		do := func(e supervise.Event) {
+			out, err := m.Step(now, e)
+			if err != nil {
+				t.Fatalf("%T: %v", e, err)
+			}
+			if ended && (len(out.Start)+len(out.Drain)+len(out.Kill) > 0 || out.Forget || out.End) {
+				t.Fatalf("%+v after the end", out)
+			}
+			for _, member := range slices.Concat(out.Drain, out.Kill) {
+				if !running[member] {
+					t.Fatalf("%v does not run, and is to end: %+v", member, out)
 				}
 			}
+			if out.Forget && len(running) > 0 {
+				t.Fatalf("an attempt is forgotten while %v run", running)
+			}
+			for _, start := range out.Start {
+				if running[start.Member] || start.Before != starts[start.Member] {
+					t.Fatalf("start %d of %v, which runs: %v", start.Before, start.Member, running[start.Member])
+				}
+				running[start.Member] = true
+				starts[start.Member]++
+				since[start.Member] = now
+			}
+			ended = ended || out.End
 		}
 		exit := func(member cluster.Member, err error, trained bool) {
 			delete(running, member)
 			if now-since[member] >= supervise.GoodRun {
 				good[member]++
 			}
-			do(m.Exited(now, member, err, trained))
+			do(supervise.Exited{Member: member, Err: err, Trained: trained})
 		}
 		some := func() cluster.Member {
 			var live []cluster.Member
@@ -68,7 +69,7 @@ func TestProperties(t *testing.T) {
 			}
 			return rapid.SampledFrom(live).Draw(t, "member")
 		}
-		do(m.Begin(now))
+		do(supervise.Began{})
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			now += time.Duration(rapid.IntRange(0, 70_000).Draw(t, "ms")) * time.Millisecond
 			member := some()
@@ -80,12 +81,12 @@ func TestProperties(t *testing.T) {
 				}
 			case 2:
 				if member != (cluster.Member{}) {
-					m.LeaseLost(now, member)
+					do(supervise.LeaseLost{Member: member, Starts: starts[member] - rapid.IntRange(0, 1).Draw(t, "old")})
 				}
 			case 3:
-				do(m.Wanted(now, rapid.IntRange(1, 4).Draw(t, "wanted")))
+				do(supervise.Wanted{Trainers: rapid.IntRange(1, 4).Draw(t, "wanted")})
 			case 4:
-				do(m.Tick(now))
+				do(supervise.Tick{})
 			}
 		}
 		for range 200 {
@@ -96,7 +97,7 @@ func TestProperties(t *testing.T) {
 			}
 			if at, ok := m.Next(); ok {
 				now = max(now, at)
-				do(m.Tick(now))
+				do(supervise.Tick{})
 				continue
 			}
 			if member := some(); member != (cluster.Member{}) {
