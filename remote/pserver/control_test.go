@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/pserver"
@@ -283,6 +284,46 @@ func TestFinishedServerWithoutCoordinator(t *testing.T) {
 			t.Errorf("it waits for %v", since)
 		}
 	})
+}
+
+// A server without parameters still applies a round when the coordinator commits the one after it, which another server has finished. The server begins
+// the generation when it has applied the first round, and then applies the second one.
+func TestResumeWaitsForTheRoundBefore(t *testing.T) {
+	ctx := t.Context()
+	p := rig.SGD(0, true, 1)
+	p.Service.Prepare = []program.BlockIndex{7}
+	running, release := make(chan uint64, 2), make(chan struct{})
+	p.Blocks[7] = func(ctx context.Context, step ops.Step) error {
+		running <- step.Round
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	s := rig.Start(t, rig.Config(1), p)
+	a := rig.Trainer{Client: s.Client}
+	if err := a.Barrier(ctx, 0, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	if state, err := s.Freeze(g); err != nil || state.Round != 1 {
+		t.Fatal(state, err)
+	}
+	begun := make(chan error, 1)
+	go func() { begun <- s.Resume(g+1, 2, rig.Members(0), &rpc.Declared{Rows: 1}) }()
+	untilWaits(t, s, "round 0")
+	close(release)
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	a.Generation = g + 1
+	if err := a.Barrier(ctx, 2, 0, 0); err != nil { // is held until round 1 is applied
+		t.Error(err)
+	}
+	if round := <-running; round != 1 {
+		t.Errorf("round %d follows round 0", round)
+	}
 }
 
 // A job that goes on from a saved state starts at the round of that state: everything that the server tells counts from there, and so do the steps

@@ -63,6 +63,9 @@
 //	Resume   All servers get the same round and commit, because the coordinator makes its decision durable before it tells anybody. So all end up with
 //	         the same version, made of the same contributions.
 //
+// A server without parameters may be a round behind the others, because trainers read nothing from it. When Resume commits the round after the one that
+// such a server is still applying, the server holds that Resume until the earlier round has ended.
+//
 // In async mode Freeze stops nobody, and Resume only replaces the list of members.
 //
 // # An example: a trainer dies

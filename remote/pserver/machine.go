@@ -11,8 +11,8 @@ import (
 // A machine decides what happens to the messages of a job at one server: Rounds in sync mode, Updates in async mode. It is pure: it knows no clock,
 // socket or tensor. The server tells it every message, one at a time, and carries out the Effects.
 type machine interface {
-	// Step takes one event. An error refuses the event: it must not count, and nothing has changed but the fence that its sender knew. now is how
-	// long the server runs; neither machine has deadlines yet, so that none reads it.
+	// Step takes one event. An error refuses the event: it must not count, and nothing has changed but the fence that its sender knew. now
+	// counts from the start of the server. The machines have no deadlines, so they do not read it: those of the server are in waits.go.
 	Step(now time.Duration, e Event) (Effects, error)
 	// State answers Freeze.
 	State() State
@@ -94,26 +94,26 @@ func (Resumed) event()   {}
 func (FenceSeen) event() {}
 func (Applied) event()   {}
 
-// senderOf returns who has sent a message, and false when the event is no message of a trainer. A method of Event could tell it as well, but would
-// move every event to the heap.
-func senderOf(e Event) (s Sender, ok bool) {
+// senderOf returns who has sent a trainer's message, and the zero Sender for other events. A method of Event could tell it as well, but would move every
+// event to the heap.
+func senderOf(e Event) Sender {
 	switch e := e.(type) {
 	case Offered:
-		return e.Sender, true
+		return e.Sender
 	case Received:
-		return e.Sender, true
+		return e.Sender
 	case Declared:
-		return e.Sender, true
+		return e.Sender
 	case Completed:
-		return e.Sender, true
+		return e.Sender
 	case Read:
-		return e.Sender, true
+		return e.Sender
 	case ReadFinal:
-		return e.Sender, true
+		return e.Sender
 	case ReadAny:
-		return e.Sender, true
+		return e.Sender
 	}
-	return Sender{}, false
+	return Sender{}
 }
 
 // A Member of a generation is a rank, with the generation in which its process joined.

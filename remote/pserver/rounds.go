@@ -79,7 +79,7 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 		r.noteFence(e.Fence)
 		return Effects{}, nil
 	}
-	from, _ := senderOf(e)
+	from := senderOf(e)
 	if err := r.admit(from); err != nil {
 		return Effects{}, err
 	}

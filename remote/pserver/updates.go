@@ -54,7 +54,7 @@ func (u *Updates) Step(_ time.Duration, e Event) (Effects, error) {
 		u.noteFence(e.Fence)
 		return Effects{}, nil
 	}
-	from, _ := senderOf(e)
+	from := senderOf(e)
 	if err := u.admit(from); err != nil {
 		return Effects{}, err
 	}

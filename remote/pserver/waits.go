@@ -13,7 +13,7 @@ import (
 
 // holding says what a message waits for that the machine holds.
 func (c *core) holding(e Event) waits.Wait {
-	from, _ := senderOf(e)
+	from := senderOf(e)
 	_, final := e.(ReadFinal)
 	switch {
 	case from.Generation > c.machine.Generation():
