@@ -111,7 +111,9 @@ func (e *Executor) step(ctx context.Context, feed executor.Feed, fetch []string)
 	if err != nil {
 		return nil, err
 	}
-	e.session.steps++
+	if len(feed) > 0 {
+		e.session.steps++
+	}
 	return decodeAll(step.GetFetched(), fetch)
 }
 

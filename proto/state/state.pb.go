@@ -932,6 +932,43 @@ func (x *Steps) GetSteps() uint64 {
 	return 0
 }
 
+// Finished is the entry "job/finished" of a fed job: no more feeds come.
+type Finished struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finished) Reset() {
+	*x = Finished{}
+	mi := &file_proto_state_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finished) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finished) ProtoMessage() {}
+
+func (x *Finished) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finished.ProtoReflect.Descriptor instead.
+func (*Finished) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{12}
+}
+
 // Snapshot is all entries of a job at one time, in a file of their own.
 type Snapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -943,7 +980,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_proto_state_state_proto_msgTypes[12]
+	mi := &file_proto_state_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +992,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[12]
+	mi := &file_proto_state_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1005,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{12}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Snapshot) GetJob() string {
@@ -1068,7 +1105,9 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05Saver\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x1d\n" +
 	"\x05Steps\x12\x14\n" +
-	"\x05steps\x18\x01 \x01(\x04R\x05steps\"\x94\x01\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\"\n" +
+	"\n" +
+	"\bFinished\"\x94\x01\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +
@@ -1089,7 +1128,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),      // 0: edl.state.Task.Place
 	(*Head)(nil),         // 1: edl.state.Head
@@ -1104,17 +1143,18 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Left)(nil),         // 10: edl.state.Left
 	(*Saver)(nil),        // 11: edl.state.Saver
 	(*Steps)(nil),        // 12: edl.state.Steps
-	(*Snapshot)(nil),     // 13: edl.state.Snapshot
-	nil,                  // 14: edl.state.Snapshot.EntriesEntry
-	(*rpc.DataFile)(nil), // 15: edl.rpc.DataFile
+	(*Finished)(nil),     // 13: edl.state.Finished
+	(*Snapshot)(nil),     // 14: edl.state.Snapshot
+	nil,                  // 15: edl.state.Snapshot.EntriesEntry
+	(*rpc.DataFile)(nil), // 16: edl.rpc.DataFile
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	15, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	16, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	14, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	15, // 5: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
 	6,  // [6:6] is the sub-list for method output_type
 	6,  // [6:6] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
@@ -1133,7 +1173,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -23,10 +24,10 @@ type Config struct {
 	Trainers       int              // at least so many
 	TrainersMax    int              // and at most; 0: as Trainers
 	Sync           bool
-	Fed            bool // fed by a user instead of reading its own data; a member that is lost ends the job
+	Fed            bool // fed by its user instead of reading its own data
 	Passes         int
-	Start          queue.Position // where the data and the rounds begin
-	Fetch          []string       // of every step, but for those of fed jobs
+	Begin          *job.Progress // where the job begins; nil: at its first step and the first batch
+	Fetch          []string      // of every step, but for those of fed jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task
 	TaskTimeout    [2]time.Duration // least and most
@@ -35,6 +36,7 @@ type Config struct {
 	Servers        []rpc.ParameterServerClient
 	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
+	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]uint64, error)
 	// Merge makes one list of values of what several trainers fetched in one step.
@@ -48,14 +50,19 @@ type Lead struct {
 	State cluster.State
 }
 
+// start is where the data and the rounds begin.
+func (c Config) start() queue.Position {
+	return queue.Position{Round: id.Round(c.Begin.GetSteps()), Pass: c.Begin.GetPass(), Batch: c.Begin.GetBatch()}
+}
+
 func (c Config) generationPolicy() generation.Policy {
-	return generation.Policy{Sync: c.Sync, Start: c.Start.Round, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
+	return generation.Policy{Sync: c.Sync, Start: c.start().Round, Servers: len(c.Servers), Min: c.Trainers, Max: max(c.Trainers, c.TrainersMax),
 		RejoinDeadline: c.RejoinDeadline, StartDeadline: c.StartDeadline}
 }
 
 func (c Config) queuePolicy(epoch time.Time) queue.Policy {
-	return queue.Policy{Sync: c.Sync, Start: c.Start, Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask, Trainers: c.Trainers,
-		MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
+	return queue.Policy{Sync: c.Sync, Start: c.start(), Passes: max(c.Passes, 1), Reading: readingOf(c.Program), RecordsPerTask: c.RecordsPerTask,
+		Trainers: c.Trainers, MaxFailures: c.MaxFailures, MinTimeout: c.TaskTimeout[0], MaxTimeout: c.TaskTimeout[1], Epoch: epoch}
 }
 
 // readingOf says how a program makes batches of records. It is zero for a program that reads no data.

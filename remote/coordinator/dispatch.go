@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -16,28 +15,41 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// GetTask reports finished tasks and returns the next one, waiting, if it is asked to, while what is left of the pass is pending elsewhere.
-func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return nil, err
-	}
-	w := waiting{who: trainerName(m.Id.Rank), what: fmt.Sprintf("the tasks of pass %d that others have", m.Pass), by: func() (names []string) {
-		for _, rank := range s.queues[m.Dataset].Holders() {
-			names = append(names, trainerName(uint32(rank)))
+// dispatch hands the tasks of datasets out to trainers, and takes them back from those that are late, fail or are gone. What a trainer has trained of a
+// task it learns from the ledger that pserver 0 keeps.
+type dispatch struct {
+	*core
+	store   *store
+	members *members
+}
+
+// retryExpired is how long expired tasks stay where they are when the ledger could not be read.
+const retryExpired = time.Second
+
+// ledgerDeadline bounds a question about the ledger where the configuration does not say.
+const ledgerDeadline = 10 * time.Second
+
+// getTask reports finished tasks and returns the next one. If the request says so it waits while what is left of the pass is pending elsewhere.
+func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	reason := func() waits.Wait {
+		w := waits.Wait{Who: trainerName(m.Id.Rank), What: fmt.Sprintf("the tasks of pass %d that others have", m.Pass)}
+		q := d.store.queues[m.Dataset]
+		for _, rank := range q.Holders() {
+			w.By = append(w.By, trainerName(uint32(rank)))
 		}
-		return names
-	}}
-	if q := s.copyQueues()[m.Dataset]; q != nil && q.Following() {
-		w.idle = "new files of dataset " + fault.Quote(m.Dataset)
+		if len(w.By) == 0 && q.Following() {
+			w.What = "new files of dataset " + fault.Quote(m.Dataset)
+		}
+		return w
 	}
 	for finished := m.Finished; ; finished = nil {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		grant, err := s.get(ctx, m, finished)
+		var version uint64
+		d.locked(func() { version = d.monitor.Version() })
+		grant, err := d.grant(ctx, m, finished)
 		switch {
 		case err != nil:
 			return nil, err
@@ -45,34 +57,22 @@ func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTa
 			return &rpc.GetTaskResponse{Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait,
 				EndRound: (*uint64)(grant.EndRound)}, nil
 		}
-		err = s.await(ctx, w, func() (bool, error) {
-			select {
-			case <-changed:
-				return true, nil
-			default:
-				return false, nil
-			}
-		})
-		if err != nil {
+		if err := d.await(ctx, reason, func() (bool, error) { return d.monitor.Version() != version, nil }); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// get is GetTask without waiting.
-func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (queue.Grant, error) {
-	var grant queue.Grant
-	err := s.transact(ctx, func(t *txn) error {
-		s.mu.Lock()
-		err := s.isMember(m.Id)
-		s.mu.Unlock()
-		if err != nil {
+// grant is getTask without waiting.
+func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (grant queue.Grant, err error) {
+	err = d.store.transact(ctx, func(t *txn) error {
+		if err := d.members.check(m.Id); err != nil {
 			return err
 		}
 		rank, since := id.Rank(m.Id.Rank), id.Generation(m.Id.Generation)
 		for _, task := range finished {
 			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: rank, Since: since, Task: task}); err != nil {
-				s.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
+				d.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
 			}
 		}
 		if m.ReportOnly {
@@ -89,56 +89,32 @@ func (s *Server) get(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc
 	return grant, nil
 }
 
-// TaskFailed takes a task back that a trainer cannot do.
-func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc.TaskFailedResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return nil, err
-	}
+// taskFailed takes a task back that a trainer cannot do.
+func (d *dispatch) taskFailed(ctx context.Context, m *rpc.TaskFailedRequest) error {
 	fail := queue.TaskFailed{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: m.Task, Reason: m.Reason}
-	if !s.cfg.Sync {
+	if !d.cfg.Sync {
 		var err error
-		if fail.Committed, err = s.committed(ctx, m.Task.GetPass(), 0); err != nil {
-			return nil, err
+		if fail.Committed, err = d.committed(ctx, m.Task.GetPass(), 0); err != nil {
+			return err
 		}
 	}
-	err := s.transact(ctx, func(t *txn) error {
-		s.mu.Lock()
-		err := s.isMember(m.Id)
-		s.mu.Unlock()
-		if err != nil {
+	return d.store.transact(ctx, func(t *txn) error {
+		if err := d.members.check(m.Id); err != nil {
 			return err
 		}
 		effects, err := t.step(m.Task.GetDataset(), fail)
 		if err == nil && effects.Regroup {
-			t.then(func() { _ = s.step(generation.Change{}) })
+			t.then(func() { _ = d.members.step(generation.Change{}) })
 		}
 		return err
 	})
-	return &rpc.TaskFailedResponse{}, err
 }
 
-// ReportDataset hands the message that comes in pieces to TakeDataset.
-func (s *Server) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
-	m := &rpc.ReportDatasetRequest{}
-	var sender *rpc.Identity
-	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxDataset, s.admitFirst(stream.Context(), &sender)); err != nil {
-		return err
-	}
-	m.Id = sender
-	if err := s.TakeDataset(stream.Context(), m); err != nil {
-		return err
-	}
-	return stream.SendAndClose(&rpc.ReportDatasetResponse{})
-}
-
-// TakeDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one
+// takeDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one
 // that differs is an error that names both.
-func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) error {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return err
-	}
+func (d *dispatch) takeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) error {
 	name := m.Dataset.GetName()
-	return s.transact(ctx, func(t *txn) error {
+	return d.store.transact(ctx, func(t *txn) error {
 		q, ok := t.queues[name]
 		if !ok {
 			return t.create(queue.Dataset{Name: name, Files: m.Dataset.GetFiles()})
@@ -150,17 +126,6 @@ func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) e
 			fault.Got(describe(m.Dataset.GetFiles(), q.Files())+" from "+trainerName(m.Id.Rank)),
 			fault.Want(describe(q.Files(), m.Dataset.GetFiles())+", as first reported"), fault.Hint("give every trainer the same files"))
 	})
-}
-
-// create makes a queue.
-func (t *txn) create(d queue.Dataset) error {
-	q, effects, err := queue.New(t.server.cfg.queuePolicy(t.server.epoch), d)
-	if err != nil {
-		return err
-	}
-	t.queues[d.Name] = q
-	t.enter(d.Name, effects)
-	return nil
 }
 
 // describe tells what files have that others do not.
@@ -178,13 +143,10 @@ func describe(files, others []*rpc.DataFile) string {
 	return fmt.Sprintf("%d records in %d files%s", records, len(files), first)
 }
 
-// ledgerTime bounds a question about the ledger outside of a change of members.
-const ledgerTime = 10 * time.Second
-
 // committed asks pserver 0 which records of a pass updates were computed from, when it has applied all rounds before round.
-func (s *Server) committed(ctx context.Context, pass int32, round uint64) (committed ranges.Set, err error) {
+func (d *dispatch) committed(ctx context.Context, pass int32, round uint64) (committed ranges.Set, err error) {
 	err = wire.Retry(ctx, func(uint32) error {
-		ledger, err := wire.Ledger(ctx, serverName(0), s.cfg.Servers[0], &rpc.LedgerRequest{Job: s.cfg.Identity.Job, Ranges: true, Pass: pass})
+		ledger, err := wire.Ledger(ctx, serverName(0), d.cfg.Servers[0], &rpc.LedgerRequest{Job: d.cfg.Identity.Job, Ranges: true, Pass: pass})
 		for _, p := range ledger.GetPasses() {
 			if p.Pass == pass {
 				committed = ranges.Of(wire.RangesOf(p.Committed)...)
@@ -198,20 +160,18 @@ func (s *Server) committed(ctx context.Context, pass int32, round uint64) (commi
 	return committed, err
 }
 
-func serverName(i int) string { return fmt.Sprintf("pserver %d", i) }
-
 // beginSegment begins a new segment in queues that have had a failure: the servers have told how far the data was trained.
-func (s *Server) beginSegment(ctx context.Context, g generation.Generation) error {
-	for name, q := range s.copyQueues() {
+func (d *dispatch) beginSegment(ctx context.Context, g generation.Generation) error {
+	for name, q := range d.store.current() {
 		if !q.Regrouping() {
 			continue
 		}
 		segment := q.Segment(id.Round(g.Round))
-		committed, err := s.committed(ctx, segment.GetPass(), g.Round)
+		committed, err := d.committed(ctx, segment.GetPass(), g.Round)
 		if err != nil {
 			return err
 		}
-		if err := s.happen(name, queue.Regrouped{Round: id.Round(g.Round), Pass: segment.GetPass(), Committed: committed}); err != nil {
+		if err := d.store.step(name, queue.Regrouped{Round: id.Round(g.Round), Pass: segment.GetPass(), Committed: committed}); err != nil {
 			return err
 		}
 	}
@@ -219,14 +179,14 @@ func (s *Server) beginSegment(ctx context.Context, g generation.Generation) erro
 }
 
 // recoverTasks returns the tasks of trainers that are gone, but for what of them the ledger has. The servers take no more from those trainers by now.
-func (s *Server) recoverTasks(ctx context.Context, g generation.Generation) error {
-	for name, q := range s.copyQueues() {
+func (d *dispatch) recoverTasks(ctx context.Context, g generation.Generation) error {
+	for name, q := range d.store.current() {
 		for _, rank := range q.Holders() {
 			lost := queue.TrainerLost{Rank: rank, Since: id.Generation(g.Number)}
 			if member, ok := g.Member(uint32(rank)); ok {
 				lost.Since = id.Generation(member.Since - 1) // the processes before the one that is a member
 			}
-			if err := s.recoverFrom(ctx, name, lost); err != nil {
+			if err := d.recoverFrom(ctx, name, lost); err != nil {
 				return err
 			}
 		}
@@ -234,26 +194,72 @@ func (s *Server) recoverTasks(ctx context.Context, g generation.Generation) erro
 	return nil
 }
 
-func (s *Server) recoverFrom(ctx context.Context, name string, lost queue.TrainerLost) error {
-	s.mu.Lock()
-	lost.Drained, lost.Reason = s.members.drained[uint32(lost.Rank)], s.members.reasons[uint32(lost.Rank)]
-	s.mu.Unlock()
+func (d *dispatch) recoverFrom(ctx context.Context, name string, lost queue.TrainerLost) error {
+	d.locked(func() { lost.Drained, lost.Reason = d.members.whyGone(uint32(lost.Rank)) })
 	for {
-		lost.Pass = s.copyQueues()[name].Pass()
+		lost.Pass = d.store.current()[name].Pass()
 		var err error
-		if lost.Committed, err = s.committed(ctx, lost.Pass, 0); err != nil {
+		if lost.Committed, err = d.committed(ctx, lost.Pass, 0); err != nil {
 			return err
 		}
-		err = s.happen(name, lost)
-		if !errors.Is(err, fault.Stale) || s.copyQueues()[name].Pass() == lost.Pass { // stale: a pass has begun since
+		err = d.store.step(name, lost)
+		if !errors.Is(err, fault.Stale) || d.store.current()[name].Pass() == lost.Pass { // stale: a pass has begun since
 			return err
 		}
 	}
 }
 
-// copyQueues returns the queues as they are durable now. They must not be changed.
-func (s *Server) copyQueues() map[string]*queue.Queue {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.queues
+// expireTasks returns tasks whose time is over to their queues, until the job ends.
+func (d *dispatch) expireTasks() {
+	for d.alarm(d.nextExpiry) {
+		for _, name := range sortedNames(d.store.current()) {
+			if !d.expire(name) {
+				return
+			}
+		}
+	}
+}
+
+// nextExpiry is when the time of a task is over, zero at no time. The monitor is held.
+func (d *dispatch) nextExpiry() (next time.Time) {
+	for _, q := range d.store.queues {
+		after, _, ok := q.Next()
+		if at := d.epoch.Add(after); ok && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
+// expire returns the tasks of a queue whose time is over. It returns false when the job has ended.
+func (d *dispatch) expire(name string) bool {
+	pass := d.store.current()[name].Pass()
+	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.LedgerDeadline)
+	defer cancel()
+	committed, err := d.committed(ctx, pass, 0)
+	if err == nil {
+		err = d.store.transact(ctx, func(t *txn) error {
+			for {
+				q, err := t.queue(name)
+				if err != nil {
+					return err
+				}
+				at, e, ok := q.Next()
+				if !ok || at > d.now() || q.Pass() != pass {
+					return nil
+				}
+				e.Committed = committed
+				if _, err := t.step(name, e); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err == nil {
+		return true
+	}
+	if d.ctx.Err() == nil {
+		d.cfg.Log.Warn("tasks whose time is over stay where they are", "dataset", name, "reason", err.Error())
+	}
+	return d.sleep(retryExpired)
 }

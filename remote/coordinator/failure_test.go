@@ -12,13 +12,12 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 )
 
-// waiters are the calls of an fed job that wait for others, by name.
+// waiters are the calls of a fed job that wait for others, by name.
 func (s running) waiters(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"task": func() error {
@@ -38,16 +37,14 @@ func (s running) waiters(ctx context.Context) map[string]func() error {
 	}
 }
 
-// A trainer of an fed job that is lost, leaves with a failure, or a job that is ended from outside: everyone who waits is told the reason,
-// with its kind, and so are those who watch.
+// When a trainer leaves with a failure that another start cannot mend, or the job is ended from outside, everyone who waits is told the reason with its
+// kind, and so are those who watch.
 func TestFailureReachesEveryone(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(running) error
 		kind fault.Kind
 		text string
 	}{
-		"lost":   {func(s running) error { s.lose(1); return nil }, fault.LostMember, "trainer 1 in step 0 of pass 0"},
-		"server": {func(s running) error { return s.Lost(t.Context(), cluster.Member{Role: job.Role_PSERVER, Index: 1}) }, fault.LostMember, "pserver 1"},
 		"left with a failure": {func(s running) error {
 			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0),
 				Failure: wire.FailureOf(fault.E(fault.NotFinite, fault.Op("mean"), fault.Var("loss")))})
@@ -98,7 +95,7 @@ func TestFailureReachesEveryone(t *testing.T) {
 // Whoever waits when the job ends in good order is told so, and not to try again; a trainer that came too late has nothing to do.
 func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 	cfg := config(1)
-	cfg.TrainersMax = 2
+	cfg.TrainersMax, cfg.Fed = 2, true
 	s := start(t, cfg)
 	s.joinAll(0, 0)
 	late := make(chan *rpc.JoinResponse, 1)
@@ -156,7 +153,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: stranger}); !errors.Is(err, fault.Foreign) {
+	if _, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: stranger}); !errors.Is(err, fault.Foreign) {
 		t.Error(err)
 	}
 	if _, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {

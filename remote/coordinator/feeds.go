@@ -9,178 +9,319 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
-	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
-// feed runs one fed step and returns what it fetched. A step that is repeated is not run again: its caller is given what it fetched, as long as no
-// later step has been answered.
-func (s *Server) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	cut := split
-	switch {
-	case len(run.Feed) == 0:
-		cut = readOnly
-	case !s.cfg.Sync:
-		cut = whole
-	}
-	shares, err := cut(s.cfg.Program, run, s.cfg.Trainers)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	switch {
-	case s.feeds.closed:
-		s.mu.Unlock()
-		return nil, fault.New(fault.InvalidArgument, "the session has been closed")
-	case run.Step > s.fed:
-		s.mu.Unlock()
-		return nil, fault.E(fault.InvalidArgument, fault.Gotf("step %d", run.Step), fault.Wantf("step %d", s.fed))
-	case run.Step == s.fed:
-		ranks := []uint32{}
-		for rank, share := range shares {
-			if share != nil {
-				s.feeds.shares[rank] = append(s.feeds.shares[rank], share)
-				ranks = append(ranks, uint32(rank))
-			}
-		}
-		s.steps.expected[run.Step] = ranks
-		s.fed++
-		s.broadcast()
-	case run.Step < s.answered:
-		s.mu.Unlock()
-		return nil, fault.E(fault.Stale, fault.Gotf("step %d again", run.Step), fault.Wantf("step %d", s.fed))
-	}
-	s.mu.Unlock()
-	var done *job.Step
-	err = s.await(ctx, waiting{who: "the user", what: fmt.Sprintf("step %d", run.Step)}, func() (bool, error) {
-		done = s.results[run.Step]
-		return done != nil, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.answered < run.Step {
-		delete(s.results, s.answered)
-		s.answered++
-	}
-	return done, nil
-}
-
-// feeds holds what is to be fed to each trainer. Server.mu guards it.
+// feeds is the source of a fed job: the items that its user gives, one after the other. An item is a batch to train or a list of variables to read.
+//
+//	feed --> accept --> handed out to members --> next: their shares --> reports --> steps --> trained --> the answer of feed
+//	                          ^                                                        |
+//	                          `--- begun: a new generation, what is not committed -----'
+//
+// Number n of the session is the training step that its user calls with n. In sync mode round first+n trains it, whoever takes part; so the round of a
+// generation tells which steps are committed. The others are handed out again, divided among the members of that generation. The member at position 0
+// does an item that reads. In async mode one member trains the whole batch. A batch whose trainer is lost is trained again by another one, although some
+// servers may have applied a part of it.
+//
+// A coordinator knows the items that it was given itself. After a restart the user's call comes again, with the same number, and the trainers report
+// their last step again. So a step that is committed is answered by their reports; when all members have asked for an item of the new generation
+// nothing more comes, and what was not reported is unknown.
 type feeds struct {
-	shares [][]*rpc.FeedShare // by rank: those that the rank has not said to have trained
-	first  []uint64           // by rank: number of the first of shares
-	closed bool
+	*core
+	members *members
+	steps   *steps
+
+	first      uint64                // round of the session's first step
+	resumes    bool                  // an earlier coordinator has begun a generation
+	generation generation.Generation // the last that this coordinator has begun; Number 0: none
+	accepted   uint64                // training steps that the session has had
+	given      bool                  // this coordinator was given an item
+	items      []*item               // accepted and not done, in order
+	last       *item                 // the last training step that was done
+	lists      map[id.Rank]*list     // by member of the generation
+	finished   bool                  // no more items come; durable
 }
 
-func newFeeds(trainers int) feeds {
-	return feeds{shares: make([][]*rpc.FeedShare, trainers), first: make([]uint64, trainers)}
+// An item is what a user's call gives.
+type item struct {
+	number uint64 // of the training step; of an item that reads, of the next one
+	batch  *batch
+	owner  id.Rank   // of an item that one member does
+	done   *job.Step // what it fetched; nil: it is under way
+	// unreported says that the step is committed, and nobody who lives has reported it.
+	unreported bool
 }
 
-// next returns share number n of a rank, nil when it is not there yet. A request for it says that those before have been trained.
-func (f *feeds) next(rank int, n uint64) (*rpc.FeedShare, error) {
-	if rank >= len(f.shares) {
-		return nil, fault.E(fault.InvalidArgument, fault.Gotf("a request for a feed of trainer %d", rank),
-			fault.Wantf("trainers 0 to %d", len(f.shares)-1))
+// list is what a member is handed in a generation. The member numbers it from 0.
+type list struct {
+	since id.Generation
+	first uint64  // number of items[0]; the member has done those before
+	items []*item // that it has not asked beyond
+	asked bool    // for an item of this generation, so it has reported all that it did before
+}
+
+func newFeeds(c *core) *feeds {
+	return &feeds{core: c, first: c.cfg.Begin.GetSteps(), lists: map[id.Rank]*list{}}
+}
+
+// checkFed refuses what only the user of a fed job may ask.
+func (c *core) checkFed() error {
+	if !c.cfg.Fed {
+		return fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Got("a feed for a job that reads its own data"),
+			fault.Want("a fed job"))
 	}
-	first, end := f.first[rank], f.first[rank]+uint64(len(f.shares[rank]))
-	switch {
-	case n < first:
-		return nil, fault.E(fault.Stale, fault.Gotf("a request for feed %d of trainer %d", n, rank), fault.Wantf("feed %d or later", first))
-	case n > end:
-		return nil, fault.E(fault.InvalidArgument, fault.Gotf("a request for feed %d of trainer %d", n, rank), fault.Wantf("at most %d", end))
+	return nil
+}
+
+// feed does one item and returns what it fetched. A training step that is repeated is not trained again: its caller is given what it fetched, as long as
+// no later step is done.
+func (f *feeds) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
+	b, err := newBatch(f.cfg.Program, run)
+	if err != nil {
+		return nil, err
 	}
-	f.shares[rank], f.first[rank] = slices.Delete(f.shares[rank], 0, int(n-first)), n
+	var it *item
+	err = f.await(ctx, waitFor("the user", "the first generation"), func() (ok bool, err error) {
+		if f.generation.Number > 0 {
+			it, err = f.accept(run.Step, b)
+		}
+		return it != nil, err
+	})
+	if err == nil {
+		err = f.await(ctx, waitFor("the user", fmt.Sprintf("step %d", run.Step)), func() (bool, error) { return it.done != nil, nil })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.answer(ctx, run, it)
+}
+
+// accept enters an item, or finds the one that an earlier call has entered. The monitor is held.
+func (f *feeds) accept(number uint64, b *batch) (*item, error) {
+	if !f.given && f.resumes && !f.cfg.Sync && number > f.accepted { // only the user knows how many there were
+		f.accepted = number
+		f.steps.collector.next = id.Round(f.first + number)
+	}
 	switch {
-	case n < end:
-		return f.shares[rank][0], nil
-	case f.closed:
+	case number > f.accepted && !f.given:
+		return nil, fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("step %d of a session of which %d are trained", number, f.accepted),
+			fault.Wantf("the %d steps whose updates were lost with their parameters", number-f.accepted), fault.Hint("begin the session again"))
+	case number > f.accepted:
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("step %d", number), fault.Wantf("step %d", f.accepted))
+	case number < f.accepted:
+		return f.repeated(number, b)
+	case f.finished:
+		return nil, fault.New(fault.InvalidArgument, "the session has been closed")
+	}
+	it := &item{number: number, batch: b}
+	f.given = true
+	if !b.reads() {
+		f.accepted++
+	}
+	f.items = append(f.items, it)
+	f.handOut(it)
+	f.monitor.Broadcast()
+	return it, nil
+}
+
+// repeated finds a training step that was accepted before. The monitor is held.
+func (f *feeds) repeated(number uint64, b *batch) (*item, error) {
+	for _, it := range f.items {
+		if it.number == number && !it.batch.reads() && !b.reads() {
+			return it, nil
+		}
+	}
+	switch {
+	case b.reads():
+	case f.last != nil && f.last.number == number:
+		return f.last, nil
+	case f.last == nil && number+1 == f.accepted && f.cfg.Sync: // an earlier coordinator was given it, and it is committed
+		it := &item{number: number, batch: b}
+		f.items = slices.Insert(f.items, 0, it)
+		return it, nil
+	}
+	return nil, fault.E(fault.Stale, fault.Gotf("step %d again", number), fault.Wantf("step %d", f.accepted))
+}
+
+// answer is what the user is told of an item that is done.
+func (f *feeds) answer(ctx context.Context, run *rpc.StepRun, it *item) (*job.Step, error) {
+	step := it.done
+	unknown := func(got string) error {
+		return fault.E(fault.Duplicate, fault.At("coordinator"), fault.Got(got), fault.Wantf("what step %d fetched", step.Step),
+			fault.Hint("the step is trained: go on with the next one"))
+	}
+	switch {
+	case len(run.Fetch) == 0 || it.batch.reads():
+		return step, nil
+	case it.unreported:
+		return nil, unknown("a step that is trained, and no trainer that lived to report it")
+	case step.Unreported > 0:
+		return nil, unknown(fmt.Sprintf("a step that is trained, and reports of %d of its %d rows", step.Rows-step.Unreported, step.Rows))
+	}
+	missing := without(run.Fetch, step.Fetched)
+	var g generation.Generation
+	f.locked(func() { g = f.generation })
+	if len(missing) == 0 || !f.cfg.Sync || g.Round != step.Step+1 {
+		return step, nil
+	}
+	// The generation ended when the trainers had computed the step and not received its results. Nobody trains before this call is answered.
+	values := append(slices.Clip(step.Fetched), f.steps.fetchFromServers(ctx, g, missing)...)
+	if missing = without(run.Fetch, values); len(missing) > 0 {
+		return nil, unknown(fmt.Sprintf("a step that is trained, and no value of %v", missing))
+	}
+	return &job.Step{Step: step.Step, Pass: step.Pass, Rows: step.Rows, Trainers: step.Trainers, Fetched: values}, nil
+}
+
+// begun hands out what is not committed to the members of a generation that begins. The monitor is held.
+func (f *feeds) begun(g generation.Generation) {
+	if f.generation.Number == 0 && f.cfg.Sync {
+		f.accepted = g.Round - f.first
+	}
+	f.generation = g
+	lists := map[id.Rank]*list{}
+	for _, member := range g.Members {
+		rank, since := id.Rank(member.Rank), id.Generation(member.Since)
+		if old := f.lists[rank]; old != nil && old.since == since && !f.cfg.Sync {
+			lists[rank] = old
+		} else {
+			lists[rank] = &list{since: since}
+		}
+	}
+	kept := f.lists
+	f.lists = lists
+	for _, it := range f.items {
+		switch {
+		case f.cfg.Sync && !it.batch.reads() && f.first+it.number < g.Round: // committed: its reports come
+		case !f.cfg.Sync && lists[it.owner] != nil && lists[it.owner] == kept[it.owner]: // its owner has it
+		default:
+			f.handOut(it)
+		}
+	}
+	if f.cfg.Sync {
+		f.steps.reopen(id.Round(g.Round))
+	}
+}
+
+// handOut gives an item to those members who do it. The monitor is held.
+func (f *feeds) handOut(it *item) {
+	members := f.generation.Members
+	if f.cfg.Sync && !it.batch.reads() {
+		for _, l := range f.lists {
+			l.items = append(l.items, it)
+		}
+		return
+	}
+	position := 0
+	if !it.batch.reads() {
+		position = int(it.number % uint64(len(members)))
+	}
+	it.owner = id.Rank(members[position].Rank)
+	f.lists[it.owner].items = append(f.lists[it.owner].items, it)
+}
+
+// next waits for a trainer's share of an item. A request for it says that the trainer has done those before.
+func (f *feeds) next(ctx context.Context, m *rpc.NextFeedRequest) (*rpc.FeedShare, error) {
+	rank := id.Rank(m.Id.Rank)
+	var it *item
+	var position, of int
+	err := f.await(ctx, waitFor(trainerName(m.Id.Rank), "the user's next feed"), func() (ok bool, err error) {
+		if f.ended {
+			return false, nil
+		}
+		if err := f.members.isMember(m.Id); err != nil {
+			return false, err
+		}
+		l := f.lists[rank]
+		if l == nil { // async: this coordinator has not begun a generation yet
+			return false, nil
+		}
+		if !l.asked {
+			f.asks(l, m.Item)
+		}
+		it, err = l.at(m.Item, trainerName(m.Id.Rank))
+		position, of = f.generation.Position(m.Id.Rank), len(f.generation.Members)
+		return it != nil || f.finished && len(f.items) == 0, err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case it == nil:
 		return &rpc.FeedShare{End: true}, nil
+	case !f.cfg.Sync:
+		position, of = 0, 1
+	}
+	share, err := it.batch.share(position, of)
+	if err == nil {
+		share.Step = f.first + it.number
+	}
+	return share, err
+}
+
+// asks notes that a member asks for an item of this generation. It has reported all that it did before; when all members have, steps of earlier
+// generations can have no more reports. The monitor is held.
+func (f *feeds) asks(l *list, number uint64) {
+	l.asked = true
+	if !f.cfg.Sync {
+		if f.resumes && len(l.items) == 0 {
+			l.first = number // an earlier coordinator has counted
+		}
+		return
+	}
+	for _, other := range f.lists {
+		if !other.asked {
+			return
+		}
+	}
+	f.steps.close(id.Round(f.generation.Round))
+}
+
+// at returns an item by its number, nil when it is not there yet, and forgets those before.
+func (l *list) at(number uint64, who string) (*item, error) {
+	end := l.first + uint64(len(l.items))
+	switch {
+	case number < l.first:
+		return nil, fault.E(fault.Stale, fault.Gotf("a request for item %d of %s", number, who), fault.Wantf("item %d or later", l.first))
+	case number > end:
+		return nil, fault.E(fault.InvalidArgument, fault.Gotf("a request for item %d of %s", number, who), fault.Wantf("at most %d", end))
+	}
+	l.items, l.first = slices.Delete(l.items, 0, int(number-l.first)), number
+	if number < end {
+		return l.items[0], nil
 	}
 	return nil, nil
 }
 
-// ReportStep takes what a trainer fetched.
-func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
-	m := &rpc.TrainerStep{}
-	var id *rpc.Identity
-	if err := wire.ReceiveFrom("trainer", stream, m, wire.MaxStep, s.admitFirst(stream.Context(), &id)); err != nil {
-		return err
-	}
-	m.Id = id
-	if err := checkReport(m); err != nil {
-		return err
-	}
-	if err := s.report(m); err != nil {
-		return err
-	}
-	return stream.SendAndClose(&rpc.ReportStepResponse{})
-}
-
-func (s *Server) report(m *rpc.TrainerStep) error {
-	s.locked(func() {
-		if m.Pending && !s.mayCount(m.Id) {
-			return
+// readReported takes the report of an item that reads. One that is repeated, or comes from a generation that has ended, says the same as every other one
+// for this item: nothing is trained between items. The monitor is held.
+func (f *feeds) readReported(m *rpc.TrainerStep) {
+	for _, it := range f.items {
+		if !it.batch.reads() || f.first+it.number != m.Id.Round || len(without(it.batch.fetch, m.Fetched)) > 0 {
+			continue
 		}
-		steps := s.steps.add(m)
-		s.teller.queue = append(s.teller.queue, steps...)
-		if len(steps) > 0 {
-			_ = s.step(generation.Progress{})
-		}
-	})
-	return s.tellSteps()
+		f.doneWith(it, &job.Step{Step: m.Id.Round, Trainers: 1, Fetched: m.Fetched})
+		return
+	}
 }
 
-// mayCount reports whether the round of a pending report has committed, or will be known to have when the next generation begins. One that comes
-// later is not counted: it is not known where its generation ended. s.mu is held.
-func (s *Server) mayCount(id *rpc.Identity) bool {
-	g := s.machine.Generation()
-	return id.Generation == g.Number || id.Generation+1 == g.Number && id.Round < g.Round
+// trained takes a step that was written. The monitor is held.
+func (f *feeds) trained(j *joined) {
+	if !f.cfg.Fed || j.step.Step < f.first {
+		return
+	}
+	number := j.step.Step - f.first
+	i := slices.IndexFunc(f.items, func(it *item) bool { return it.number == number && !it.batch.reads() })
+	it := &item{number: number}
+	if i >= 0 {
+		it = f.items[i]
+	}
+	it.unreported = len(j.from) == 0
+	f.last = it
+	f.doneWith(it, j.step)
 }
 
-// NextFeed returns a trainer's share of a fed batch; item counts the shares that it has had.
-func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
-	if err := s.admit(stream.Context(), m.Id); err != nil {
-		return err
-	}
-	var share *rpc.FeedShare
-	err := s.await(stream.Context(), waiting{who: trainerName(m.Id.Rank), what: "the user's next feed"}, func() (bool, error) {
-		var err error
-		share, err = s.feeds.next(int(m.Id.Rank), m.Item)
-		return share != nil, err
-	})
-	if err != nil {
-		return err
-	}
-	return wire.Send(stream, share)
-}
-
-// Feed runs one fed step over all trainers.
-func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
-	if err := s.checkFed(); err != nil {
-		return err
-	}
-	run := &rpc.StepRun{}
-	if err := wire.ReceiveFrom("the user", stream, run, wire.MaxStep, s.cfg.Identity.Check); err != nil {
-		return err
-	}
-	step, err := s.feed(stream.Context(), run)
-	if err != nil {
-		return err
-	}
-	return wire.Send(stream, &rpc.StepDone{Step: step})
-}
-
-// CloseFeed ends an fed job: trainers see the end of their data.
-func (s *Server) CloseFeed(_ context.Context, m *rpc.CloseFeedRequest) (*rpc.CloseFeedResponse, error) {
-	if err := s.cfg.Identity.Check(m.Id); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.feeds.closed = true
-	s.broadcast()
-	return &rpc.CloseFeedResponse{}, nil
+// doneWith answers an item. The monitor is held.
+func (f *feeds) doneWith(it *item, step *job.Step) {
+	it.done = step
+	f.items = slices.DeleteFunc(f.items, func(other *item) bool { return other == it })
+	f.monitor.Broadcast()
 }

@@ -59,7 +59,7 @@ func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 			return errors.Join(err, s.leave(t.Context(), uint32(i)))
 		}
 		err := f(s)
-		_, cerr := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)})
+		_, cerr := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: id(0, 0)})
 		return errors.Join(err, cerr)
 	})
 	if err != nil {
@@ -103,23 +103,27 @@ func TestFeed(t *testing.T) {
 // With fewer rows than trainers some train nothing; without a feed one trainer reads; a step of which nothing is batched is trained by one.
 func TestFeedOfFewRows(t *testing.T) {
 	session(t, 3, true, func(s running) error {
-		for i, c := range []struct {
+		steps := uint64(0) // that were trained
+		for _, c := range []struct {
 			feed []*job.Value
 			want string
 			rows int64
 		}{
 			{[]*job.Value{batch(2)}, "trainer 1 of step 0, 1 feeds, offset 0: 0 ;trainer 2 of step 0, 1 feeds, offset 1: 1 ;", 2},
 			{nil, "trainer 0 of step 1, 0 feeds, offset 0: ;", 0},
-			{[]*job.Value{constant("rate")}, "trainer 0 of step 2, 1 feeds, offset 0: ;", 1},
-			{nil, "trainer 0 of step 3, 0 feeds, offset 0: ;", 0},
-			{[]*job.Value{batch(1)}, "trainer 2 of step 4, 1 feeds, offset 0: 0 ;", 1},
+			{[]*job.Value{constant("rate")}, "trainer 0 of step 1, 1 feeds, offset 0: ;", 1},
+			{nil, "trainer 0 of step 2, 0 feeds, offset 0: ;", 0},
+			{[]*job.Value{batch(1)}, "trainer 2 of step 2, 1 feeds, offset 0: 0 ;", 1},
 		} {
-			step, err := s.feed(t.Context(), &rpc.StepRun{Step: uint64(i), Feed: c.feed, Fetch: []string{"y"}})
+			step, err := s.feed(t.Context(), &rpc.StepRun{Step: steps, Feed: c.feed, Fetch: []string{"y"}})
 			if err != nil {
 				return err
 			}
+			if len(c.feed) > 0 {
+				steps++
+			}
 			if got := string(step.Fetched[0].Stream); got != c.want || step.Rows != c.rows {
-				t.Errorf("step %d: %d rows: %s", i, step.Rows, got)
+				t.Errorf("after %d steps: %d rows: %s", steps, step.Rows, got)
 			}
 		}
 		return nil
@@ -173,7 +177,7 @@ func TestFeedRefuses(t *testing.T) {
 				t.Errorf("share %d: got %v, want %v", n, err, kind)
 			}
 		}
-		if _, err := s.client.CloseFeed(t.Context(), &rpc.CloseFeedRequest{Id: id(0, 0)}); err != nil {
+		if _, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: id(0, 0)}); err != nil {
 			return err
 		}
 		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) &&

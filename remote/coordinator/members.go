@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,52 +14,154 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// memory is what a coordinator knows of members beside the membership. Server.mu guards it.
-type memory struct {
-	wanted  int
-	saver   *uint32           // durable
-	reasons map[uint32]string // why trainers have gone, by rank
-	drained map[uint32]bool   // since the last generation began
-	losses  map[uint32]int    // by rank: how often word of the loss of a trainer has come
+// members is the shell of the generation machine towards trainers: who joins, who leaves, who is lost. What the machine wants done is carried out by
+// changes.
+type members struct {
+	*core
+	store   *store
+	changes *changes
+
+	machine *generation.Machine // nil until core.ready
+	wanted  int                 // trainers; 0: not told yet
+	saver   *uint32             // who saves the model; durable
+	records map[uint32]*memberRecord
+	// lostServers are pservers whose parameters are gone, for this attempt of the job.
+	lostServers map[int]bool
 }
 
-// Join waits for a generation that has the trainer as a member.
-func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
+// memberRecord is what is known of the processes of a rank beside the machine.
+type memberRecord struct {
+	lastError string // why the last one has gone
+	drained   bool   // since the last generation began
+	losses    int    // how often word of the loss of one has come
+}
+
+func newMembers(c *core) *members {
+	return &members{core: c, records: map[uint32]*memberRecord{}, lostServers: map[int]bool{}}
+}
+
+// record returns what is known of a rank, to be changed. The monitor is held.
+func (m *members) record(rank uint32) *memberRecord {
+	if m.records[rank] == nil {
+		m.records[rank] = &memberRecord{}
+	}
+	return m.records[rank]
+}
+
+// whyGone tells whether the last process of a rank has drained, and its last error. The monitor is held.
+func (m *members) whyGone(rank uint32) (drained bool, reason string) {
+	r := m.record(rank)
+	return r.drained, r.lastError
+}
+
+// begin starts the machine with what an earlier coordinator has left. live are the members that live now. The monitor is held.
+func (m *members) begin(durable generation.State, live map[cluster.Member]uint64) {
+	m.machine = generation.New(m.cfg.generationPolicy(), durable)
+	m.ready = true
+	if m.wanted > 0 {
+		_ = m.step(generation.Wanted{Trainers: m.wanted})
+	}
+	_ = m.step(generation.Start{})
+	for _, old := range durable.Members {
+		if m.cfg.Live != nil && live[trainerMember(old.Rank)] != old.Incarnation {
+			_ = m.step(generation.Lost{Rank: old.Rank, Incarnation: old.Incarnation, Reason: "gone while there was no coordinator"})
+		}
+	}
+	m.monitor.Broadcast()
+}
+
+// step tells the machine of an event and begins to carry out its effects. The monitor is held.
+func (m *members) step(e generation.Event) error {
+	if m.ended || !m.ready {
+		return nil
+	}
+	before := m.machine.Now()
+	out := m.machine.Step(time.Now(), e)
+	if out.Refuse != nil {
+		return out.Refuse
+	}
+	m.changes.carryOut(out)
+	if out.Superseded || before != m.machine.Now() {
+		m.monitor.Broadcast()
+	}
+	return nil
+}
+
+// event is step for those who do not hold the monitor.
+func (m *members) event(e generation.Event) {
+	m.locked(func() { _ = m.step(e) })
+}
+
+// keepTime tells the machine of deadlines, until the job ends.
+func (m *members) keepTime() {
+	next := func() time.Time {
+		at, _ := m.machine.Deadline()
+		return at
+	}
+	for m.alarm(next) {
+		m.event(generation.Tick{})
+	}
+}
+
+// join waits for a generation that has the trainer as a member.
+func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.JoinResponse, err error) {
+	rank, last := r.Id.Rank, r.Id.Generation
+	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: r.Incarnation, Last: last}); err != nil {
 		return nil, err
 	}
-	rank, last := m.Id.Rank, m.Id.Generation
-	if err := s.joined(ctx, generation.Joined{Rank: rank, Incarnation: m.Incarnation, Last: last}); err != nil {
-		return nil, err
-	}
-	var r *rpc.JoinResponse
-	err := s.await(ctx, waiting{who: trainerName(rank), what: "the other trainers"}, func() (bool, error) {
-		if s.ended && s.err == nil || s.machine.Left(rank) {
-			r = &rpc.JoinResponse{Fence: s.lead.Fence, DataEnded: true}
+	err = m.await(ctx, waitFor(trainerName(rank), "the other trainers"), func() (bool, error) {
+		if m.ended && m.err == nil || m.machine.Left(rank) {
+			answer = &rpc.JoinResponse{Fence: m.lead.Fence, DataEnded: true}
 			return true, nil
 		}
-		g, ok := s.machine.Answer(rank, m.Incarnation, last)
+		g, ok := m.machine.Answer(rank, r.Incarnation, last)
 		if !ok {
 			return false, nil
 		}
-		var err error
-		r, err = s.answer(rank, g)
+		answer, err = m.answer(rank, g)
 		return true, err
 	})
-	return r, err
+	return answer, err
 }
 
-// answer is what a member has to know of its generation. s.mu is held.
-func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
+// joined takes the word of a trainer that waits for a generation, unless its lease has ended: of that nobody would tell once more. The loss of a
+// process that is known here will be told. For another the registry is asked, and again if word of a loss has come meanwhile, which may have been its
+// own.
+func (m *members) joined(ctx context.Context, e generation.Joined) error {
+	for losses := -1; ; {
+		m.monitor.Lock()
+		if m.cfg.Live == nil || losses == m.record(e.Rank).losses || slices.Contains(m.machine.Incarnations(e.Rank), e.Incarnation) {
+			defer m.monitor.Unlock()
+			if ctx.Err() != nil { // it does not wait any more, and may have taken leave since
+				return gaveUp(ctx, "the other trainers")
+			}
+			return m.step(e)
+		}
+		losses = m.record(e.Rank).losses
+		m.monitor.Unlock()
+		live, err := m.cfg.Live(ctx)
+		if err != nil {
+			return err
+		}
+		if incarnation, lives := live[trainerMember(e.Rank)]; !lives || incarnation != e.Incarnation {
+			return fault.E(fault.Fenced, fault.At(trainerMember(e.Rank).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
+				fault.Want("one that lives"))
+		}
+	}
+}
+
+// answer is what a member has to know of its generation. The monitor is held.
+func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
 	member, _ := g.Member(rank)
-	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: s.lead.Fence,
-		DataEnded: len(s.queues) > 0}
-	for name, q := range s.queues {
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: m.lead.Fence,
+		DataEnded: len(m.store.queues) > 0}
+	for name, q := range m.store.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
-		if !s.cfg.Sync {
+		if !m.cfg.Sync {
 			continue
 		}
 		if end, ok := q.EndRound(); ok {
@@ -69,296 +172,172 @@ func (s *Server) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse
 				fault.Gotf("round %d, of which it is not known where it lies", g.Round))
 		}
 	}
-	if s.cfg.Sync {
+	if m.cfg.Sync {
 		r.Generation, r.Round = g.Number, g.Round
 	}
 	return r, nil
 }
 
-// Leave is a trainer's last message.
-func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return nil, err
+// admit checks who speaks, and waits until this coordinator may answer. One that hears of a later coordinator ends.
+func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
+	if err := m.cfg.Identity.Check(id); err != nil {
+		return err
 	}
-	s.mu.Lock()
-	member, isMember := s.machine.Generation().Member(m.Id.Rank)
-	s.mu.Unlock()
-	if s.endedWell() { // all others have left, and the servers have told that this one was about to
-		return &rpc.LeaveResponse{}, nil
+	if n := max(m.cfg.Trainers, m.cfg.TrainersMax); int64(id.Rank) >= int64(n) {
+		return fault.E(fault.Foreign, fault.Got(trainerName(id.Rank)), fault.Wantf("trainers 0 to %d", n-1))
 	}
-	if isMember && m.Id.Generation > 0 && m.Id.Generation < member.Since {
-		return nil, fault.E(fault.Stale, fault.At("coordinator"),
-			fault.Gotf("leave of trainer %d as of generation %d", m.Id.Rank, m.Id.Generation),
+	return m.await(ctx, waitFor(trainerName(id.Rank), "the coordinator's start"), func() (bool, error) {
+		if m.ready && id.Fence > m.lead.Fence {
+			return false, m.lostLock(fmt.Sprintf("trainer %d has heard of fence %d", id.Rank, id.Fence))
+		}
+		return m.ready, nil
+	})
+}
+
+// isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
+// fault.Stale that another has taken its place. The monitor is held.
+func (m *members) isMember(id *rpc.Identity) error {
+	g := m.machine.Generation()
+	member, ok := g.Member(id.Rank)
+	switch {
+	case id.Generation > g.Number:
+		return noMember(fault.Stale, id, fmt.Sprintf("at most generation %d", g.Number))
+	case !m.cfg.Sync && (!ok || member.Since != id.Generation):
+		return noMember(fault.Stale, id, "one that has not been given up")
+	case m.cfg.Sync && (!ok || id.Generation != g.Number || m.machine.Now() != generation.Running):
+		return noMember(fault.Superseded, id, "a member of the next generation")
+	}
+	return nil
+}
+
+// check is isMember for those who do not hold the monitor.
+func (m *members) check(id *rpc.Identity) error {
+	m.monitor.Lock()
+	defer m.monitor.Unlock()
+	return m.isMember(id)
+}
+
+// leave takes a trainer's last message.
+func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
+	rank := r.Id.Rank
+	m.monitor.Lock()
+	member, isMember := m.machine.Generation().Member(rank)
+	m.monitor.Unlock()
+	if m.endedWell() { // all others have left, and the servers have told that this one was about to
+		return nil
+	}
+	if isMember && r.Id.Generation > 0 && r.Id.Generation < member.Since {
+		return fault.E(fault.Stale, fault.At("coordinator"), fault.Gotf("leave of trainer %d as of generation %d", rank, r.Id.Generation),
 			fault.Want("that of the process which took its place"))
 	}
 	switch {
-	case m.Failure != nil:
-		s.failed(m)
-	case m.Drained:
-		s.mu.Lock()
-		s.members.drained[m.Id.Rank] = true
-		_ = s.step(generation.Drained{Rank: m.Id.Rank})
-		s.mu.Unlock()
+	case r.Failure != nil:
+		m.failed(r)
+	case r.Drained:
+		m.locked(func() {
+			m.record(rank).drained = true
+			_ = m.step(generation.Drained{Rank: rank})
+		})
 	case isMember:
-		rank := m.Id.Rank
-		err := s.transact(ctx, func(t *txn) error {
-			t.then(func() { _ = s.step(generation.Left{Rank: rank}); s.broadcast() })
+		err := m.store.transact(ctx, func(t *txn) error {
+			t.then(func() { _ = m.step(generation.Left{Rank: rank}); m.monitor.Broadcast() })
 			return t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank})
 		})
-		if s.endedWell() {
-			err = nil
+		if m.endedWell() {
+			return nil
 		}
-		return &rpc.LeaveResponse{}, err
+		return err
 	}
-	return &rpc.LeaveResponse{}, nil
-}
-
-// over reports whether nothing can happen to the job any more, but that the servers hear of its end.
-func (s *Server) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended || s.machine.Now() == generation.Ended
-}
-
-func (s *Server) endedWell() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended && s.err == nil
+	return nil
 }
 
 // failed takes the leave of a trainer with a failure: one that another start cannot mend ends the job.
-func (s *Server) failed(m *rpc.LeaveRequest) {
-	if m.Failure.Where == "" {
-		m.Failure.Where = trainerName(m.Id.Rank)
+func (m *members) failed(r *rpc.LeaveRequest) {
+	if r.Failure.Where == "" {
+		r.Failure.Where = trainerName(r.Id.Rank)
 	}
-	err := wire.FaultOf(m.Failure)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cfg.Fed || !mendable(fault.KindOf(err)) {
-		s.finish(err)
+	err := wire.FaultOf(r.Failure)
+	m.monitor.Lock()
+	defer m.monitor.Unlock()
+	if fault.KindOf(err).Permanent() {
+		m.finish(err)
 		return
 	}
-	s.members.reasons[m.Id.Rank] = err.Error()
-	for _, incarnation := range s.machine.Incarnations(m.Id.Rank) {
-		_ = s.step(generation.Lost{Rank: m.Id.Rank, Incarnation: incarnation, Reason: err.Error()})
+	m.record(r.Id.Rank).lastError = err.Error()
+	for _, incarnation := range m.machine.Incarnations(r.Id.Rank) {
+		_ = m.step(generation.Lost{Rank: r.Id.Rank, Incarnation: incarnation, Reason: err.Error()})
 	}
 }
 
-// mendable reports whether a trainer that failed so may do better when it is started again.
-func mendable(kind fault.Kind) bool {
-	switch kind {
-	case fault.InvalidProgram, fault.InvalidArgument, fault.TypeMismatch, fault.ShapeMismatch, fault.NotFound, fault.Unsupported, fault.Corrupt,
-		fault.TooLarge,
-		fault.NotFinite, fault.VerifyFailed, fault.Foreign:
-		return false
-	}
-	return true
-}
-
-// Want says how many trainers an elastic job is to have.
-func (s *Server) Want(trainers int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.members.wanted = trainers
-	_ = s.step(generation.Wanted{Trainers: trainers})
-}
-
-// Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
-func (s *Server) Lost(ctx context.Context, m cluster.Member) error {
-	err := s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) { return s.ready || s.ended, nil })
-	if err != nil || s.over() {
+// lost takes the word that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
+func (m *members) lost(ctx context.Context, who cluster.Member) error {
+	err := m.await(ctx, waitFor("", "the coordinator's start"), func() (bool, error) { return m.ready || m.ended, nil })
+	if err != nil {
 		return nil // the job has ended, or the caller has
 	}
-	switch m.Role {
-	case job.Role_PSERVER:
-		if s.cfg.Fed {
-			s.Fail(fault.E(fault.LostMember, fault.At("coordinator"), fault.Got("no sign of life of "+m.String()), fault.Want("a living server"),
-				fault.Hint("look at its log")))
-			return nil
-		}
-		return s.lostServer(m.Index)
-	case job.Role_TRAINER:
-		return s.lostTrainer(ctx, m)
+	over := false
+	m.locked(func() { over = m.ended || m.machine.Now() == generation.Ended })
+	switch {
+	case over:
+	case who.Role == job.Role_PSERVER:
+		return m.lostServer(who.Index)
+	case who.Role == job.Role_TRAINER:
+		return m.lostTrainer(ctx, who)
 	}
 	return nil
 }
 
 // lostServer lets another server take the place of one that had nothing to lose. The loss of any other cannot be mended here: who supervises the job
-// ends it, or begins its history again, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It
+// ends it, or begins its next attempt, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It
 // fails where nobody does anything.
-func (s *Server) lostServer(index int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.machine.Progressed() {
-		return s.step(generation.ServerLost{Server: index})
+func (m *members) lostServer(index int) error {
+	m.monitor.Lock()
+	defer m.monitor.Unlock()
+	if !m.machine.Progressed() {
+		return m.step(generation.ServerLost{Server: index})
 	}
-	if s.bereft[index] {
+	if m.lostServers[index] {
 		return nil
 	}
-	s.bereft[index] = true
-	since := time.Now()
-	w := &waiting{who: "coordinator", what: "the job to begin again, because parameters are gone", since: since, until: since.Add(s.cfg.StartDeadline),
-		by: func() []string { return []string{serverName(index)} }}
-	s.waits[w] = true
-	s.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
-	s.spawn(func() {
-		if s.sleep(s.cfg.StartDeadline, true, nil) {
-			_ = s.tell(generation.ServerLost{Server: index})
+	m.lostServers[index] = true
+	m.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
+	w := waits.Wait{Who: "coordinator", What: "the job to begin again, because parameters are gone", By: []string{serverName(index)},
+		Since: time.Now(), Limit: m.cfg.StartDeadline}
+	m.spawn(func() {
+		err := m.await(m.ctx, func() waits.Wait { return w }, func() (bool, error) { return false, nil })
+		if errors.Is(err, fault.DeadlineExceeded) {
+			m.event(generation.ServerLost{Server: index})
 		}
 	})
 	return nil
 }
 
-func (s *Server) lostTrainer(ctx context.Context, m cluster.Member) error {
-	s.mu.Lock()
-	s.members.losses[uint32(m.Index)]++
-	known := s.machine.Incarnations(uint32(m.Index))
-	s.mu.Unlock()
-	live, err := s.cfg.Live(ctx)
+func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
+	rank := uint32(who.Index)
+	var known []uint64
+	m.locked(func() {
+		m.record(rank).losses++
+		known = m.machine.Incarnations(rank)
+	})
+	live, err := m.cfg.Live(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m.monitor.Lock()
+	defer m.monitor.Unlock()
 	for _, incarnation := range known {
-		if live[m] == incarnation || s.machine.Now() == generation.Ended {
+		if live[who] == incarnation || m.machine.Now() == generation.Ended {
 			continue
 		}
-		if s.cfg.Fed {
-			s.finish(fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("no sign of life of %v in %s", m, s.steps.progress()),
-				fault.Want("a living trainer"), fault.Hint("look at its log: edl logs JOB trainer-"+fmt.Sprint(m.Index))))
-		}
-		_ = s.step(generation.Lost{Rank: uint32(m.Index), Incarnation: incarnation, Reason: s.members.reasons[uint32(m.Index)]})
+		_ = m.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: m.record(rank).lastError})
 	}
 	return nil
 }
 
-// joined takes the word of a trainer that waits for a generation, unless its lease has ended: of that nobody would tell once more. The loss of a
-// process that is known here will be told. For another the registry is asked, and again if word of a loss has come meanwhile, which may have been its
-// own.
-func (s *Server) joined(ctx context.Context, e generation.Joined) error {
-	member := cluster.Member{Role: job.Role_TRAINER, Index: int(e.Rank)}
-	for losses := -1; ; {
-		s.mu.Lock()
-		if s.cfg.Live == nil || losses == s.members.losses[e.Rank] || slices.Contains(s.machine.Incarnations(e.Rank), e.Incarnation) {
-			defer s.mu.Unlock()
-			if ctx.Err() != nil { // it does not wait any more, and may have taken leave since
-				return gaveUp(ctx, "the other trainers")
-			}
-			return s.step(e)
-		}
-		losses = s.members.losses[e.Rank]
-		s.mu.Unlock()
-		live, err := s.cfg.Live(ctx)
-		if err != nil {
-			return err
-		}
-		if incarnation, lives := live[member]; !lives || incarnation != e.Incarnation {
-			return fault.E(fault.Fenced, fault.At(member.String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
-				fault.Want("one that lives"))
-		}
-	}
-}
-
-// RequestSaveModel elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The
-// same trainer asking again is told the same, so that a repeated message does no harm. When the one that was elected is lost for good another is.
-func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
-	if err := s.admit(ctx, m.Id); err != nil {
-		return nil, err
-	}
-	rank := m.Id.Rank
-	granted := false
-	err := s.transact(ctx, func(t *txn) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err := s.isMember(m.Id); err != nil {
-			return err
-		}
-		saver := s.members.saver
-		if t.saver != nil { // elected by a request before this one
-			saver = t.saver
-		}
-		if saver != nil && (*saver == rank || s.machine.Saves(*saver)) {
-			granted = *saver == rank
-			return nil
-		}
-		granted, t.saver = true, &rank
-		t.then(func() { s.members.saver = &rank })
-		return t.put(saverKey, &state.Saver{Rank: rank})
+// want says how many trainers an elastic job is to have.
+func (m *members) want(trainers int) {
+	m.locked(func() {
+		m.wanted = trainers
+		_ = m.step(generation.Wanted{Trainers: trainers})
 	})
-	if err != nil || !granted {
-		return &rpc.SaveModelResponse{}, err
-	}
-	w := waiting{who: trainerName(rank), what: "the other trainers to finish, before the model is saved", by: func() (names []string) {
-		for _, other := range s.machine.Others(rank) {
-			names = append(names, trainerName(other))
-		}
-		return names
-	}}
-	err = s.await(ctx, w, func() (bool, error) { return len(s.machine.Others(rank)) == 0, s.isMember(m.Id) })
-	return &rpc.SaveModelResponse{Granted: true}, err
-}
-
-// checkJob refuses a question about another job.
-func (s *Server) checkJob(id string) error {
-	if id != s.cfg.Identity.Job {
-		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(id)), fault.Want("job "+s.cfg.Identity.Job))
-	}
-	return nil
-}
-
-// checkFed refuses what only the user of an fed job may ask.
-func (s *Server) checkFed() error {
-	if !s.cfg.Fed {
-		return fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Got("a feed for a job that reads its own data"),
-			fault.Want("an fed job"))
-	}
-	return nil
-}
-
-// admit checks who speaks, and waits until this coordinator may answer. One that hears of a later coordinator ends.
-func (s *Server) admit(ctx context.Context, id *rpc.Identity) error {
-	if err := s.cfg.Identity.Check(id); err != nil {
-		return err
-	}
-	if n := max(s.cfg.Trainers, s.cfg.TrainersMax); int64(id.Rank) >= int64(n) {
-		return fault.E(fault.Foreign, fault.Got(trainerName(id.Rank)), fault.Wantf("trainers 0 to %d", n-1))
-	}
-	return s.await(ctx, waiting{what: "the coordinator's start"}, func() (bool, error) {
-		if s.ready && id.Fence > s.lead.Fence {
-			err := s.deposed(fmt.Sprintf("trainer %d has heard of fence %d", id.Rank, id.Fence))
-			s.finish(err)
-			return false, passing(err)
-		}
-		return s.ready, nil
-	})
-}
-
-// admitFirst returns admit for the first piece of a request, and keeps who speaks.
-func (s *Server) admitFirst(ctx context.Context, who **rpc.Identity) func(*rpc.Identity) error {
-	return func(id *rpc.Identity) error {
-		*who = id
-		return s.admit(ctx, id)
-	}
-}
-
-func (s *Server) deposed(got string) error {
-	return fault.E(fault.Fenced, fault.At("coordinator"), fault.Got(got), fault.Wantf("the lock of fence %d", s.lead.Fence))
-}
-
-// isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
-// fault.Stale that another has taken its place. s.mu is held.
-func (s *Server) isMember(id *rpc.Identity) error {
-	g := s.machine.Generation()
-	member, ok := g.Member(id.Rank)
-	who := fmt.Sprintf("trainer %d of generation %d", id.Rank, id.Generation)
-	switch {
-	case id.Generation > g.Number:
-		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(who), fault.Wantf("at most generation %d", g.Number))
-	case !s.cfg.Sync && (!ok || member.Since != id.Generation):
-		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(who), fault.Want("one that has not been given up"))
-	case s.cfg.Sync && (!ok || id.Generation != g.Number || s.machine.Now() != generation.Running):
-		return fault.E(fault.Superseded, fault.At("coordinator"), fault.Got(who), fault.Want("a member of the next generation"))
-	}
-	return nil
 }

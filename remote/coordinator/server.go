@@ -3,66 +3,33 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/eventlog"
-	"github.com/edl-go/edl/proto/job"
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/coordinator/generation"
-	"github.com/edl-go/edl/remote/coordinator/queue"
-	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
 )
 
-// The history of steps that a late watcher can still read holds at most so many, and so many bytes of what they fetched.
-const (
-	maxEvents     = 1 << 16
-	maxEventBytes = 256 << 20
-)
-
-// Server is the coordinator: a gRPC service over the members, the queues, the feeds and the steps of one job. Calls wait until Run has read what is
-// durable.
+// Server is the coordinator of one job: a gRPC service over its parts. Calls wait until Run has read what is durable.
 type Server struct {
 	rpc.UnimplementedCoordinatorServer
-	cfg   Config
-	epoch time.Time // of the times of queues
-	log   *eventlog.Log[*job.Event]
-	ops   chan *op       // to the goroutine that commits
-	led   chan struct{}  // closed when lead is known
-	done  chan struct{}  // closed when the job has ended
-	tasks sync.WaitGroup // goroutines of Run
-	// reread says that a commit has failed, so that it is not known what is durable. It belongs to the goroutine that commits.
-	reread bool
-
-	mu       sync.Mutex
-	changed  chan struct{} // closed when something has changed
-	ready    bool          // what is durable has been read
-	ended    bool
-	err      error // why the job has failed
-	lead     Lead
-	ctx      context.Context // of Run
-	machine  *generation.Machine
-	changing context.Context    // of the effects of the change that is under way
-	change   context.CancelFunc // gives them up
-	members  memory
-	queues   map[string]*queue.Queue // as they are durable
-	steps    collector
-	teller   teller
-	feeds    feeds
-	fed      uint64               // feeds accepted
-	answered uint64               // feeds before this one have been answered and forgotten
-	results  map[uint64]*job.Step // of feeds
-	waits    map[*waiting]bool
-	heard    chan struct{} // closed by hear
-	hear     func()
-	bereft   map[int]bool // servers that are lost for this history of the job
+	*core
+	store    *store
+	dispatch *dispatch
+	follower *follower
+	members  *members
+	changes  *changes
+	steps    *steps
+	feeds    *feeds
+	ending   *ending
+	overview *overview
 }
 
 // New returns a coordinator.
@@ -71,16 +38,19 @@ func New(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.FollowEvery = cmp.Or(cfg.FollowEvery, followEvery)
-	heard := make(chan struct{})
-	return &Server{
-		cfg: cfg, epoch: time.Now(), log: eventlog.NewSized(maxEvents, maxEventBytes, func(e *job.Event) int { return proto.Size(e) }),
-		ops: make(chan *op), changed: make(chan struct{}), led: make(chan struct{}), done: make(chan struct{}),
-		members: memory{reasons: map[uint32]string{}, drained: map[uint32]bool{}, losses: map[uint32]int{}}, queues: map[string]*queue.Queue{},
-		steps: collector{sync: cfg.Sync && !cfg.Fed, fed: cfg.Fed, expected: map[uint64][]uint32{}, last: map[uint32]position{},
-			rounds: map[uint64]map[uint32]*rpc.TrainerStep{}},
-		feeds: newFeeds(cfg.Trainers), results: map[uint64]*job.Step{}, waits: map[*waiting]bool{}, bereft: map[int]bool{},
-		heard: heard, hear: sync.OnceFunc(func() { close(heard) }),
-	}
+	cfg.LedgerDeadline = cmp.Or(cfg.LedgerDeadline, ledgerDeadline)
+	c := &core{cfg: cfg, epoch: time.Now(), led: make(chan struct{}), done: make(chan struct{}), monitor: waits.Monitor{Where: "coordinator"}}
+	s := &Server{core: c, members: newMembers(c), steps: newSteps(c), feeds: newFeeds(c)}
+	s.store = &store{core: c, steps: s.steps.written, ops: make(chan *op), queues: map[string]*queue.Queue{}}
+	s.dispatch = &dispatch{core: c, store: s.store, members: s.members}
+	s.follower = &follower{core: c, store: s.store}
+	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
+	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
+	s.overview = &overview{core: c, store: s.store, members: s.members}
+	s.members.store, s.members.changes = s.store, s.changes
+	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
+	s.feeds.members, s.feeds.steps = s.members, s.steps
+	return s
 }
 
 // Run coordinates until every trainer has left, and returns why the job failed, if it did. Watchers are told the end before Run returns. It is called
@@ -92,248 +62,206 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { s.Fail(fault.E(fault.Canceled, fault.At("coordinator"), fault.Cause(context.Cause(ctx)))) })
 	defer stop()
-	if err := s.begin(ctx, lead); err != nil {
+	if err := begin(ctx, s, lead); err != nil {
 		s.Fail(err)
 	} else {
-		s.tasks.Go(s.commits)
-		s.tasks.Go(s.keepTime)
-		s.tasks.Go(s.keepTasks)
+		s.tasks.Go(s.store.commits)
+		s.tasks.Go(s.members.keepTime)
+		s.tasks.Go(s.dispatch.expireTasks)
 		for name, globs := range s.cfg.Follow {
-			s.tasks.Go(func() { s.follow(name, globs) })
+			s.tasks.Go(func() { s.follower.follow(name, globs) })
 		}
 	}
 	<-s.done
 	cancel()
 	s.tasks.Wait()
-	err := s.tellSteps()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil { // the last step may be found impossible to tell when all else has ended well
-		s.err = err
+	return s.steps.end()
+}
+
+// begin reads what an earlier coordinator has left, and begins a generation.
+func begin(ctx context.Context, s *Server, lead Lead) error {
+	entries, err := lead.State.Load(ctx)
+	if err != nil {
+		return err
 	}
-	state := job.State_SUCCEEDED
-	if s.err != nil {
-		state = job.State_FAILED
+	durable, err := restoreJob(entries)
+	if err != nil {
+		return err
 	}
-	s.log.Add(&job.Event{What: &job.Event_Status{Status: &job.JobStatus{Job: s.cfg.Identity.Job, State: state, Failure: wire.FailureOf(s.err)}}})
-	s.log.End()
-	return s.err
+	live := map[cluster.Member]uint64{}
+	if len(durable.generation.Members) > 0 && s.cfg.Live != nil {
+		if live, err = s.cfg.Live(ctx); err != nil {
+			return err
+		}
+	}
+	queues, err := s.store.restore(ctx, lead, entries)
+	if err != nil {
+		return err
+	}
+	if err := s.follower.create(ctx, lead, queues); err != nil {
+		return err
+	}
+	s.locked(func() {
+		s.ctx, s.store.queues = ctx, queues
+		s.steps.restore(durable.steps)
+		s.feeds.resumes, s.feeds.finished = durable.generation.Number > 0, durable.finished
+		s.members.saver = durable.saver
+		s.members.begin(durable.generation, live)
+	})
+	return nil
 }
 
 // Fail ends the job with err. Only the first call counts; later ones, and calls after the end, change nothing.
-func (s *Server) Fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish(err)
+func (s *Server) Fail(err error) { s.fail(err) }
+
+// Heard is closed when somebody has been told everything up to the end of the job. Whoever serves this coordinator should go on doing so for a while
+// until then: a job may be over before its listener has found it.
+func (s *Server) Heard() <-chan struct{} { return s.steps.heard }
+
+// Lost tells that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
+func (s *Server) Lost(ctx context.Context, m cluster.Member) error { return s.members.lost(ctx, m) }
+
+// Want says how many trainers an elastic job is to have.
+func (s *Server) Want(trainers int) { s.members.want(trainers) }
+
+// Join waits for a generation that has the trainer as a member.
+func (s *Server) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	return s.members.join(ctx, m)
 }
 
-// finish ends the job. s.mu is held.
-func (s *Server) finish(err error) {
-	if s.ended {
-		return
+// Leave is a trainer's last message.
+func (s *Server) Leave(ctx context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
 	}
-	s.ended, s.err = true, err
-	close(s.done)
-	s.broadcast()
+	return &rpc.LeaveResponse{}, s.members.leave(ctx, m)
 }
 
-// spawn runs f until the job ends; f must end with ctx. s.mu is held.
-func (s *Server) spawn(f func()) {
-	if !s.ended {
-		s.tasks.Go(f)
+// ReportDataset takes the list of files of a dataset.
+func (s *Server) ReportDataset(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportDatasetResponse]) error {
+	m := &rpc.ReportDatasetRequest{}
+	id, err := receive(stream.Context(), s.members, stream, m, wire.MaxDataset)
+	if err != nil {
+		return err
 	}
+	m.Id = id
+	if err := s.TakeDataset(stream.Context(), m); err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.ReportDatasetResponse{})
 }
 
-func (s *Server) broadcast() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+// TakeDataset is ReportDataset for a caller in this process.
+func (s *Server) TakeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) error {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return err
+	}
+	return s.dispatch.takeDataset(ctx, m)
 }
 
-// now is the time argument of the queues.
-func (s *Server) now() time.Duration { return time.Since(s.epoch) }
-
-// waiting is a call that waits.
-type waiting struct {
-	who, what string
-	by        func() []string // called with Server.mu held; nil: nobody in particular
-	idle      string          // what is waited for while by names nobody; empty: what
-	since     time.Time
-	until     time.Time // when the job fails; zero: not because of this
+// GetTask reports finished tasks and returns the next one, waiting, if it is asked to, while what is left of the pass is pending elsewhere.
+func (s *Server) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	return s.dispatch.getTask(ctx, m)
 }
 
-// await blocks until ok, which is called with s.mu held, is true or fails, the job has ended, or ctx has. Once the job has failed it returns why:
-// nobody goes on then.
-func (s *Server) await(ctx context.Context, w waiting, ok func() (bool, error)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.since.IsZero() {
-		w.since = time.Now()
+// TaskFailed takes a task back that a trainer cannot do.
+func (s *Server) TaskFailed(ctx context.Context, m *rpc.TaskFailedRequest) (*rpc.TaskFailedResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
 	}
-	s.waits[&w] = true
-	defer delete(s.waits, &w)
-	for {
-		if s.err != nil {
-			return passing(s.err)
-		}
-		if done, err := ok(); done || err != nil {
-			return err
-		}
-		if s.ended {
-			return fault.E(fault.Stale, fault.At("coordinator"), fault.Got("the end of the job while waiting for "+w.what))
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		if ctx.Err() != nil {
-			return gaveUp(ctx, w.what)
-		}
-	}
+	return &rpc.TaskFailedResponse{}, s.dispatch.taskFailed(ctx, m)
 }
 
-// passing is what a caller is told of the end of this coordinator. One that has lost its lock, or is told to end, is not the end of the job: another
-// start of it will answer the same call.
-func passing(err error) error {
-	if errors.Is(err, fault.Fenced) || errors.Is(err, fault.Canceled) {
-		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Got("the end of this coordinator"), fault.Want("the next one"),
-			fault.Cause(err))
+// RequestSaveModel elects the trainer that saves the model.
+func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) (*rpc.SaveModelResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
 	}
-	return err
+	return s.ending.requestSave(ctx, m)
 }
 
-// gaveUp is the error of a call whose context has ended.
-func gaveUp(ctx context.Context, what string) error {
-	kind := fault.Canceled
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		kind = fault.DeadlineExceeded
+// ReportStep takes what a trainer fetched.
+func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
+	m := &rpc.TrainerStep{}
+	id, err := receive(stream.Context(), s.members, stream, m, wire.MaxStep)
+	if err != nil {
+		return err
 	}
-	return fault.E(kind, fault.At("coordinator"), fault.Got("no end of waiting for "+what), fault.Cause(ctx.Err()))
+	m.Id = id
+	if err := s.steps.report(m); err != nil {
+		return err
+	}
+	return stream.SendAndClose(&rpc.ReportStepResponse{})
 }
 
-// waitsNow tells what is waited for: first by the job, then by callers who do not wait for that alone. s.mu is held.
-func (s *Server) waitsNow() (out []*job.Wait) {
-	if s.ended || !s.ready {
-		return nil
+// NextFeed returns a trainer's share of the next item of a fed job.
+func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	if err := s.checkFed(); err != nil {
+		return err
 	}
-	if w, ok := s.machine.Wait(); ok {
-		out = append(out, &job.Wait{Who: "coordinator", What: w.What, By: w.By, Since: timestamppb.New(w.Since), Until: timestamppb.New(w.Until),
-			LastError: w.LastError})
+	if err := s.members.admit(stream.Context(), m.Id); err != nil {
+		return err
 	}
-	for w := range s.waits {
-		if w.by == nil {
-			continue
-		}
-		said := &job.Wait{Who: w.who, What: w.what, By: w.by(), Since: timestamppb.New(w.since)}
-		if !w.until.IsZero() {
-			said.Until = timestamppb.New(w.until)
-		}
-		if len(said.By) == 0 && w.idle != "" {
-			said.What = w.idle
-		}
-		out = append(out, said)
+	share, err := s.feeds.next(stream.Context(), m)
+	if err != nil {
+		return err
 	}
-	return out
+	return wire.Send(stream, share)
 }
 
-func trainerName(rank uint32) string { return fmt.Sprintf("trainer %d", rank) }
-
-// keepTasks returns tasks whose time is over to their queues, until the job ends.
-func (s *Server) keepTasks() {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		var names []string
-		next := time.Duration(-1)
-		for name, q := range s.queues {
-			if at, _, ok := q.Next(); ok && (next < 0 || at < next) {
-				next = at
-			}
-			names = append(names, name)
-		}
-		now := s.now()
-		s.mu.Unlock()
-		if next >= 0 && next <= now {
-			slices.Sort(names)
-			for _, name := range names {
-				if !s.expire(name) {
-					return
-				}
-			}
-			continue
-		}
-		if !s.sleep(next-now, next >= 0, changed) {
-			return
-		}
+// Feed does one item of a fed job, for its user.
+func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
+	if err := s.checkFed(); err != nil {
+		return err
 	}
+	run := &rpc.StepRun{}
+	if err := wire.ReceiveFrom("the user", stream, run, wire.MaxStep, s.cfg.Identity.Check); err != nil {
+		return err
+	}
+	step, err := s.feeds.feed(stream.Context(), run)
+	if err != nil {
+		return err
+	}
+	return wire.Send(stream, &rpc.StepDone{Step: step})
 }
 
-// expire returns the tasks of a queue whose time is over. It returns false when the job has ended.
-func (s *Server) expire(name string) bool {
-	q := s.copyQueues()[name]
-	ctx, cancel := context.WithTimeout(s.ctx, ledgerTime)
-	defer cancel()
-	committed, err := s.committed(ctx, q.Pass(), 0)
-	if err == nil {
-		pass := q.Pass()
-		err = s.transact(ctx, func(t *txn) error {
-			for {
-				q, err := t.queue(name)
-				if err != nil {
-					return err
-				}
-				at, e, ok := q.Next()
-				if !ok || at > s.now() || q.Pass() != pass {
-					return nil
-				}
-				e.Committed = committed
-				if _, err := t.step(name, e); err != nil {
-					return err
-				}
-			}
-		})
+// Finish lets the job end in good order before its data does.
+func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.FinishDataResponse, error) {
+	if err := s.cfg.Identity.Check(m.Id); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		return true
-	}
-	if s.ctx.Err() == nil {
-		s.cfg.Log.Warn("tasks whose time is over stay where they are", "dataset", name, "reason", err.Error())
-	}
-	return s.sleep(time.Second, true, nil)
+	return s.ending.finishJob(ctx, m)
 }
 
-// keepTime tells the membership of deadlines, until the job ends.
-func (s *Server) keepTime() {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		at, ok := s.machine.Deadline()
-		if ok && !time.Now().Before(at) {
-			_ = s.step(generation.Tick{})
-			at, ok = s.machine.Deadline()
-		}
-		s.mu.Unlock()
-		if !s.sleep(time.Until(at), ok, changed) {
-			return
-		}
+// Watch streams the steps from the watcher's position on.
+func (s *Server) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
+	if err := s.checkJob(m.Job); err != nil {
+		return err
 	}
+	return s.steps.watch(m, stream)
 }
 
-// sleep waits for a time, if it is limited, or a change. It returns false when the job has ended.
-func (s *Server) sleep(d time.Duration, limited bool, changed <-chan struct{}) bool {
-	var passed <-chan time.Time
-	if limited {
-		timer := time.NewTimer(max(d, 0))
-		defer timer.Stop()
-		passed = timer.C
+// Queues tells how far the job is and what it waits for.
+func (s *Server) Queues(m *rpc.QueuesRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
+	r, err := s.overview.queues(stream.Context(), m)
+	if err != nil {
+		return err
 	}
-	select {
-	case <-passed:
-	case <-changed:
-	case <-s.done:
-		return false
-	}
-	return true
+	return wire.Send(stream, r)
+}
+
+// receive takes a message of a trainer that comes in pieces, and tells who has sent it.
+func receive(ctx context.Context, by *members, stream interface{ Recv() (*rpc.Piece, error) }, m proto.Message,
+	most int) (who *rpc.Identity, err error) {
+	err = wire.ReceiveFrom("trainer", stream, m, most, func(id *rpc.Identity) error {
+		who = id
+		return by.admit(ctx, id)
+	})
+	return who, err
 }

@@ -11,13 +11,17 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// split cuts a fed batch into one share per trainer: rows [rows*t/N, rows*(t+1)/N) of every variable whose first dim the program leaves open,
-// and all of the others.
-func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare, error) {
-	shares := make([]*rpc.FeedShare, trainers)
-	for t := range shares {
-		shares[t] = &rpc.FeedShare{Step: run.Step, Fetch: run.Fetch}
-	}
+// batch is a fed batch to train, or the names of variables to read when nothing is fed. It is never changed.
+type batch struct {
+	feed    []*job.Value
+	fetch   []string
+	batched map[string]*tensor.Tensor // values of feed whose first dim the program leaves open
+	rows    int64                     // of batched
+}
+
+// newBatch decodes and checks what a user gives.
+func newBatch(p *program.Program, run *rpc.StepRun) (*batch, error) {
+	b := &batch{feed: run.Feed, fetch: run.Fetch, batched: map[string]*tensor.Tensor{}}
 	feed := map[string]*tensor.Tensor{}
 	for _, value := range run.Feed {
 		if feed[value.Name] != nil {
@@ -28,42 +32,55 @@ func split(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare
 			return nil, err
 		}
 	}
+	if b.reads() {
+		return b, nil
+	}
 	if err := checkStep(p, run, feed); err != nil {
 		return nil, err
 	}
-	rows := int64(-1)
 	for _, value := range run.Feed {
 		v, _ := p.Global().Var(value.Name)
 		if len(v.Dims) == 0 || v.Dims[0] != program.Unknown {
-			for _, s := range shares {
-				s.Feed = append(s.Feed, value)
-			}
 			continue
 		}
 		whole := feed[value.Name]
-		if rows >= 0 && whole.Dims()[0] != rows {
+		if len(b.batched) > 0 && whole.Dims()[0] != b.rows {
 			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Got(whole.String()),
-				fault.Wantf("%d rows, as the other feeds have", rows))
+				fault.Wantf("%d rows, as the other feeds have", b.rows))
 		}
-		rows = whole.Dims()[0]
-		for t, s := range shares {
-			from, to := rows*int64(t)/int64(trainers), rows*int64(t+1)/int64(trainers)
+		b.batched[value.Name], b.rows = whole, whole.Dims()[0]
+	}
+	return b, nil
+}
+
+// reads reports whether nothing is trained.
+func (b *batch) reads() bool { return len(b.feed) == 0 }
+
+// share cuts out the part of one of several trainers, by its position among them: rows [rows*position/of, rows*(position+1)/of) of every variable whose
+// first dim the program leaves open, and all of the others.
+func (b *batch) share(position, of int) (*rpc.FeedShare, error) {
+	s := &rpc.FeedShare{Fetch: b.fetch}
+	if b.reads() {
+		return s, nil
+	}
+	from, to := b.rows*int64(position)/int64(of), b.rows*int64(position+1)/int64(of)
+	s.RowOffset, s.Rows, s.GlobalRows = from, to-from, b.rows
+	for _, value := range b.feed {
+		if whole := b.batched[value.Name]; whole != nil {
 			part, err := whole.Rows(from, to)
 			if err != nil {
 				return nil, err
 			}
-			s.Feed = append(s.Feed, &job.Value{Name: value.Name, Stream: tensor.AppendStream(nil, part)})
-			s.RowOffset, s.Rows, s.GlobalRows = from, to-from, rows
+			value = &job.Value{Name: value.Name, Stream: tensor.AppendStream(nil, part)}
+		}
+		s.Feed = append(s.Feed, value)
+	}
+	if len(b.batched) == 0 { // every trainer would do the same, so one does it
+		if s.GlobalRows = 1; position == 0 {
+			s.Rows = 1
 		}
 	}
-	if rows < 0 {
-		for t, s := range shares { // nothing is batched: every trainer would do the same, so one does it
-			if s.GlobalRows = 1; t == 0 {
-				s.Rows = 1
-			}
-		}
-	}
-	return shares, nil
+	return s, nil
 }
 
 func decode(v *job.Value) (*tensor.Tensor, error) {
@@ -75,24 +92,6 @@ func decode(v *job.Value) (*tensor.Tensor, error) {
 		return nil, fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
 	}
 	return t, nil
-}
-
-// whole gives a fed batch to one trainer, as async mode does, in turn.
-func whole(p *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare, error) {
-	one, err := split(p, run, 1)
-	if err != nil {
-		return nil, err
-	}
-	shares := make([]*rpc.FeedShare, trainers)
-	shares[run.Step%uint64(trainers)] = one[0]
-	return shares, nil
-}
-
-// readOnly asks the first trainer for values of variables without training.
-func readOnly(_ *program.Program, run *rpc.StepRun, trainers int) ([]*rpc.FeedShare, error) {
-	shares := make([]*rpc.FeedShare, trainers)
-	shares[0] = &rpc.FeedShare{Step: run.Step, Fetch: run.Fetch}
-	return shares, nil
 }
 
 // checkStep refuses a step that trainers could not run, as the local executor would: a trainer that fails in a step ends the job, and a user's slip

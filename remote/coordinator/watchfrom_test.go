@@ -34,9 +34,9 @@ func TestWatchFromAPosition(t *testing.T) {
 	s.lead.Fence = 7
 	close(s.led)
 	for step := range uint64(steps) {
-		s.log.Add(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: step}}})
+		s.steps.log.Add(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: step}}})
 	}
-	s.log.End()
+	s.steps.log.End()
 	const oldest = maxEvents / 2
 	for name, c := range map[string]struct{ fence, from, want uint64 }{
 		"comes back":             {7, steps - 5, steps - 5},

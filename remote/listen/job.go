@@ -134,7 +134,7 @@ func (j *Job) Finish(ctx context.Context, after *uint64) error {
 			return err
 		}
 		if j.spec.Fed && after == nil {
-			_, err = coordinator.CloseFeed(ctx, &rpc.CloseFeedRequest{Id: identityOf(j)})
+			_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j)})
 		} else {
 			_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after})
 		}

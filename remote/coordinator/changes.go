@@ -1,0 +1,284 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// changes carries out what the generation machine wants done: it speaks to the servers and the store, and tells the machine what they answer.
+//
+//	event --> members.step --> Effects --> carryOut --> freeze, persist, resume, settle: one goroutine each --> event
+//
+// A change that begins gives up the effects of the one before it.
+type changes struct {
+	*core
+	store    *store
+	members  *members
+	dispatch *dispatch
+	steps    *steps
+	feeds    *feeds
+
+	current context.Context    // of the effects of the change that is under way
+	giveUp  context.CancelFunc // ends current; nil before the first change
+}
+
+// carryOut begins to carry out effects. The monitor is held.
+func (c *changes) carryOut(out generation.Effects) {
+	machine := c.members.machine
+	switch {
+	case out.Fail != nil:
+		c.finish(out.Fail)
+		return
+	case out.End:
+		c.steps.close(id.Round(max(machine.Committed(), c.steps.written())))
+		c.spawn(c.end)
+		return
+	}
+	if out.Freeze > 0 || out.Persist != nil && !c.cfg.Sync {
+		if c.giveUp != nil {
+			c.giveUp()
+		}
+		c.current, c.giveUp = context.WithCancel(c.ctx)
+	}
+	ctx, number := c.current, machine.Generation().Number
+	if out.Freeze > 0 {
+		c.cfg.Log.Info("generation ends", "generation", number)
+		for i, server := range c.cfg.Servers {
+			c.spawn(func() { c.freeze(ctx, out.Freeze, number, i, server) })
+		}
+	}
+	if n := out.Persist; n != nil {
+		c.spawn(func() { c.persist(ctx, n) })
+	}
+	if n := out.Resume; n != nil {
+		for i, server := range c.cfg.Servers {
+			c.spawn(func() { c.resume(ctx, n, i, server) })
+		}
+	}
+	if n := out.Settle; n != nil {
+		c.spawn(func() { c.settle(ctx, n) })
+	}
+	if out.Begun {
+		g := machine.Generation()
+		c.cfg.Log.Info("generation begins", "generation", g.Number, "members", len(g.Members), "round", g.Round)
+		for _, r := range c.members.records {
+			r.drained = false
+		}
+		if c.cfg.Fed {
+			c.feeds.begun(g)
+		} else {
+			c.steps.begun(id.Round(g.Round))
+		}
+	}
+}
+
+// effect calls a server until it answers or the change is given up.
+func (c *changes) effect(ctx context.Context, change uint64, who string, call func(attempt uint32) (generation.Event, error)) {
+	var e generation.Event
+	err := wire.Retry(ctx, func(attempt uint32) (err error) {
+		e, err = call(attempt)
+		err = wire.FromStatus(who, err)
+		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // the end of that server's process: another takes its place
+			err = fault.E(fault.Unavailable, fault.At(who), fault.Got("the end of this server"), fault.Want("the next one"), fault.Cause(err))
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return // another change has begun, or the job has ended
+	default:
+		e = generation.Failed{Change: change, Err: err}
+	}
+	c.members.event(e)
+}
+
+// freeze ends a generation on one server.
+func (c *changes) freeze(ctx context.Context, change, number uint64, i int, server rpc.ParameterServerClient) {
+	c.effect(ctx, change, serverName(i), func(attempt uint32) (generation.Event, error) {
+		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(number, attempt)})
+		return generation.Frozen{Change: change, Server: i, Answer: answer}, err
+	})
+}
+
+// resume begins a generation on one server.
+func (c *changes) resume(ctx context.Context, n *generation.Next, i int, server rpc.ParameterServerClient) {
+	m := &rpc.ResumeRequest{Round: n.Generation.Round, Commit: n.Generation.Commit}
+	for _, member := range n.Generation.Members {
+		m.Members = append(m.Members, &rpc.Member{Rank: member.Rank, Since: member.Since})
+	}
+	c.effect(ctx, n.Change, serverName(i), func(attempt uint32) (generation.Event, error) {
+		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(n.Generation.Number, attempt), Members: m.Members, Round: m.Round, Commit: m.Commit})
+		return generation.Resumed{Change: n.Change, Server: i}, err
+	})
+}
+
+// persist makes a generation durable.
+func (c *changes) persist(ctx context.Context, n *generation.Next) {
+	c.effect(ctx, n.Change, "etcd", func(uint32) (generation.Event, error) {
+		err := c.store.transact(ctx, func(t *txn) error {
+			if err := c.putLeft(t); err != nil {
+				return err
+			}
+			return t.put(generationKey, entryOf(n.Generation))
+		})
+		return generation.Persisted{Change: n.Change}, err
+	})
+}
+
+// settle ends what those have under way who are gone, and in sync mode begins the data anew where a task has failed.
+func (c *changes) settle(ctx context.Context, n *generation.Next) {
+	c.effect(ctx, n.Change, serverName(0), func(uint32) (generation.Event, error) {
+		settle := c.dispatch.recoverTasks
+		if c.cfg.Sync {
+			settle = c.dispatch.beginSegment
+		}
+		err := settle(ctx, n.Generation)
+		if err == nil {
+			c.steps.complement(ctx, n.Generation)
+			err = c.store.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: n.Generation.Number}) })
+		}
+		return generation.Settled{Change: n.Change}, err
+	})
+}
+
+// end ends a job whose members have all left. Servers stay until they hear of it, because until then somebody may ask them how far they are. That the
+// members have left is durable first, so that another coordinator asks nobody.
+func (c *changes) end() {
+	if err := wire.Retry(c.ctx, func(uint32) error { return c.store.transact(c.ctx, c.putLeft) }); err != nil {
+		c.fail(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RejoinDeadline)
+	defer cancel()
+	silent := map[int]bool{} // servers that have not heard yet
+	var number uint64
+	c.locked(func() {
+		number = c.members.machine.Generation().Number + 1
+		for i, server := range c.cfg.Servers {
+			silent[i] = true
+			c.spawn(func() {
+				if err := c.dismiss(ctx, number, i, server); err != nil && c.ctx.Err() == nil {
+					c.cfg.Log.Warn("a server has not heard of the end of the job", "server", i, "reason", err.Error())
+				}
+				c.locked(func() { delete(silent, i); c.monitor.Broadcast() })
+			})
+		}
+	})
+	reason := func() waits.Wait {
+		w := waits.Wait{Who: "coordinator", What: "the servers to hear of the end"}
+		for i := range c.cfg.Servers {
+			if silent[i] {
+				w.By = append(w.By, serverName(i))
+			}
+		}
+		return w
+	}
+	// The calls of dismiss end with ctx, so this does.
+	_ = c.await(context.WithoutCancel(ctx), reason, func() (bool, error) { return len(silent) == 0, nil })
+	c.locked(func() { c.finish(nil) })
+}
+
+// dismiss tells one server of a generation without members, unless it is gone.
+func (c *changes) dismiss(ctx context.Context, number uint64, i int, server rpc.ParameterServerClient) error {
+	return wire.Retry(ctx, func(attempt uint32) error {
+		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(number, attempt)}, grpc.WaitForReady(false))
+		err = wire.FromStatus(serverName(i), err)
+		if fault.KindOf(err) == fault.Unavailable && c.gone(ctx, cluster.Member{Role: job.Role_PSERVER, Index: i}) {
+			return nil
+		}
+		return err
+	})
+}
+
+// gone reports whether a member is known not to live.
+func (c *changes) gone(ctx context.Context, m cluster.Member) bool {
+	if c.cfg.Live == nil {
+		return false
+	}
+	live, err := c.cfg.Live(ctx)
+	_, lives := live[m]
+	return err == nil && !lives
+}
+
+// putLeft makes durable who has left, where the servers have told it.
+func (c *changes) putLeft(t *txn) error {
+	var left []uint32
+	c.locked(func() { left = c.members.machine.State().Left })
+	for _, rank := range left {
+		if err := t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restored is what is durable of the job itself.
+type restored struct {
+	generation generation.State
+	saver      *uint32
+	finished   bool // of a fed job
+	steps      uint64
+}
+
+// restoreJob reads the entries of the job itself.
+func restoreJob(entries map[string][]byte) (out restored, err error) {
+	read := func(key string, m proto.Message) bool {
+		b, ok := entries[key]
+		if ok && err == nil {
+			err = fault.Wrap(fault.Corrupt, "entry "+key, proto.Unmarshal(b, m))
+		}
+		return ok && err == nil
+	}
+	var g state.Generation
+	if read(generationKey, &g) {
+		out.generation.Number, out.generation.Round = g.Number, g.Round
+		for _, m := range g.Members {
+			out.generation.Members = append(out.generation.Members, generation.Member{Rank: m.Rank, Since: m.Since, Incarnation: m.Incarnation})
+		}
+	}
+	var settled state.Settled
+	if read(settledKey, &settled) {
+		out.generation.Settled = settled.Generation
+	}
+	for key := range entries {
+		var left state.Left
+		if strings.HasPrefix(key, leftKey) && read(key, &left) {
+			out.generation.Left = append(out.generation.Left, left.Rank)
+		}
+	}
+	var saves state.Saver
+	if read(saverKey, &saves) {
+		out.saver = &saves.Rank
+	}
+	out.finished = read(finishedKey, &state.Finished{})
+	var steps state.Steps
+	if read(stepsKey, &steps) {
+		out.steps = steps.Steps
+	}
+	return out, err
+}
+
+// entryOf is the durable form of a generation.
+func entryOf(g generation.Generation) *state.Generation {
+	e := &state.Generation{Number: g.Number, Round: g.Round}
+	for _, m := range g.Members {
+		e.Members = append(e.Members, &state.Member{Rank: m.Rank, Since: m.Since, Incarnation: m.Incarnation})
+	}
+	return e
+}

@@ -1,0 +1,197 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
+)
+
+// collector joins what the trainers report of a step. It is pure; the values are merged by the step writer.
+//
+// In sync mode, and in fed jobs, the number of a step is known before it is trained, and steps are written in that order. A trainer of a sync job reports
+// a round when it knows that the round has committed, or when its generation has ended and the round may have (Pending); a round that was given up and
+// trained again counts once. A step is complete when the rows of its reports are those of its batch. What is left of a step is written as it is when the
+// generation has ended in which it was trained.
+//
+// In async mode each report is a step, numbered in the order in which they come.
+type collector struct {
+	ordered bool                                      // sync mode or fed job
+	sync    bool                                      // sync mode
+	rounds  map[id.Round]map[id.Rank]*rpc.TrainerStep // ordered: of steps that were not written
+	last    map[id.Rank]reportNumber                  // otherwise: of the last report of each rank
+	next    id.Round                                  // ordered: the least step that may be written
+	steps   id.Step                                   // written, also by earlier coordinators
+	pass    int32
+}
+
+// reportNumber is the place of a report in async mode: which process of a rank has sent it, and which of its steps it is.
+type reportNumber struct {
+	generation id.Generation
+	round      id.Round
+}
+
+// joined is a step to be written, and the reports that its values are merged of.
+type joined struct {
+	step *job.Step
+	from []*rpc.TrainerStep // empty: nobody who lives has reported it
+}
+
+func newCollector(cfg Config) collector {
+	begin := cfg.Begin.GetSteps()
+	return collector{ordered: cfg.Sync || cfg.Fed, sync: cfg.Sync, next: id.Round(begin), steps: id.Step(begin), rounds: map[id.Round]map[id.Rank]*rpc.TrainerStep{},
+		last: map[id.Rank]reportNumber{}}
+}
+
+// add takes one report and returns the steps that are complete with it, in order.
+func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
+	if !c.ordered {
+		return c.addOne(m)
+	}
+	round := id.Round(m.Id.Round)
+	if round < c.next {
+		return nil // repeated, or too late
+	}
+	if c.rounds[round] == nil {
+		c.rounds[round] = map[id.Rank]*rpc.TrainerStep{}
+	}
+	c.rounds[round][id.Rank(m.Id.Rank)] = m
+	for c.complete(c.next) {
+		out = append(out, c.take(c.next))
+	}
+	return out
+}
+
+// addOne takes a report of async mode: each is a step, unless it is repeated or comes from a process that another has followed.
+func (c *collector) addOne(m *rpc.TrainerStep) []joined {
+	rank, now := id.Rank(m.Id.Rank), reportNumber{id.Generation(m.Id.Generation), id.Round(m.Id.Round)}
+	last, ok := c.last[rank]
+	if ok && (now.generation < last.generation || now.generation == last.generation && now.round <= last.round) {
+		return nil
+	}
+	out := c.join(map[id.Rank]*rpc.TrainerStep{rank: m}, uint64(c.steps))
+	c.last[rank] = now
+	c.steps++
+	c.pass = out.step.Pass
+	return []joined{out}
+}
+
+// close returns what is left of the steps before round, when a generation begins with it or the job has ended after so many: they have committed, and
+// nobody who lives has yet to report them. The last of them is written also when nobody has reported it, in the pass that is given, because the number
+// of steps that were trained is that of the last, plus one.
+func (c *collector) close(round id.Round, pass int32) (out []joined) {
+	out = c.takeBefore(round)
+	if c.next < round {
+		c.next, c.steps, c.pass = round, id.Step(round), pass
+		out = append(out, joined{step: &job.Step{Step: uint64(round) - 1, Pass: pass}})
+	}
+	return out
+}
+
+// reopen is close for a fed job, whose trainers report the last step before round again, to a new coordinator. It leaves that step open.
+func (c *collector) reopen(round id.Round) (out []joined) {
+	if round == 0 || c.next >= round {
+		return nil
+	}
+	out = c.takeBefore(round - 1)
+	c.next, c.steps = round-1, id.Step(round)-1
+	if c.complete(c.next) {
+		out = append(out, c.take(c.next))
+	}
+	return out
+}
+
+// void drops the reports of rounds from one on: their generation has ended, and they have not committed.
+func (c *collector) void(round id.Round) {
+	maps.DeleteFunc(c.rounds, func(r id.Round, _ map[id.Rank]*rpc.TrainerStep) bool { return r >= round })
+}
+
+// takeBefore makes steps of what was reported of those before round.
+func (c *collector) takeBefore(round id.Round) (out []joined) {
+	for _, r := range slices.Sorted(maps.Keys(c.rounds)) {
+		if r < round {
+			out = append(out, c.take(r))
+		}
+	}
+	return out
+}
+
+// take makes a step of its reports.
+func (c *collector) take(number id.Round) joined {
+	out := c.join(c.rounds[number], uint64(number))
+	c.pass, c.next, c.steps = out.step.Pass, number+1, id.Step(number)+1
+	delete(c.rounds, number)
+	return out
+}
+
+// lacks returns a report of a round that only those have reported who did not know whether it would commit, and which of the names none of them has
+// fetched.
+func (c *collector) lacks(round id.Round, names []string) (of *rpc.TrainerStep, lacking []string) {
+	lacking = slices.Clone(names)
+	for _, rank := range slices.Sorted(maps.Keys(c.rounds[round])) {
+		r := c.rounds[round][rank]
+		if !r.Pending {
+			return nil, nil
+		}
+		if r.Rows > 0 && of == nil {
+			of = r
+		}
+		lacking = without(lacking, r.Fetched)
+	}
+	if of == nil {
+		return nil, nil
+	}
+	return of, lacking
+}
+
+// without returns the names that none of the values has.
+func without(names []string, values []*job.Value) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(values, func(v *job.Value) bool { return v.Name == name })
+	})
+}
+
+// complete reports whether everyone who contributed to a step has reported it, and it has committed.
+func (c *collector) complete(number id.Round) bool {
+	reports := c.rounds[number]
+	rows, global := int64(0), int64(0)
+	for _, r := range reports {
+		if r.Pending {
+			return false
+		}
+		rows += r.Rows
+		global = r.GlobalRows
+	}
+	return rows == global && len(reports) > 0
+}
+
+// join makes one step of the reports of all ranks, in rank order.
+func (c *collector) join(reports map[id.Rank]*rpc.TrainerStep, number uint64) joined {
+	step := &job.Step{Step: number}
+	var with []*rpc.TrainerStep
+	global := int64(0)
+	for _, rank := range slices.Sorted(maps.Keys(reports)) {
+		r := reports[rank]
+		step.Pass, step.Trainers = r.Pass, int32(r.Trainers)
+		step.Rows += r.Rows
+		global = r.GlobalRows
+		if r.Rows > 0 || len(r.Fetched) > 0 {
+			with = append(with, r)
+		}
+	}
+	if c.sync {
+		step.Rows, step.Unreported = global, global-step.Rows
+	}
+	return joined{step, with}
+}
+
+// checkReport refuses a report that no trainer makes.
+func checkReport(m *rpc.TrainerStep) error {
+	if m.Rows < 0 || m.GlobalRows < m.Rows {
+		return fault.E(fault.InvalidArgument, fault.Gotf("a report of %d of %d rows", m.Rows, m.GlobalRows))
+	}
+	return nil
+}

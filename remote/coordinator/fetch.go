@@ -1,0 +1,99 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// complement adds what only servers know, such as the learning rate, to the reports of the round before a generation, where all who have reported it
+// had to do so before they could receive that. The servers have resumed, and go on when the generation has begun: what they have is of that round. A value
+// that cannot be had is left out.
+func (s *steps) complement(ctx context.Context, g generation.Generation) {
+	if !s.cfg.Sync || s.cfg.Fed || g.Round == 0 {
+		return
+	}
+	var report *rpc.TrainerStep
+	var names []string
+	s.locked(func() { report, names = s.collector.lacks(id.Round(g.Round-1), s.cfg.Fetch) })
+	for _, v := range s.fetchFromServers(ctx, g, names) {
+		s.locked(func() { report.Fetched = append(report.Fetched, v) })
+	}
+}
+
+// fetchFromServers asks the servers for variables as they are before the first round of a generation. A value that cannot be had is left out.
+func (s *steps) fetchFromServers(ctx context.Context, g generation.Generation, names []string) (values []*job.Value) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LedgerDeadline)
+	defer cancel()
+	for _, name := range names {
+		value, err := s.fetchFromServer(ctx, g, name)
+		if err != nil {
+			s.cfg.Log.Warn("a value of a step is not known", "variable", name, "step", g.Round-1, "reason", err.Error())
+			continue
+		}
+		values = append(values, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
+	}
+	return values
+}
+
+// fetchFromServer asks the server that trainers receive a variable from for its value, as the first member of the generation.
+func (s *steps) fetchFromServer(ctx context.Context, g generation.Generation, name string) (*tensor.Tensor, error) {
+	server, there, err := serverOf(s.cfg.Program, name)
+	if err != nil {
+		return nil, err
+	}
+	declared, _ := s.cfg.Program.Global().Find(name)
+	if server >= len(s.cfg.Servers) || declared == nil {
+		return nil, fault.New(fault.NotFound, "a variable that no server has")
+	}
+	value, err := tensor.New(declared.DType, declared.Dims...)
+	if err != nil {
+		return nil, err
+	}
+	who := s.cfg.Identity
+	who.Generation, who.Fence = g.Number, s.lead.Fence
+	err = wire.Retry(ctx, func(attempt uint32) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		m := &rpc.GetRequest{Id: who.Of(g.Members[0].Rank, g.Round, attempt), Name: there, AnyVersion: true}
+		stream, err := s.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
+		var header *rpc.VariableChunk
+		if err == nil {
+			header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return value, nil })
+		}
+		if err == nil && header.Version != g.Round {
+			err = fault.E(fault.Unavailable, fault.Gotf("the value after %d rounds", header.Version), fault.Want(fmt.Sprint(g.Round)))
+		}
+		return wire.FromStatus(serverName(server), err)
+	})
+	return value, err
+}
+
+// serverOf tells which server a trainer receives a whole variable from, and what it is called there.
+func serverOf(p *program.Program, name string) (server int, there string, err error) {
+	for _, op := range p.Global().Ops {
+		i := slices.Index(op.Outputs["Out"], name)
+		servers, _ := op.Strs("epmap")
+		if op.Type != "recv" || i < 0 || i >= len(servers) {
+			continue
+		}
+		if names, _ := op.Strs("recv_varnames"); i < len(names) {
+			name = names[i]
+		}
+		server, err = comm.ParseAddress(servers[i])
+		return server, name, err
+	}
+	return 0, "", fault.New(fault.NotFound, "a variable that no server has as a whole")
+}

@@ -1,0 +1,354 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+)
+
+// store is the one way to what is durable: the entries of the job in the cluster's store, and the queues that are made of them.
+//
+//	request --> transact --> group --> applied to a copy --> Commit, under the lock --> the copy is the state --> answer
+//
+// One goroutine commits. All requests that wait when a transaction begins are in it, as far as they fit. Nobody is answered before the commit has
+// ended, and a request that fails changes nothing.
+type store struct {
+	*core
+	steps func() uint64 // told so far: they are made durable beside what changes anyway
+	ops   chan *op      // to the goroutine that commits
+	// reread says that a commit has failed, so that it is not known what is durable. It belongs to the goroutine that commits.
+	reread bool
+	queues map[string]*queue.Queue // as they are durable; by name of the dataset. core.monitor guards the field, and nobody changes the map
+}
+
+// Keys of durable entries.
+const (
+	dataKey       = "data/" // of each dataset
+	generationKey = "job/generation"
+	settledKey    = "job/settled"
+	leftKey       = "job/left/"
+	saverKey      = "job/saver"
+	stepsKey      = "job/steps"
+	finishedKey   = "job/finished"
+)
+
+// maxGroup is the number of entries beyond which no further request is taken into a transaction. An event of a queue changes few.
+const maxGroup = cluster.MaxChanges - 2*queue.MaxStepChanges
+
+// An op is a request that may change what is durable.
+type op struct {
+	apply func(*txn) error
+	err   error
+	done  chan error
+}
+
+// transact applies a request, makes what it changes durable, and returns. It fails with the error of apply, which has changed nothing then, or
+// because nothing could be made durable, and nothing has changed either.
+func (s *store) transact(ctx context.Context, apply func(*txn) error) error {
+	o := &op{apply: apply, done: make(chan error, 1)}
+	select {
+	case s.ops <- o:
+	case <-ctx.Done():
+		return gaveUp(ctx, "requests before this one")
+	case <-s.done:
+		s.monitor.Lock()
+		defer s.monitor.Unlock()
+		return s.whyEnded()
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return gaveUp(ctx, "the store")
+	}
+}
+
+// step lets an event of the coordinator's own happen to a queue.
+func (s *store) step(dataset string, e queue.Event) error {
+	return s.transact(s.ctx, func(t *txn) error {
+		_, err := t.step(dataset, e)
+		return err
+	})
+}
+
+// current returns the queues as they are durable now. They must not be changed.
+func (s *store) current() (queues map[string]*queue.Queue) {
+	s.locked(func() { queues = s.queues })
+	return queues
+}
+
+// commits applies requests in groups until the job ends.
+func (s *store) commits() {
+	for {
+		select {
+		case first := <-s.ops:
+			s.commit(first)
+		case <-s.done:
+			return
+		}
+	}
+}
+
+func (s *store) commit(first *op) {
+	if err := s.readAgain(); err != nil {
+		first.done <- err
+		return
+	}
+	t := &txn{store: s, queues: map[string]*queue.Queue{}, keys: map[string]bool{}}
+	for name, q := range s.current() {
+		t.queues[name] = q
+	}
+	group := []*op{first}
+	t.apply(first)
+	for more := true; more && len(t.keys) < maxGroup; {
+		select {
+		case o := <-s.ops:
+			group = append(group, o)
+			t.apply(o)
+		default:
+			more = false
+		}
+	}
+	var err error
+	if len(t.changes) > 0 {
+		t.count()
+		err = s.lead.State.Commit(s.ctx, distinct(t.changes))
+	}
+	s.locked(func() {
+		if err == nil {
+			t.take()
+		} else if errors.Is(err, fault.Fenced) {
+			s.finish(err)
+		}
+	})
+	s.reread = err != nil
+	for _, o := range group {
+		if o.err == nil {
+			o.err = asUnavailable(err)
+		}
+		o.done <- o.err
+	}
+}
+
+// distinct leaves the last change of each key where all of them fit into one transaction then, which is atomic. Most requests of a group change the
+// same head. Where they do not fit the order of all changes counts: what is durable of them must be a beginning.
+func distinct(changes []cluster.Change) []cluster.Change {
+	last, bytes := make([]cluster.Change, 0, len(changes)), 0
+	seen := make(map[string]bool, len(changes))
+	for _, c := range slices.Backward(changes) {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			last, bytes = append(last, c), bytes+len(c.Key)+len(c.Value)
+		}
+	}
+	if len(last) > cluster.MaxChanges || bytes > cluster.MaxBytes/2 { // the other half is for what stands before keys
+		return changes
+	}
+	return last
+}
+
+// readAgain finds out what is durable after a commit that has failed.
+func (s *store) readAgain() error {
+	if !s.reread {
+		return nil
+	}
+	entries, err := s.lead.State.Load(s.ctx)
+	if err != nil {
+		return err
+	}
+	queues, err := s.restore(s.ctx, s.lead, entries)
+	if err != nil {
+		return err
+	}
+	s.locked(func() { s.queues = queues })
+	s.reread = false
+	return nil
+}
+
+// restore makes the queues of their entries.
+func (s *store) restore(ctx context.Context, lead Lead, entries map[string][]byte) (map[string]*queue.Queue, error) {
+	parts := map[string]map[string][]byte{}
+	for key, value := range entries {
+		escaped, rest, ok := strings.Cut(strings.TrimPrefix(key, dataKey), "/")
+		name, err := url.PathUnescape(escaped)
+		if !strings.HasPrefix(key, dataKey) || !ok || err != nil {
+			continue
+		}
+		if parts[name] == nil {
+			parts[name] = map[string][]byte{}
+		}
+		parts[name][rest] = value
+	}
+	queues := map[string]*queue.Queue{}
+	t := &txn{store: s, queues: queues, keys: map[string]bool{}}
+	for name, part := range parts {
+		q, effects, err := queue.Restore(s.cfg.queuePolicy(s.epoch), name, part, s.now())
+		if err != nil {
+			return nil, err
+		}
+		if q == nil {
+			continue
+		}
+		if q.Exhausted() {
+			return nil, exhausted(name, effects)
+		}
+		queues[name] = q
+		t.enter(name, effects)
+	}
+	if len(t.changes) > 0 {
+		err := lead.State.Commit(ctx, t.changes)
+		return queues, err
+	}
+	return queues, nil
+}
+
+// A txn is a copy of the queues to which requests happen. What they change is made durable at once for all of them, and then the copy takes the place
+// of what it was made of; if that fails it is thrown away.
+type txn struct {
+	store   *store
+	queues  map[string]*queue.Queue
+	changes []cluster.Change
+	keys    map[string]bool
+	notes   []note
+	saver   *uint32  // that it elects, nil for none
+	after   []func() // called with the monitor held when all is durable
+}
+
+type note struct {
+	dataset string
+	queue.Note
+}
+
+// apply lets a request happen to the copy, wholly or not at all.
+func (t *txn) apply(o *op) {
+	changes, notes, after, saver := len(t.changes), len(t.notes), len(t.after), t.saver
+	before := make(map[string]*queue.Queue, len(t.queues))
+	for name, q := range t.queues {
+		before[name] = q
+	}
+	if o.err = o.apply(t); o.err != nil {
+		t.queues, t.changes, t.notes, t.after, t.saver = before, t.changes[:changes], t.notes[:notes], t.after[:after], saver
+	}
+	for _, c := range t.changes[changes:] {
+		t.keys[c.Key] = true
+	}
+}
+
+// take makes the copy the state. The monitor is held.
+func (t *txn) take() {
+	t.store.queues = t.queues
+	for _, f := range t.after {
+		f()
+	}
+	for _, n := range t.notes {
+		t.store.logNote(n)
+	}
+	if len(t.changes) > 0 {
+		t.store.monitor.Broadcast()
+	}
+}
+
+// create makes a queue.
+func (t *txn) create(d queue.Dataset) error {
+	q, effects, err := queue.New(t.store.cfg.queuePolicy(t.store.epoch), d)
+	if err != nil {
+		return err
+	}
+	t.queues[d.Name] = q
+	t.enter(d.Name, effects)
+	return nil
+}
+
+// queue returns a copy of a queue that the transaction may change.
+func (t *txn) queue(name string) (*queue.Queue, error) {
+	q, ok := t.queues[name]
+	if !ok {
+		return nil, fault.E(fault.NotFound, fault.At("dataset "+fault.Quote(name)), fault.Got("a request before the dataset was reported"))
+	}
+	q = q.Clone()
+	t.queues[name] = q
+	return q, nil
+}
+
+// step lets an event happen to a queue.
+func (t *txn) step(name string, e queue.Event) (queue.Effects, error) {
+	q, err := t.queue(name)
+	if err != nil {
+		return queue.Effects{}, err
+	}
+	effects, err := q.Step(t.store.now(), e)
+	if err == nil {
+		t.enter(name, effects)
+	}
+	return effects, err
+}
+
+// enter notes what a queue wants to have durable.
+func (t *txn) enter(name string, effects queue.Effects) {
+	for _, c := range effects.Changes {
+		t.changes = append(t.changes, cluster.Change{Key: queueKey(name) + c.Key, Value: c.Value})
+	}
+	for _, n := range effects.Notes {
+		t.notes = append(t.notes, note{name, n})
+	}
+	if effects.Exhausted {
+		t.then(func() { t.store.finish(exhausted(name, effects)) })
+	}
+}
+
+// put enters an entry of the job.
+func (t *txn) put(key string, m proto.Message) error {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return fault.Wrap(fault.Internal, key, err)
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	t.changes = append(t.changes, cluster.Change{Key: key, Value: b})
+	return nil
+}
+
+// count keeps the number of steps beside what changes anyway. Those of a sync job are numbered by its rounds: there it tells the next coordinator,
+// when all trainers have left, how many there were.
+func (t *txn) count() {
+	var steps uint64
+	t.store.locked(func() { steps = t.store.steps() })
+	if steps > 0 {
+		_ = t.put(stepsKey, &state.Steps{Steps: steps}) // it always encodes
+	}
+}
+
+// then calls f with the monitor held when the transaction is durable.
+func (t *txn) then(f func()) { t.after = append(t.after, f) }
+
+func queueKey(dataset string) string { return dataKey + url.PathEscape(dataset) + "/" }
+
+// exhausted is why a job ends of whose dataset every task was discarded.
+func exhausted(dataset string, effects queue.Effects) error {
+	f := fault.E(fault.Corrupt, fault.At("dataset "+fault.Quote(dataset)), fault.Got("no task that any trainer could do"),
+		fault.Hint("look at the trainers' logs"))
+	if i := slices.IndexFunc(effects.Notes, func(n queue.Note) bool { return n.Reason != "" }); i >= 0 {
+		f.Got += "; the last one: " + effects.Notes[i].Reason
+	}
+	return f
+}
+
+// logNote logs what happened in a queue. The monitor is held.
+func (s *store) logNote(n note) {
+	switch {
+	case n.Task < 0:
+		s.cfg.Log.Info(n.What, "dataset", n.dataset, "pass", n.Pass)
+	default:
+		s.cfg.Log.Warn(n.What, "dataset", n.dataset, "pass", n.Pass, "task", n.Task, "trainer", n.Rank, "failures", n.Failures, "reason", n.Reason)
+	}
+}
