@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -241,7 +241,7 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 	if err != nil {
 		return fault.File(fault.InvalidArgument, where, err)
 	}
-	if err := regular.Check(where, info); err != nil {
+	if err := regularfile.Check(where, info); err != nil {
 		return err
 	}
 	f, err := root.Open(name)

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 )
@@ -126,7 +126,7 @@ func ReadProgress(from string) (Progress, bool, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return Progress{}, false, nil
 	}
-	f, _, err := regular.Open(fault.InvalidArgument, path)
+	f, _, err := regularfile.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return Progress{}, false, err
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
@@ -24,7 +24,7 @@ func fileFault(path string, err error) error { return fault.File(fault.InvalidAr
 
 // openRegular opens a file that has bytes of its own, and returns its size.
 func openRegular(path string) (*os.File, int64, error) {
-	return regular.Open(fault.InvalidArgument, path)
+	return regularfile.Open(fault.InvalidArgument, path)
 }
 
 // wantedProgram is what loadProgram wants.

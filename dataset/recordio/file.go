@@ -11,7 +11,7 @@ import (
 	"sort"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/internal/regularfile"
 )
 
 // A File is an open RecordIO file and its index.
@@ -22,7 +22,7 @@ type File struct {
 
 // Open indexes the regular file at path. The caller closes it.
 func Open(path string, limits Limits) (*File, error) {
-	f, size, err := regular.Open(fault.Unavailable, path)
+	f, size, err := regularfile.Open(fault.Unavailable, path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func Open(path string, limits Limits) (*File, error) {
 
 // OpenFile opens a regular file without reading it.
 func OpenFile(path string) (*os.File, error) {
-	f, _, err := regular.Open(fault.Unavailable, path)
+	f, _, err := regularfile.Open(fault.Unavailable, path)
 	return f, err
 }
 

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
-	"github.com/edl-go/edl/proto/job"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"gopkg.in/yaml.v3"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regularfile"
+	"github.com/edl-go/edl/proto/job"
 )
 
 // maxFile bounds a job file.
@@ -58,7 +59,7 @@ type File struct {
 
 // Load reads a job file, which is a regular one. A field that is not known is an error, since it is a misspelt one.
 func Load(path string) (*File, error) {
-	f, size, err := regular.Open(fault.InvalidArgument, path)
+	f, size, err := regularfile.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,15 +10,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/internal/scripttest"
 	"github.com/edl-go/edl/remote/pserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // eventOf reads an event from a command. Trainers are in generation 1 unless a command says otherwise.
-func eventOf(t *testing.T, c script.Command) pserver.Event {
+func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 	from := pserver.Sender{Rank: id.Rank(number(t, c.Arg("rank", "0"))), Round: id.Round(number(t, c.Arg("round", "0"))),
 		Generation: id.Generation(number(t, c.Arg("generation", "1"))), Fence: id.Fence(number(t, c.Arg("fence", "0")))}
 	switch name := c.Arg("name", ""); c.Name {
@@ -104,7 +104,7 @@ func show(f pserver.Effects, err error) string {
 }
 
 // created reads the arguments of the command new: limit is the number of ranks of the job, and members the number of members of generation 1.
-func created(t *testing.T, c script.Command) (ranks int, names []string, begin pserver.Resumed) {
+func created(t *testing.T, c scripttest.Command) (ranks int, names []string, begin pserver.Resumed) {
 	ranks = int(number(t, c.Arg("limit", c.Arg("members", "1"))))
 	begin = first(int(number(t, c.Arg("members", "1"))))
 	begin.Round = id.Round(number(t, c.Arg("start", "0")))
@@ -112,9 +112,9 @@ func created(t *testing.T, c script.Command) (ranks int, names []string, begin p
 }
 
 func TestRoundsScripts(t *testing.T) {
-	script.RunDir(t, "testdata/rounds", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata/rounds", func(t *testing.T) func(scripttest.Command) string {
 		var r *pserver.Rounds
-		return func(c script.Command) string {
+		return func(c scripttest.Command) string {
 			switch c.Name {
 			case "new":
 				ranks, names, begin := created(t, c)
@@ -158,9 +158,9 @@ func rowsOf(list []pserver.Declaration) []string {
 }
 
 func TestUpdatesScripts(t *testing.T) {
-	script.RunDir(t, "testdata/updates", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata/updates", func(t *testing.T) func(scripttest.Command) string {
 		var u *pserver.Updates
-		return func(c script.Command) string {
+		return func(c scripttest.Command) string {
 			switch c.Name {
 			case "new":
 				ranks, names, begin := created(t, c)

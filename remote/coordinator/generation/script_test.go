@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/internal/scripttest"
 )
 
 // teller carries out the commands of a script. Times are seconds.
@@ -25,7 +25,7 @@ type teller struct {
 	change  uint64 // of the last effect
 }
 
-func (s *teller) number(c script.Command, key, otherwise string) uint64 {
+func (s *teller) number(c scripttest.Command, key, otherwise string) uint64 {
 	n, err := strconv.ParseUint(c.Arg(key, otherwise), 10, 64)
 	if err != nil {
 		s.t.Fatal(err)
@@ -33,7 +33,7 @@ func (s *teller) number(c script.Command, key, otherwise string) uint64 {
 	return n
 }
 
-func (s *teller) ranks(c script.Command, key string) (ranks []uint32) {
+func (s *teller) ranks(c scripttest.Command, key string) (ranks []uint32) {
 	for _, word := range strings.FieldsFunc(c.Arg(key, ""), func(r rune) bool { return r == ',' }) {
 		n, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
@@ -52,7 +52,7 @@ func declared(ranks []uint32) (out []*rpc.Declared) {
 }
 
 // start makes a machine: of a new job that begins with round first=N, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes on.
-func (s *teller) start(c script.Command) string {
+func (s *teller) start(c scripttest.Command) string {
 	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
 		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0"))}
 	var state generation.State
@@ -65,7 +65,7 @@ func (s *teller) start(c script.Command) string {
 	return s.step(generation.Start{})
 }
 
-func (s *teller) run(c script.Command) string {
+func (s *teller) run(c scripttest.Command) string {
 	rank, incarnation := uint32(s.number(c, "rank", "0")), s.number(c, "incarnation", fmt.Sprint(10+s.number(c, "rank", "0")))
 	if n, err := strconv.ParseUint(c.Arg("change", ""), 10, 64); err == nil {
 		s.change = n
@@ -132,7 +132,7 @@ func (s *teller) run(c script.Command) string {
 }
 
 func TestScripts(t *testing.T) {
-	script.RunDir(t, "testdata", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
 		return (&teller{t: t, now: time.Unix(0, 0)}).run
 	})
 }

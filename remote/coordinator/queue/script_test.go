@@ -12,17 +12,17 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
-	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/internal/scripttest"
 )
 
 // The scripts tell stories of one dataset. Its tasks have ten records unless a script says otherwise, and its trainers number their requests by
 // themselves. What happens is made durable each time, unless a command says commit=fails, and each time it is checked that a coordinator that
 // starts then has the same queue.
 func TestScripts(t *testing.T) {
-	script.RunDir(t, "testdata", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
 		s := &stage{T: t, store: store{}, requests: map[int]int{}}
 		return s.run
 	})
@@ -40,7 +40,7 @@ type stage struct {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func (s *stage) run(c script.Command) string {
+func (s *stage) run(c scripttest.Command) string {
 	now := time.Duration(s.number(c, "now", "0")) * time.Second
 	switch c.Name {
 	case "new":
@@ -84,7 +84,7 @@ func (s *stage) run(c script.Command) string {
 }
 
 // happen does what a server does: a copy takes the step, and takes the place of the queue when its changes are durable.
-func (s *stage) happen(c script.Command, e queue.Event, now time.Duration) string {
+func (s *stage) happen(c scripttest.Command, e queue.Event, now time.Duration) string {
 	copied := s.queue.Clone()
 	effects, err := copied.Step(now, e)
 	if err != nil {
@@ -139,7 +139,7 @@ func showError(err error) string {
 }
 
 // event makes the event of a command.
-func (s *stage) event(c script.Command) queue.Event {
+func (s *stage) event(c scripttest.Command) queue.Event {
 	rank, pass := s.number(c, "rank", "0"), int32(s.number(c, "pass", "0"))
 	incarnation := uint64(s.number(c, "incarnation", "1"))
 	task := &rpc.Task{Id: int64(s.number(c, "task", "0")), Epoch: uint32(s.number(c, "dispatch", "1")), Pass: pass}
@@ -170,7 +170,7 @@ func (s *stage) event(c script.Command) queue.Event {
 	return nil
 }
 
-func (s *stage) number(c script.Command, name, otherwise string) int {
+func (s *stage) number(c scripttest.Command, name, otherwise string) int {
 	n, err := strconv.Atoi(c.Arg(name, otherwise))
 	if err != nil {
 		s.Fatal(err)

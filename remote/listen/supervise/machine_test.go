@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/script"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/internal/scripttest"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -40,10 +40,10 @@ func nameOf(m cluster.Member) string { return strings.ReplaceAll(m.String(), " "
 //	tick                                   nothing but time
 //	roles                                  what is known of them
 func TestScripts(t *testing.T) {
-	script.RunDir(t, "testdata", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
 		var m *supervise.Machine
 		var now time.Duration
-		return func(c script.Command) string {
+		return func(c scripttest.Command) string {
 			number := func(key string, otherwise int) int {
 				n, err := strconv.Atoi(c.Arg(key, strconv.Itoa(otherwise)))
 				if err != nil {

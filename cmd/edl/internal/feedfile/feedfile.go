@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/internal/regular"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -37,7 +37,7 @@ func Read(path string, declared *program.Var) (*tensor.Tensor, error) {
 }
 
 func readFile(path string, read func(*os.File, int64) (*tensor.Tensor, error)) (*tensor.Tensor, error) {
-	f, size, err := regular.Open(fault.InvalidArgument, path)
+	f, size, err := regularfile.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-// Package regular opens files that have bytes of their own: no directory, and no pipe or device, which may block or never end.
-package regular
+// Package regularfile opens regular files and refuses the rest: a pipe or a device may block or never end, and a directory has no bytes.
+package regularfile
 
 import (
 	"io/fs"
@@ -8,8 +8,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Open opens the regular file at path and returns its size. It looks before it opens: opening a named pipe would wait for its writer. An error is a
-// fault that names path: NotFound, InvalidArgument for what is no regular file, or kind. The caller closes the file.
+// Open opens the regular file at path and returns its size. It looks before it opens, because opening a named pipe waits for a writer. An error is a
+// fault that names path: NotFound, InvalidArgument for what is not a regular file, or else kind. The caller closes the file.
 func Open(kind fault.Kind, path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func Open(kind fault.Kind, path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// Check refuses what is no regular file, of which info was asked for.
+// Check refuses what is not a regular file. info is that of path.
 func Check(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil

@@ -1,16 +1,16 @@
-package script_test
+package scripttest_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/edl-go/edl/internal/script"
+	"github.com/edl-go/edl/remote/internal/scripttest"
 )
 
 func TestRunDir(t *testing.T) {
-	script.RunDir(t, "testdata", func(t *testing.T) func(script.Command) string {
+	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
 		var said []string
-		return func(c script.Command) string {
+		return func(c scripttest.Command) string {
 			switch c.Name {
 			case "say":
 				said = append(said, strings.Join(c.Args, " "))

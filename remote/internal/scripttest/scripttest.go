@@ -1,10 +1,17 @@
-// Package script runs tests that are written as text: commands, and below each the output that is expected of it. State machines are tested this
-// way, because a scenario then reads as the story that it is.
+// Package scripttest runs tests that are written as text: commands, and below each step the output that is expected of it. The state machines of remote
+// are tested this way, because a scenario then reads as the story that it is.
 //
-// A script is a list of steps, parted by empty lines. A step is one command a line, a line of four dashes, and the joined output of the commands.
-// Lines that start with '#' are comments and belong to the step below them. Run a test with -rewrite to write what the commands
-// now say; commit only changes whose cause is understood.
-package script
+// A script is a list of steps, separated by empty lines. A step is one command a line, a line of four dashes, and the joined output of the commands.
+// Lines that start with '#' are comments and belong to the step below them:
+//
+//	# A queue that has two tasks gives one to each trainer.
+//	new files=20
+//	get rank=0
+//	----
+//	task 0, dispatch 1, pass 0, records 0-10
+//
+// Run a test with -rewrite to write what the commands now say. Commit only changes whose cause you understand.
+package scripttest
 
 import (
 	"flag"
@@ -19,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the commands into
 // separator stands between the commands of a step and their output.
 const separator = "----"
 
-// A Command is one line of a script: a name and its arguments, parted by spaces.
+// A Command is one line of a script: a name and its arguments, separated by spaces.
 type Command struct {
 	Name string
 	Args []string
@@ -35,8 +42,8 @@ func (c Command) Arg(key, otherwise string) string {
 	return otherwise
 }
 
-// RunDir runs every .txt file of a directory as a test of its own. start is called for each and returns what carries out its commands; what
-// that returns is the output of a command, without a line feed at its end.
+// RunDir runs every .txt file of a directory as a test of its own. It calls start for each file. The function that start returns carries out a command
+// and returns its output, without a line feed at the end.
 func RunDir(t *testing.T, dir string, start func(t *testing.T) func(Command) string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -69,7 +76,7 @@ func runFile(t *testing.T, file string, run func(Command) string) {
 	}
 }
 
-// splitStep parts the comments and commands of a step from its output.
+// splitStep separates the comments and commands of a step from its output.
 func splitStep(step string) (head, output string) {
 	head, output, _ = strings.Cut(strings.Trim(step, "\n"), "\n"+separator)
 	return head, strings.Trim(output, "\n")
