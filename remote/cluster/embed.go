@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Ticks of the embedded server. It has no peers, so that nothing speaks against electing itself at once; etcd's own defaults take it almost a second.
+// Ticks of the embedded server. It has no peers, so it may elect itself at once; with etcd's defaults that takes almost a second.
 const (
 	tickMilliseconds     = 10
 	electionMilliseconds = 100
@@ -22,8 +22,7 @@ const (
 // quota is how large the store of an embedded server may become.
 const quota = 8 << 30
 
-// Embedded is an etcd server in this process, for a cluster on one machine. What it keeps is not synced to disk: it is worth nothing without this
-// process.
+// Embedded is an etcd server in this process, for a cluster on one machine. Its data is not synced to disk, because nobody needs it after this process.
 type Embedded struct {
 	server *embed.Etcd
 	cancel context.CancelFunc
@@ -44,7 +43,7 @@ func start(ctx context.Context, dir string, log *slog.Logger, synced bool) (*Emb
 	c.Dir = dir
 	c.TickMs, c.ElectionMs = tickMilliseconds, electionMilliseconds
 	c.UnsafeNoFsync = !synced
-	// The state of a coordinator changes many times a second. Nobody looks back, and what was before would fill the store.
+	// The state of a coordinator changes many times a second. Nobody reads old revisions, and they would fill the store.
 	c.AutoCompactionMode, c.AutoCompactionRetention, c.QuotaBackendBytes = embed.CompactorModePeriodic, "1m", quota
 	c.EnableGRPCGateway = false
 	// The server listens on ports that the system chooses. With no peers nobody reads what it advertises.
@@ -85,7 +84,7 @@ func (e *Embedded) Endpoints() []string {
 	return endpoints
 }
 
-// Close ends the server; its files stay. Registries are better closed first: what they still wait for ends with the server.
+// Close ends the server; its files stay. Registries should be closed first: their calls fail when the server ends.
 func (e *Embedded) Close() error {
 	e.once.Do(func() {
 		e.cancel()
@@ -111,9 +110,9 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// zapTo returns the logger that etcd is given. Its errors become warnings, for EDL reports by itself what it cannot do; its warnings, of which there
-// are many on a busy machine, become debug messages; the rest is left out, and so is all that comes after ended: servers complain when they are
-// closed. What a new server says of a storage that has no entry yet is no error at all: it tries again.
+// zapTo returns the logger for etcd. Errors of etcd become warnings, because EDL itself reports what it cannot do. Warnings become debug messages,
+// because there are many on a busy machine. The rest is left out, and so is everything after ended: servers complain when they are closed. A new server
+// calls it an error that its storage has no entry yet; it tries again, so that message is a debug message, too.
 func zapTo(ended context.Context, log *slog.Logger) *zap.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -127,8 +126,8 @@ type zapCore struct {
 	ended context.Context
 }
 
-// untilFirstEntry is the message of a server whose storage is as new as itself.
-const untilFirstEntry = "failed to update storage version"
+// storageVersionMessage is the message of a new server whose storage has no entry yet.
+const storageVersionMessage = "failed to update storage version"
 
 func levelOf(l zapcore.Level) slog.Level {
 	if l >= zapcore.ErrorLevel {
@@ -154,7 +153,7 @@ func (c zapCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Check
 
 func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	level := levelOf(e.Level)
-	if e.Message == untilFirstEntry {
+	if e.Message == storageVersionMessage {
 		level = slog.LevelDebug
 	}
 	c.log.LogAttrs(context.Background(), level, e.Message, attributes(fields)...)

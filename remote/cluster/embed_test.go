@@ -43,11 +43,11 @@ func TestEmbeddedEndsBeforeItsClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := r.ClaimServer(t.Context(), 0, "127.0.0.1:1")
+	held, err := r.JoinServer(t.Context(), 0, "127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost, err := r.Lost(t.Context())
+	lost, err := r.WatchLost(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

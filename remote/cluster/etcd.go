@@ -18,7 +18,7 @@ const (
 	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again
 	pageEntries    = 256                    // of the first page of a scan, which may be large
 	maxPageEntries = 1 << 16
-	pageBytes      = 2 << 20 // that pages are to have
+	pageBytes      = 2 << 20 // that a page should have
 )
 
 // etcdStore is a store in etcd.
@@ -27,9 +27,9 @@ type etcdStore struct {
 	cancel  context.CancelFunc
 	seconds int64 // of a lease
 
-	mu     sync.Mutex
-	leases map[*etcdLease]bool
-	alive  sync.WaitGroup // goroutines of leases
+	mu      sync.Mutex
+	leases  map[*etcdLease]bool
+	running sync.WaitGroup // goroutines of leases
 }
 
 func (s *etcdStore) commit(ctx context.Context, t txn) (int64, bool, error) {
@@ -93,12 +93,12 @@ func (s *etcdStore) close() error {
 	defer cancel()
 	var all sync.WaitGroup
 	for l := range leases {
-		all.Go(func() { _, _ = s.client.Revoke(ctx, l.number) }) // else it ends unrenewed
+		all.Go(func() { _, _ = s.client.Revoke(ctx, l.number) }) // if this fails, the lease ends because nobody renews it
 	}
 	all.Wait()
 	_ = s.client.Close() // reports nothing but that it was canceled
 	s.cancel()
-	s.alive.Wait()
+	s.running.Wait()
 	return nil
 }
 
@@ -106,7 +106,7 @@ func entryOf(kv *mvccpb.KeyValue) entry {
 	return entry{value: string(kv.Value), created: kv.CreateRevision, modified: kv.ModRevision, lease: kv.Lease}
 }
 
-// etcdFault tells what may be tried again from what may not.
+// etcdFault gives an error of etcd a kind: Unavailable when another attempt may succeed.
 func etcdFault(where string, err error) error {
 	err = rpctypes.Error(err)
 	kind := fault.Unavailable
@@ -119,8 +119,8 @@ func etcdFault(where string, err error) error {
 	return fault.Wrap(kind, where, err)
 }
 
-// scan reads pages. It fails when etcd has compacted the revision of the first page before the last one was read. For every page etcd counts all keys
-// that are left, so pages of few bytes are followed by longer ones.
+// scan reads pages. It fails when etcd compacts the revision of the first page before the last one is read. For every page etcd counts all keys that
+// are left, so a page of few bytes is followed by a page of more entries.
 func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, entry) error) error {
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	limit := pageEntries
@@ -144,12 +144,12 @@ func (s *etcdStore) scan(ctx context.Context, prefix string, see func(string, en
 	}
 }
 
-// nextLimit is of how many entries the page after one of so many bytes is to be.
+// nextLimit returns how many entries the next page should have, after a page of limit entries that had so many bytes.
 func nextLimit(limit, bytes int) int {
 	return min(max(1, limit*pageBytes/max(1, bytes)), 4*limit, maxPageEntries)
 }
 
-// page reads at most limit entries of what is at and after from; revision 0 is the latest.
+// page reads at most limit entries from a key on; revision 0 is the latest.
 func (s *etcdStore) page(ctx context.Context, from, end string, revision int64, limit int) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -178,8 +178,8 @@ func (s *etcdStore) list(ctx context.Context, prefix string, v view) (int64, err
 	return r.Header.Revision, nil
 }
 
-// follow lists and then watches from the next revision on. A watch that breaks, because etcd was away or has compacted what it was to tell, is begun
-// again by listing.
+// follow lists the keys and then watches from the next revision on. When the watch breaks, because etcd was away or has compacted the next revision,
+// follow begins again with a list.
 func (s *etcdStore) follow(ctx context.Context, prefix string, see func(view) bool) error {
 	v := view{}
 	for {
@@ -225,9 +225,13 @@ func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v 
 	return false
 }
 
-// etcdLease is a lease that is renewed three times in its duration. It is lost when etcd says so, and also when the duration has passed since the
-// last renewal that etcd has answered was sent: then nobody can know whether it still holds. What counts is when the request was sent, for a process
-// may have been paused between the answer and its reading.
+// etcdLease is a lease that is renewed three times in its duration:
+//
+//	granted --> renewed, renewed, ... --> revoked   by Leave or close
+//	                                 \--> lost      etcd says that it has ended, or its deadline has passed
+//
+// The deadline is one duration after the last answered renewal was sent. After that nobody can know whether etcd still has the lease. The time when the
+// request was sent counts, because the process may have been paused between the arrival of the answer and its reading.
 type etcdLease struct {
 	store  *etcdStore
 	number clientv3.LeaseID
@@ -260,7 +264,7 @@ func (s *etcdStore) grant(ctx context.Context) (lease, error) {
 	s.leases[l] = true
 	renewing, stop := context.WithCancel(s.client.Ctx())
 	l.cancel = stop
-	s.alive.Go(func() {
+	s.running.Go(func() {
 		l.renew(renewing, duration)
 		l.end(true)
 	})
@@ -279,7 +283,7 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 		}
 		sent := time.Now()
 		attempt, cancel := context.WithTimeout(ctx, min(duration/4, l.left()))
-		seconds, err := l.ask(attempt)
+		seconds, err := l.renewOnce(attempt)
 		cancel()
 		switch {
 		case l.left() <= 0 || err == nil && seconds <= 0:
@@ -293,9 +297,9 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// ask renews the lease once and returns for how long; 0: there is no such lease. The client's own method tries again without a pause while no server
-// is there.
-func (l *etcdLease) ask(ctx context.Context) (seconds int64, err error) {
+// renewOnce renews the lease and returns for how long; 0: there is no such lease. The method of the client is not used here: while no server is there,
+// it tries again without a pause.
+func (l *etcdLease) renewOnce(ctx context.Context) (seconds int64, err error) {
 	stream, err := etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
 		return 0, err
@@ -324,7 +328,7 @@ func (l *etcdLease) extend(deadline time.Time) {
 	l.deadline = deadline
 }
 
-// end ends the lease once. Whoever calls it after an end of the other kind changes nothing.
+// end ends the lease once, as lost or revoked. A second call changes nothing.
 func (l *etcdLease) end(lost bool) {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
@@ -348,10 +352,10 @@ func (l *etcdLease) lost() <-chan struct{} {
 
 func (l *etcdLease) revoke(ctx context.Context) error {
 	l.end(false)
-	return l.store.end(ctx, l.id())
+	return l.store.revoke(ctx, l.id())
 }
 
-func (s *etcdStore) end(ctx context.Context, lease int64) error {
+func (s *etcdStore) revoke(ctx context.Context, lease int64) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(lease)); !errors.Is(err, rpctypes.ErrLeaseNotFound) {

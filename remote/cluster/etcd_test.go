@@ -72,7 +72,7 @@ func TestEtcdIsAway(t *testing.T) {
 	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
 	s := r.State(leader)
 	h.ok(s.Commit(t.Context(), []Change{{"a", []byte("1")}}))
-	addresses, err := r.Follow(t.Context(), server0)
+	addresses, err := r.WatchAddress(t.Context(), server0)
 	h.ok(err)
 	until(h, addresses, "")
 	for i := range 3 {
@@ -109,7 +109,7 @@ func TestEtcdIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.entries(s, map[string]string{"a": "1", "b": "2"})
-	h.member(h.open().ClaimServer(bounded(t), 0, "host:2"))
+	h.member(h.open().JoinServer(bounded(t), 0, "host:2"))
 	if err := expect(t, waiting); err != nil {
 		t.Error(err)
 	}

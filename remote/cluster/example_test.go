@@ -26,7 +26,7 @@ func Example() {
 	if err := pserver.SetDesired(ctx, 1); err != nil {
 		log.Fatal(err)
 	}
-	held, err := pserver.ClaimServer(ctx, cluster.AnyIndex, "10.0.0.7:7001")
+	held, err := pserver.JoinServer(ctx, cluster.AnyIndex, "10.0.0.7:7001")
 	if err != nil {
 		log.Fatal(err)
 	}

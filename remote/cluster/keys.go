@@ -16,7 +16,8 @@ const root = "/edl/"
 // nodesPrefix is where the nodes of the cluster are, whatever the prefix of the job.
 const nodesPrefix = root + "nodes/"
 
-// Keys of a job, below its prefix. What Lost compares, the key of a member and its mark, lies together, so that one watch tells both in order.
+// Keys of a job, below its prefix. WatchLost compares the key of a member with its loss record. Both lie below the same key of roleKeys, so that one
+// watch shows the changes of both in order.
 const (
 	desiredKey  = "/ps_desired"
 	wantedKey   = "/trainers_desired"
@@ -30,7 +31,7 @@ const (
 	maxPrefix   = 512     // bytes
 )
 
-// roleKeys are where the members of each role are, and where their marks.
+// roleKeys are where the members of each role are, and their loss records.
 var roleKeys = []string{"/master", "/ps", "/trainer"}
 
 // Prefix returns the key prefix of a job.
@@ -41,7 +42,7 @@ var (
 	legalID     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 )
 
-// checkPrefix refuses prefixes whose keys would meet those of others.
+// checkPrefix refuses a prefix whose keys could be those of nodes or of another job.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix || !legalPrefix.MatchString(prefix) || strings.HasPrefix(prefix+"/", nodesPrefix) {
 		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("key prefix "+fault.Quote(prefix)),
@@ -79,60 +80,63 @@ func memberOf(key string) (Member, bool) {
 	return m, err == nil && memberKey(m) == key
 }
 
-// markKey returns where it is kept what became of the holders of a member's key.
-func markKey(m Member) string {
+// lossKey returns where the loss record of a member is.
+func lossKey(m Member) string {
 	switch m.Role {
 	case job.Role_PSERVER:
-		return "/ps_mark/" + strconv.Itoa(m.Index)
+		return "/ps" + lossSuffix + strconv.Itoa(m.Index)
 	case job.Role_TRAINER:
-		return "/trainer_mark/" + strconv.Itoa(m.Index)
+		return "/trainer" + lossSuffix + strconv.Itoa(m.Index)
 	}
-	return "/master_mark/lock"
+	return "/master" + lossSuffix + "lock"
 }
 
-// markOf is the inverse of markKey.
-func markOf(key string) (Member, bool) {
-	role, name, ok := strings.Cut(key, "_mark/")
+// lossSuffix follows the key of a role.
+const lossSuffix = "_losses/"
+
+// lossMember is the inverse of lossKey.
+func lossMember(key string) (Member, bool) {
+	role, name, ok := strings.Cut(key, lossSuffix)
 	if !ok {
 		return Member{}, false
 	}
 	return memberOf(role + "/" + name)
 }
 
-// A mark says what became of the holders of a member's key, and outlives them all. While the key is absent, joined tells a lost holder from one that
-// left.
-type mark struct {
-	joined bool // the last holder has not left in order
+// A lossRecord tells what became of the holders of a member's key. It has no lease, so it stays when the key goes. While the key is absent, the
+// record tells whether its last holder was lost or has left.
+type lossRecord struct {
+	joined bool // the last holder has not left
 	losses int  // holders before the last one that were lost
 }
 
 const (
-	markedJoined = "joined"
-	markedLeft   = "left"
+	recordJoined = "joined"
+	recordLeft   = "left"
 )
 
-// String is what is kept: "joined 2".
-func (m mark) String() string {
-	if m.joined {
-		return fmt.Sprint(markedJoined, " ", m.losses)
+// String is the value in the store: "joined 2".
+func (r lossRecord) String() string {
+	if r.joined {
+		return fmt.Sprint(recordJoined, " ", r.losses)
 	}
-	return fmt.Sprint(markedLeft, " ", m.losses)
+	return fmt.Sprint(recordLeft, " ", r.losses)
 }
 
-// markIn reads a mark. What is not one is the mark of a member that never was.
-func markIn(text string) mark {
+// parseLossRecord reads a record. Any other text, and no text, is the record of a member that never joined.
+func parseLossRecord(text string) lossRecord {
 	how, digits, _ := strings.Cut(text, " ")
 	losses, err := strconv.Atoi(digits)
 	if err != nil || losses < 0 {
-		return mark{}
+		return lossRecord{}
 	}
-	return mark{joined: how == markedJoined, losses: losses}
+	return lossRecord{joined: how == recordJoined, losses: losses}
 }
 
-// after returns how many holders have been lost by the time that there is no key.
-func (m mark) after() int {
-	if m.joined {
-		return m.losses + 1
+// total returns how many holders were lost, when there is no key now.
+func (r lossRecord) total() int {
+	if r.joined {
+		return r.losses + 1
 	}
-	return m.losses
+	return r.losses
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ type registry struct {
 
 	ctx     context.Context // of the handle
 	cancel  context.CancelCauseFunc
-	running sync.WaitGroup // goroutines of Lost
+	running sync.WaitGroup // goroutines of watches
 	once    sync.Once
 	err     error // of closing
 }
@@ -45,10 +46,22 @@ func (r *registry) Close() error {
 	return r.err
 }
 
-// ClaimServer announces a pserver.
-func (r *registry) ClaimServer(ctx context.Context, index int, address string) (Membership, error) {
+// commit makes one transaction: every change that this package makes in a store goes this way. When the transaction has no good answer, made finds
+// out whether it was applied all the same, by this attempt or an earlier one. made is nil where that does not matter.
+func (r *registry) commit(ctx context.Context, t txn, made func() (revision int64, ok bool)) (revision int64, ok bool, err error) {
+	revision, ok, err = r.store.commit(ctx, t)
+	if !ok && made != nil {
+		if at, applied := made(); applied {
+			return at, true, nil
+		}
+	}
+	return revision, ok, err
+}
+
+// JoinServer announces a pserver.
+func (r *registry) JoinServer(ctx context.Context, index int, address string) (Membership, error) {
 	if index != AnyIndex {
-		return r.claimMember(ctx, Member{Role: job.Role_PSERVER, Index: index}, address)
+		return r.join(ctx, Member{Role: job.Role_PSERVER, Index: index}, address)
 	}
 	desired, err := r.Desired(ctx)
 	if err != nil {
@@ -65,22 +78,33 @@ func (r *registry) ClaimServer(ctx context.Context, index int, address string) (
 		}
 		if m.Index == desired {
 			return nil, fault.E(fault.Fenced, fault.At(r.prefix+serversKey), fault.Gotf("%d live pservers", desired), fault.Want("a free index"),
-				fault.Hint("the job already has all the pservers that it wants"))
+				fault.Hint("the job already has all its pservers"))
 		}
-		held, err := r.claim(ctx, m, r.prefix+memberKey(m), address)
-		if held != nil || err != nil {
-			return result(held, err)
+		if joined, err := r.acquire(ctx, m, r.prefix+memberKey(m), address); joined != nil || err != nil {
+			return membershipOf(joined, err)
 		}
 	}
 }
 
 // JoinTrainer announces a trainer.
 func (r *registry) JoinTrainer(ctx context.Context, rank int) (Membership, error) {
-	return r.claimMember(ctx, Member{Role: job.Role_TRAINER, Index: rank}, "")
+	return r.join(ctx, Member{Role: job.Role_TRAINER, Index: rank}, "")
 }
 
-// LeadCoordinator takes the lock and announces the address under the same lease and at the same revision: there is never the address of a coordinator
-// that does not hold the lock.
+func (r *registry) join(ctx context.Context, m Member, address string) (Membership, error) {
+	if m.Index < 0 || m.Index >= maxMembers {
+		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()), fault.Wantf("0 to %d", maxMembers-1))
+	}
+	key := r.prefix + memberKey(m)
+	joined, err := r.acquire(ctx, m, key, address)
+	if joined == nil && err == nil {
+		err = fault.E(fault.Fenced, fault.At(key), fault.Got("another live "+m.String()), fault.Hint("wait until its lease has ended"))
+	}
+	return membershipOf(joined, err)
+}
+
+// LeadCoordinator takes the lock and announces the address under the same lease and at the same revision: the address is always that of the
+// coordinator that holds the lock.
 func (r *registry) LeadCoordinator(ctx context.Context, address string) (Membership, error) {
 	m := Member{Role: job.Role_COORDINATOR}
 	for {
@@ -93,155 +117,14 @@ func (r *registry) LeadCoordinator(ctx context.Context, address string) (Members
 		if err != nil {
 			return nil, err
 		}
-		held, err := r.claim(ctx, m, r.prefix+lockKey, address, r.prefix+addressKey)
-		if held != nil || err != nil {
-			return result(held, err)
+		leader, err := r.acquire(ctx, m, r.prefix+lockKey, address, r.prefix+addressKey)
+		if leader != nil {
+			leader.state = newState(leader)
+		}
+		if leader != nil || err != nil {
+			return membershipOf(leader, err)
 		}
 	}
-}
-
-func (r *registry) claimMember(ctx context.Context, m Member, address string) (Membership, error) {
-	if m.Index < 0 || m.Index >= maxMembers {
-		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()), fault.Wantf("0 to %d", maxMembers-1))
-	}
-	key := r.prefix + memberKey(m)
-	held, err := r.claim(ctx, m, key, address)
-	if held == nil && err == nil {
-		err = fault.E(fault.Fenced, fault.At(key), fault.Got("another live "+m.String()), fault.Hint("wait until its lease has ended"))
-	}
-	return result(held, err)
-}
-
-// result keeps a nil *membership from becoming a Membership that is not nil.
-func result(m *membership, err error) (Membership, error) {
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// claim creates key, and also, under a lease of their own. It returns nil without an error when key is taken. A member is marked as joined in the
-// same transaction, so that its loss can be told from its leaving.
-func (r *registry) claim(ctx context.Context, m Member, key, value string, also ...string) (*membership, error) {
-	ctx, cancel := r.scope(ctx)
-	defer cancel()
-	held, keys := &membership{registry: r, member: m, keys: append([]string{key}, also...)}, []string{key}
-	if m != (Member{}) {
-		held.mark = r.prefix + markKey(m)
-		keys = append(keys, held.mark)
-	}
-	for {
-		now, err := r.store.get(ctx, keys...)
-		if _, taken := now[key]; taken || err != nil {
-			return nil, storeFault(ctx, key, err)
-		}
-		if ok, err := held.take(ctx, value, now[held.mark]); ok || err != nil {
-			return r.taken(ctx, held, err)
-		}
-	}
-}
-
-// take tries to create the keys, given the mark as it was when there was no key.
-func (m *membership) take(ctx context.Context, value string, marked entry) (bool, error) {
-	s := m.registry.store
-	l, err := s.grant(ctx)
-	if err != nil {
-		return false, err
-	}
-	m.lease = l
-	t := txn{when: []condition{absent(m.keys[0])}}
-	for _, k := range m.keys {
-		t.puts = append(t.puts, put{key: k, value: value, lease: l})
-	}
-	if m.mark != "" {
-		m.losses = markIn(marked.value).after()
-		t.when = append(t.when, changed(m.mark, marked.modified))
-		t.puts = append(t.puts, put{key: m.mark, value: mark{joined: true, losses: m.losses}.String()})
-	}
-	revision, ok, err := s.commit(ctx, t)
-	if err != nil {
-		// The key tells whether it was taken before the answer was lost.
-		if now, looked := s.get(ctx, m.keys[0]); looked == nil && now[m.keys[0]].lease == l.id() {
-			revision, ok, err = now[m.keys[0]].created, true, nil
-		}
-	}
-	if err != nil || !ok {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		_ = l.revoke(cleanup) // else it ends unrenewed
-		return false, err
-	}
-	m.created = revision
-	return true, nil
-}
-
-// taken is what claim returns of a member that took its key or failed to.
-func (r *registry) taken(ctx context.Context, held *membership, err error) (*membership, error) {
-	if err != nil {
-		return nil, storeFault(ctx, held.keys[0], err)
-	}
-	if held.member.Role == job.Role_COORDINATOR {
-		held.state = newState(held)
-	}
-	return held, nil
-}
-
-// membership is a key under a lease.
-type membership struct {
-	registry *registry
-	member   Member
-	lease    lease
-	keys     []string
-	mark     string // empty for a node
-	losses   int    // of earlier holders
-	created  int64
-	state    *state // of a coordinator
-
-	mu   sync.Mutex
-	left bool
-}
-
-func (m *membership) Member() Member        { return m.member }
-func (m *membership) Done() <-chan struct{} { return m.lease.lost() }
-func (m *membership) Fence() uint64         { return uint64(m.created) }
-
-// Leave marks the member as left and removes its keys in one transaction, conditioned on the key being the one that it created.
-func (m *membership) Leave(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.left {
-		return nil
-	}
-	r := m.registry
-	ctx, cancel := r.scope(ctx)
-	defer cancel()
-	t := txn{when: []condition{created(m.keys[0], m.created)}, deletes: m.keys}
-	if m.mark != "" {
-		t.puts = []put{{key: m.mark, value: mark{losses: m.losses}.String()}}
-	}
-	_, ok, err := r.store.commit(ctx, t)
-	if (err != nil || !ok) && m.markedLeft(ctx) {
-		ok, err = true, nil // the answer was lost, now or before
-	}
-	if err != nil {
-		return storeFault(ctx, m.keys[0], err)
-	}
-	if !ok {
-		return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
-	}
-	m.left = true
-	_ = m.lease.revoke(ctx) // a lease without keys does no harm
-	return nil
-}
-
-// markedLeft reports whether the mark says that this holder has left: that of a lost one,
-// or of who took the key after it was lost, counts differently.
-func (m *membership) markedLeft(ctx context.Context) bool {
-	if m.mark == "" {
-		return false
-	}
-	now, err := m.registry.store.get(ctx, m.keys[0], m.mark)
-	return err == nil && now[m.keys[0]].created != m.created && now[m.mark].value == mark{losses: m.losses}.String()
 }
 
 // RegisterNode announces a listener.
@@ -250,12 +133,12 @@ func (r *registry) RegisterNode(ctx context.Context, id, address string) (Member
 		return nil, fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Got("node id "+fault.Quote(id)),
 			fault.Want("1 to 128 letters, digits, '.', '_', ':' and '-'"))
 	}
-	held, err := r.claim(ctx, Member{}, nodesPrefix+id, address)
-	if held == nil && err == nil {
+	node, err := r.acquire(ctx, Member{}, nodesPrefix+id, address)
+	if node == nil && err == nil {
 		err = fault.E(fault.Fenced, fault.At(nodesPrefix+id), fault.Got("another live node of this id"),
 			fault.Hint("give every listener an id of its own"))
 	}
-	return result(held, err)
+	return membershipOf(node, err)
 }
 
 // Nodes lists the listeners.
@@ -267,6 +150,121 @@ func (r *registry) Nodes(ctx context.Context) ([]Node, error) {
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	return nodes, err
+}
+
+// membershipOf keeps a nil *membership from becoming a Membership that is not nil.
+func membershipOf(m *membership, err error) (Membership, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// membership is a key under a lease.
+type membership struct {
+	registry *registry
+	member   Member
+	lease    lease
+	keys     []string // the first is the one that counts
+	record   string   // key of the loss record; empty for a node
+	losses   int      // of earlier holders
+	created  int64    // revision of the keys
+	state    *state   // of a coordinator
+
+	mu   sync.Mutex
+	left bool
+}
+
+// acquire creates key, and further keys, under a lease of their own. It returns nil without an error when key exists. In the same transaction the
+// member is recorded as joined, so that a loss can be told from leaving.
+func (r *registry) acquire(ctx context.Context, member Member, key, value string, further ...string) (*membership, error) {
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	m, keys := &membership{registry: r, member: member, keys: append([]string{key}, further...)}, []string{key}
+	if member != (Member{}) {
+		m.record = r.prefix + lossKey(member)
+		keys = append(keys, m.record)
+	}
+	for {
+		now, err := r.store.get(ctx, keys...)
+		if _, exists := now[key]; exists || err != nil {
+			return nil, storeFault(ctx, key, err)
+		}
+		if ok, err := m.create(ctx, value, now[m.record]); err != nil {
+			return nil, storeFault(ctx, key, err)
+		} else if ok {
+			return m, nil
+		}
+	}
+}
+
+// create tries to create the keys, on the condition that the first is absent and that the loss record is the one that the caller has read.
+func (m *membership) create(ctx context.Context, value string, record entry) (bool, error) {
+	s := m.registry.store
+	l, err := s.grant(ctx)
+	if err != nil {
+		return false, err
+	}
+	m.lease = l
+	t := txn{when: []condition{absent(m.keys[0])}}
+	for _, k := range m.keys {
+		t.puts = append(t.puts, put{key: k, value: value, lease: l})
+	}
+	if m.record != "" {
+		m.losses = parseLossRecord(record.value).total()
+		t.when = append(t.when, changed(m.record, record.modified))
+		t.puts = append(t.puts, put{key: m.record, value: lossRecord{joined: true, losses: m.losses}.String()})
+	}
+	revision, ok, err := m.registry.commit(ctx, t, func() (int64, bool) {
+		now, err := s.get(ctx, m.keys[0])
+		return now[m.keys[0]].created, err == nil && now[m.keys[0]].lease == l.id()
+	})
+	if err != nil || !ok {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		_ = l.revoke(cleanup) // if this fails, the lease ends because nobody renews it
+		return false, err
+	}
+	m.created = revision
+	return true, nil
+}
+
+func (m *membership) Member() Member        { return m.member }
+func (m *membership) Done() <-chan struct{} { return m.lease.lost() }
+func (m *membership) Fence() uint64         { return uint64(m.created) }
+
+// Leave records the member as left and removes its keys in one transaction, on the condition that the first key is the one that it created.
+func (m *membership) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	r := m.registry
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	left := lossRecord{losses: m.losses}.String()
+	t := txn{when: []condition{created(m.keys[0], m.created)}, deletes: m.keys}
+	if m.record != "" {
+		t.puts = []put{{key: m.record, value: left}}
+	}
+	// The record of a lost member, or of the next holder of its key, counts one loss more.
+	_, ok, err := r.commit(ctx, t, func() (int64, bool) {
+		if m.record == "" {
+			return 0, false
+		}
+		now, err := r.store.get(ctx, m.keys[0], m.record)
+		return 0, err == nil && now[m.keys[0]].created != m.created && now[m.record].value == left
+	})
+	if err != nil {
+		return storeFault(ctx, m.keys[0], err)
+	}
+	if !ok {
+		return fault.E(fault.Fenced, fault.At(m.keys[0]), fault.Got("a lease that was lost before leaving"))
+	}
+	m.left = true
+	_ = m.lease.revoke(ctx) // a lease without keys does no harm
+	return nil
 }
 
 // Live looks at the keys of members.
@@ -286,9 +284,9 @@ func (r *registry) Live(ctx context.Context) (map[Member]uint64, error) {
 	return live, nil
 }
 
-// Bury ends the lease under which the key was taken, not the key: every claim has a lease of its own, so that whoever takes the key in between keeps
-// it.
-func (r *registry) Bury(ctx context.Context, m Member, incarnation uint64) error {
+// RevokeLease revokes the lease and does not delete the key: every membership has a lease of its own, so a process that has taken the key in between
+// keeps it.
+func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation uint64) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	key := r.prefix + memberKey(m)
@@ -297,7 +295,7 @@ func (r *registry) Bury(ctx context.Context, m Member, incarnation uint64) error
 	if err != nil || !lives || incarnation != 0 && incarnation != uint64(e.created) {
 		return storeFault(ctx, key, err)
 	}
-	return storeFault(ctx, key, r.store.end(ctx, e.lease))
+	return storeFault(ctx, key, r.store.revoke(ctx, e.lease))
 }
 
 // Forget removes all keys of the job but the numbers of its members, at one revision.
@@ -306,8 +304,36 @@ func (r *registry) Forget(ctx context.Context) error {
 	defer cancel()
 	t := txn{clears: []string{r.prefix + stateKey}, deletes: []string{r.prefix + commitKey}}
 	for _, key := range roleKeys {
-		t.clears = append(t.clears, r.prefix+key+"/", r.prefix+key+"_mark/")
+		t.clears = append(t.clears, r.prefix+key+"/", r.prefix+key+lossSuffix)
 	}
-	_, _, err := r.store.commit(ctx, t)
+	_, _, err := r.commit(ctx, t, nil)
 	return storeFault(ctx, r.prefix, err)
+}
+
+// SetDesired puts the number of pservers without a lease: it stays when the member that wrote it goes.
+func (r *registry) SetDesired(ctx context.Context, servers int) error {
+	return r.setCount(ctx, desiredKey, servers)
+}
+
+// SetTrainers puts the number of trainers, without a lease too.
+func (r *registry) SetTrainers(ctx context.Context, trainers int) error {
+	return r.setCount(ctx, wantedKey, trainers)
+}
+
+func (r *registry) setCount(ctx context.Context, key string, n int) error {
+	if err := checkCount(n); err != nil {
+		return err
+	}
+	ctx, cancel := r.scope(ctx)
+	defer cancel()
+	_, _, err := r.commit(ctx, txn{puts: []put{{key: r.prefix + key, value: fmt.Sprint(n)}}}, nil)
+	return storeFault(ctx, r.prefix+key, err)
+}
+
+// checkCount bounds a number of members before anything is made of that size.
+func checkCount(n int) error {
+	if n < 1 || n > maxMembers {
+		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Gotf("%d members of a role", n), fault.Wantf("1 to %d", maxMembers))
+	}
+	return nil
 }

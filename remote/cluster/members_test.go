@@ -13,20 +13,20 @@ import (
 func testClaim(h *home) {
 	a, b := h.open(), h.open()
 	h.ok(a.SetDesired(h.Context(), 2))
-	first := h.member(a.ClaimServer(h.Context(), 1, "host:1"))
-	if _, err := b.ClaimServer(h.Context(), 1, "host:2"); !errors.Is(err, fault.Fenced) {
+	first := h.member(a.JoinServer(h.Context(), 1, "host:1"))
+	if _, err := b.JoinServer(h.Context(), 1, "host:2"); !errors.Is(err, fault.Fenced) {
 		h.Fatalf("an index that is taken: %v", err)
 	}
-	second := h.member(b.ClaimServer(h.Context(), AnyIndex, "host:2"))
+	second := h.member(b.JoinServer(h.Context(), AnyIndex, "host:2"))
 	if second.Member() != server0 || second.Fence() <= first.Fence() {
 		h.Fatalf("%v with fence %d after %d, want pserver 0", second.Member(), second.Fence(), first.Fence())
 	}
-	if _, err := b.ClaimServer(h.Context(), AnyIndex, "host:3"); !errors.Is(err, fault.Fenced) {
+	if _, err := b.JoinServer(h.Context(), AnyIndex, "host:3"); !errors.Is(err, fault.Fenced) {
 		h.Fatalf("more servers than desired: %v", err)
 	}
 	h.ok(first.Leave(h.Context()))
 	h.ok(first.Leave(h.Context()))
-	third := h.member(b.ClaimServer(h.Context(), AnyIndex, "host:3"))
+	third := h.member(b.JoinServer(h.Context(), AnyIndex, "host:3"))
 	if third.Member().Index != 1 {
 		h.Fatalf("%v took the place that was left, want pserver 1", third.Member())
 	}
@@ -46,7 +46,7 @@ func testClaimAny(h *home) {
 	for range n {
 		r := h.open()
 		all.Go(func() {
-			m, err := r.ClaimServer(h.Context(), AnyIndex, "host:1")
+			m, err := r.JoinServer(h.Context(), AnyIndex, "host:1")
 			if err != nil {
 				h.Error(err)
 				return
@@ -66,11 +66,11 @@ func testKeys(h *home) {
 	r := h.open()
 	h.ok(r.SetDesired(h.Context(), 3))
 	c := h.member(r.LeadCoordinator(h.Context(), "host:1"))
-	s := h.member(r.ClaimServer(h.Context(), AnyIndex, "host:2"))
+	s := h.member(r.JoinServer(h.Context(), AnyIndex, "host:2"))
 	t := h.member(r.JoinTrainer(h.Context(), 4))
 	v := h.view()
 	values := map[string]string{"/ps_desired": "3", "/ps/0": "host:2", "/master/lock": "host:1", "/master/addr": "host:1", "/trainer/4": "",
-		"/master_mark/lock": "joined 0", "/ps_mark/0": "joined 0", "/trainer_mark/4": "joined 0"}
+		"/master_losses/lock": "joined 0", "/ps_losses/0": "joined 0", "/trainer_losses/4": "joined 0"}
 	for key, value := range values {
 		if e, ok := v[h.prefix+key]; !ok || e.value != value {
 			h.Errorf("%s is %q, %v, want %q", key, e.value, ok, value)
@@ -94,7 +94,7 @@ func testKeys(h *home) {
 
 func testRange(h *home) {
 	r := h.open()
-	_, claim := r.ClaimServer(h.Context(), -2, "host:1")
+	_, claim := r.JoinServer(h.Context(), -2, "host:1")
 	_, join := r.JoinTrainer(h.Context(), maxMembers)
 	_, servers := r.Servers(h.Context(), maxMembers+1)
 	_, node := r.RegisterNode(h.Context(), "a/b", "host:1")
@@ -152,7 +152,7 @@ func testFenced(h *home) {
 	h.ok(a.Close())
 	v := h.view()
 	if lock := v[h.prefix+"/master/lock"]; uint64(lock.created) != young.Fence() || lock.value != "host:2" ||
-		v[h.prefix+"/master/addr"].value != "host:2" || v[h.prefix+"/master_mark/lock"].value != "joined 1" {
+		v[h.prefix+"/master/addr"].value != "host:2" || v[h.prefix+"/master_losses/lock"].value != "joined 1" {
 		h.Fatalf("the old coordinator has changed %v", v)
 	}
 	select {
@@ -164,7 +164,7 @@ func testFenced(h *home) {
 
 func testLost(h *home) {
 	watcher := h.open()
-	lost, err := watcher.Lost(h.Context())
+	lost, err := watcher.WatchLost(h.Context())
 	h.ok(err)
 
 	orderly := h.member(h.open().JoinTrainer(h.Context(), 3))
@@ -198,11 +198,11 @@ func testLost(h *home) {
 
 func testPastLosses(h *home) {
 	gone := h.open()
-	h.member(gone.ClaimServer(h.Context(), 0, "host:1"))
+	h.member(gone.JoinServer(h.Context(), 0, "host:1"))
 	h.ok(h.member(gone.JoinTrainer(h.Context(), 0)).Leave(h.Context()))
 	h.ok(gone.Close())
 	for range 2 {
-		lost, err := h.open().Lost(h.Context())
+		lost, err := h.open().WatchLost(h.Context())
 		h.ok(err)
 		if m := <-lost; m != server0 {
 			h.Fatalf("%v is lost, want pserver 0", m)
@@ -210,37 +210,37 @@ func testPastLosses(h *home) {
 	}
 }
 
-func testBury(h *home) {
+func testRevokeLease(h *home) {
 	watcher := h.open()
-	lost, err := watcher.Lost(h.Context())
+	lost, err := watcher.WatchLost(h.Context())
 	h.ok(err)
-	h.ok(watcher.Bury(h.Context(), trainer0, 0)) // there is none
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, 0)) // there is none
 	first := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
-	h.ok(watcher.Bury(h.Context(), trainer0, first.Fence()))
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Fence()))
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
 	}
 	if err := first.Leave(h.Context()); !errors.Is(err, fault.Fenced) {
-		h.Errorf("a member that was buried leaves: %v", err)
+		h.Errorf("a member whose lease was revoked leaves: %v", err)
 	}
 	<-first.Done() // should its process live after all
 
 	second := h.member(h.open().JoinTrainer(h.Context(), 0))
-	h.ok(watcher.Bury(h.Context(), trainer0, first.Fence())) // of the first, too late
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Fence())) // of the first, too late
 	h.live(watcher, map[Member]uint64{trainer0: second.Fence()})
 	select {
 	case <-second.Done():
-		h.Fatal("the burial of its predecessor has hit it")
+		h.Fatal("its lease was revoked in place of that of its predecessor")
 	default:
 	}
-	h.ok(watcher.Bury(h.Context(), trainer0, 0)) // whoever it is
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, 0)) // whoever it is
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
 	}
 	h.live(watcher, map[Member]uint64{})
 
 	leader := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
-	h.ok(watcher.Bury(h.Context(), coordinator, leader.Fence()))
+	h.ok(watcher.RevokeLease(h.Context(), coordinator, leader.Fence()))
 	if m := <-lost; m != coordinator {
 		h.Fatalf("%v is lost, want the coordinator", m)
 	}
@@ -270,8 +270,8 @@ func testLive(h *home) {
 	want := map[Member]uint64{}
 	for _, join := range []func() (Membership, error){
 		func() (Membership, error) { return r.LeadCoordinator(h.Context(), "host:1") },
-		func() (Membership, error) { return r.ClaimServer(h.Context(), 1, "host:1") },
-		func() (Membership, error) { return r.ClaimServer(h.Context(), 12, "host:1") },
+		func() (Membership, error) { return r.JoinServer(h.Context(), 1, "host:1") },
+		func() (Membership, error) { return r.JoinServer(h.Context(), 12, "host:1") },
 		func() (Membership, error) { return r.JoinTrainer(h.Context(), 1) },
 		func() (Membership, error) { return r.JoinTrainer(h.Context(), 0) },
 	} {
@@ -292,7 +292,7 @@ func testLostBehindItsBack(h *home) {
 	views := make(chan view)
 	blind := h.open().(*registry)
 	blind.store = &jumping{store: blind.store, prefix: h.prefix + "/trainer", views: views}
-	lost, err := blind.Lost(h.Context())
+	lost, err := blind.WatchLost(h.Context())
 	h.ok(err)
 	show := func() { views <- h.view() }
 	join := func() Membership { return h.member(h.open().JoinTrainer(h.Context(), 0)) }
@@ -300,13 +300,13 @@ func testLostBehindItsBack(h *home) {
 	h.ok(join().Leave(h.Context()))
 	join()
 	show()
-	h.ok(blind.Bury(h.Context(), trainer0, 0))
+	h.ok(blind.RevokeLease(h.Context(), trainer0, 0))
 	join()
 	show() // lives, as before
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
 	}
-	h.ok(blind.Bury(h.Context(), trainer0, 0))
+	h.ok(blind.RevokeLease(h.Context(), trainer0, 0))
 	h.ok(join().Leave(h.Context()))
 	show() // lost, and then left
 	if m := <-lost; m != trainer0 {
@@ -325,10 +325,10 @@ func testForget(h *home) {
 	r := h.open()
 	h.ok(r.SetDesired(h.Context(), 2))
 	h.ok(r.SetTrainers(h.Context(), 3))
-	lost, err := r.Lost(h.Context())
+	lost, err := r.WatchLost(h.Context())
 	h.ok(err)
 	gone := h.open()
-	h.member(gone.ClaimServer(h.Context(), 0, "host:0"))
+	h.member(gone.JoinServer(h.Context(), 0, "host:0"))
 	h.member(gone.JoinTrainer(h.Context(), 0))
 	h.ok(gone.Close())
 	<-lost
@@ -337,7 +337,7 @@ func testForget(h *home) {
 	s := r.State(lingering)
 	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
 	near := h.openAt(h.prefix+"er", longLease)
-	h.member(near.ClaimServer(h.Context(), 0, "host:3"))
+	h.member(near.JoinServer(h.Context(), 0, "host:3"))
 
 	h.ok(r.Forget(h.Context()))
 	if v := h.view(); len(v) != 2 || v[h.prefix+"/ps_desired"].value != "2" || v[h.prefix+"/trainers_desired"].value != "3" {
@@ -352,7 +352,7 @@ func testForget(h *home) {
 	}
 	h.entries(r.State(again), nil)
 	h.member(h.open().JoinTrainer(h.Context(), 0))
-	h.ok(r.Bury(h.Context(), trainer0, 0))
+	h.ok(r.RevokeLease(h.Context(), trainer0, 0))
 	if m := <-lost; m != trainer0 { // the first loss of this history
 		h.Errorf("%v is lost, want trainer 0", m)
 	}

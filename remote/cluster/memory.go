@@ -11,8 +11,7 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Memory is a store inside of this process, for jobs whose roles are goroutines. Its leases need no renewal: they end by Leave, Close or
-// Expire.
+// Memory is a store inside this process, for jobs whose roles are goroutines. Nobody renews its leases: they end by Leave, Close or Expire.
 type Memory struct {
 	mu       sync.Mutex
 	revision int64
@@ -49,7 +48,7 @@ func (m *Memory) Expire(prefix string, member Member) {
 	}
 }
 
-// change makes the changes of t and shows watchers what has become of them. m.mu is held.
+// change makes the changes of t and shows the watchers of the changed keys the result. m.mu is held.
 func (m *Memory) change(t txn) {
 	m.revision++
 	changed := make([]string, 0, len(t.puts)+len(t.deletes))
@@ -159,17 +158,17 @@ func (s *memoryStore) commit(ctx context.Context, t txn) (int64, bool, error) {
 	return m.revision, true, nil
 }
 
-func (s *memoryStore) end(_ context.Context, lease int64) error {
+func (s *memoryStore) revoke(_ context.Context, lease int64) error {
 	s.memory.mu.Lock()
-	var held *memoryLease
+	var found *memoryLease
 	for _, e := range s.memory.entries {
 		if e.lease != nil && e.lease.number == lease {
-			held = e.lease
+			found = e.lease
 		}
 	}
 	s.memory.mu.Unlock()
-	if held != nil {
-		held.end(true)
+	if found != nil {
+		found.end(true)
 	}
 	return nil
 }
@@ -239,7 +238,7 @@ func (s *memoryStore) follow(ctx context.Context, prefix string, see func(view) 
 	}
 }
 
-// memoryLease ends once, in order or by loss.
+// memoryLease ends once: it is revoked or lost.
 type memoryLease struct {
 	store  *memoryStore
 	number int64

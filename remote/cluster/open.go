@@ -28,8 +28,7 @@ type Config struct {
 	Log       *slog.Logger  // nil: discarded
 }
 
-// Open connects to etcd and returns a handle on the job's members. It fails when etcd does not answer before ctx ends, and after 10 seconds in any
-// case.
+// Open connects to etcd and returns a handle on the members of a job. It fails when etcd has not answered when ctx ends, or after 10 seconds.
 func Open(ctx context.Context, c Config) (Registry, error) {
 	if err := checkPrefix(c.Prefix); err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	}
 	where := "etcd at " + strings.Join(c.Endpoints, ", ")
 	probed := probe(ctx, c.Endpoints, secured)
-	if mistrust(probed) {
+	if untrusted(probed) {
 		return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Cause(probed), fault.Hint("name the authority of its certificate"))
 	}
 	s, err := connect(ctx, c, secured)
@@ -62,7 +61,7 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	return nil, storeFault(ctx, where, err)
 }
 
-// connect makes a client, which lives until its close, not until ctx ends.
+// connect makes a client. It lives until it is closed, also when ctx has ended.
 func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, error) {
 	base, cancel := context.WithCancel(context.Background())
 	defer context.AfterFunc(ctx, cancel)() // the client may ask for a token
@@ -77,8 +76,8 @@ func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, er
 	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}, nil
 }
 
-// Variables of the environment that say where etcd is and what it asks for. Roles get what they need in them, for a JobSpec and the arguments of a
-// process are shown to everybody.
+// Variables of the environment that say where etcd is and what it asks of its clients. Roles get a password in this way and not in their JobSpec or
+// arguments, because those are shown to everybody.
 const (
 	EnvEndpoints   = "EDL_ETCD" // URLs separated by commas
 	EnvCA          = "EDL_ETCD_CA"
@@ -88,9 +87,9 @@ const (
 	EnvPassword    = "EDL_ETCD_PASSWORD"
 )
 
-// Access is what an etcd cluster asks of its clients. The zero value is what one without TLS and users asks: nothing.
+// Access is what an etcd cluster asks of its clients. The zero value is for a cluster without TLS and users.
 type Access struct {
-	CA          string // file of PEM certificates that sign those of the servers; empty: those that the system trusts
+	CA          string // file of the PEM certificates that signed the servers' certificates; empty: those that the system trusts
 	Certificate string // file of this client's certificate, if the servers ask for one
 	Key         string // file of its key
 	User        string // empty: no authentication
@@ -102,7 +101,7 @@ func AccessFrom(getenv func(string) string) Access {
 	return Access{CA: getenv(EnvCA), Certificate: getenv(EnvCertificate), Key: getenv(EnvKey), User: getenv(EnvUser), Password: getenv(EnvPassword)}
 }
 
-// Environment returns the variables, as NAME=value, from which AccessFrom makes a in another process.
+// Environment returns the variables, as NAME=value, for another process, whose AccessFrom then returns a.
 func (a Access) Environment() []string {
 	return []string{EnvCA + "=" + a.CA, EnvCertificate + "=" + a.Certificate, EnvKey + "=" + a.Key, EnvUser + "=" + a.User,
 		EnvPassword + "=" + a.Password}
@@ -116,18 +115,18 @@ func ParseEndpoints(list string) ([]string, error) {
 			endpoints = append(endpoints, strings.TrimSuffix(e, "/"))
 		}
 	}
-	_, err := secure(endpoints)
+	_, err := usesTLS(endpoints)
 	return endpoints, err
 }
 
-// Check reports what is missing or does not fit, before anybody connects. Files are read.
+// Check reports what is missing or wrong, before anybody connects. It reads the files.
 func (a Access) Check(endpoints []string) error {
 	_, err := a.tls(endpoints)
 	return err
 }
 
-// secure reports whether the endpoints are to be spoken to through TLS.
-func secure(endpoints []string) (bool, error) {
+// usesTLS reports whether the connections to the endpoints use TLS.
+func usesTLS(endpoints []string) (bool, error) {
 	if len(endpoints) == 0 {
 		return false, fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got("no endpoint"))
 	}
@@ -158,7 +157,7 @@ func (a Access) tls(endpoints []string) (*tls.Config, error) {
 	refuse := func(got, want, hint string, err error) error {
 		return fault.E(fault.InvalidArgument, fault.At("etcd"), fault.Got(got), fault.Want(want), fault.Hint(hint), fault.Cause(err))
 	}
-	safe, err := secure(endpoints)
+	safe, err := usesTLS(endpoints)
 	switch {
 	case err != nil:
 		return nil, err
@@ -193,19 +192,19 @@ func (a Access) tls(endpoints []string) (*tls.Config, error) {
 
 const probeTimeout = time.Second
 
-// probe looks whether any of the endpoints accepts a connection, and else says why the last one does not. The client of etcd itself tries until its
-// deadline whatever the reason is, and does not tell it.
+// probe returns nil when one of the endpoints accepts a connection, and else why the last one does not. The client of etcd tries until its deadline,
+// whatever the reason is, and does not report it.
 func probe(ctx context.Context, endpoints []string, secured *tls.Config) error {
 	var last error
 	for _, e := range endpoints {
-		if last = knock(ctx, e, secured); last == nil {
+		if last = probeOne(ctx, e, secured); last == nil {
 			return nil
 		}
 	}
 	return last
 }
 
-func knock(ctx context.Context, endpoint string, secured *tls.Config) error {
+func probeOne(ctx context.Context, endpoint string, secured *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	_, host, ok := strings.Cut(endpoint, "://")
@@ -225,8 +224,8 @@ func knock(ctx context.Context, endpoint string, secured *tls.Config) error {
 	return c.Close()
 }
 
-// mistrust reports whether no later attempt can mend what a probe found.
-func mistrust(err error) bool {
+// untrusted reports whether a probe failed for a reason that another attempt cannot change: the server's certificate, or a server without TLS.
+func untrusted(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	return errors.As(err, &verification) || errors.As(err, &record)

@@ -26,14 +26,14 @@ func TestAccess(t *testing.T) {
 		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Access: access, Lease: lease})
 	}}
 	r := h.openAt(h.prefix, shortLease)
-	addresses, err := h.open().Follow(t.Context(), coordinator)
+	addresses, err := h.open().WatchAddress(t.Context(), coordinator)
 	h.ok(err)
 	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
 	until(h, addresses, "host:1")
 	s := r.State(leader)
 	h.ok(s.Commit(t.Context(), []Change{{"a", []byte("1")}}))
-	h.member(h.open().ClaimServer(t.Context(), 0, "host:2"))
-	h.ok(r.Bury(t.Context(), server0, 0))
+	h.member(h.open().JoinServer(t.Context(), 0, "host:2"))
+	h.ok(r.RevokeLease(t.Context(), server0, 0))
 
 	// The lease goes on beyond its first duration and the tokens of its client.
 	first := deadline(leader)

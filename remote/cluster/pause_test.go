@@ -40,7 +40,7 @@ func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 		old.signal(syscall.SIGSTOP)
 		r := h.open()
 		if c.unaware {
-			h.ok(r.Bury(bounded(t), coordinator, 0))
+			h.ok(r.RevokeLease(bounded(t), coordinator, 0))
 		}
 		s := r.State(h.member(r.LeadCoordinator(bounded(t), "parent:1")))
 		before, err := s.Load(t.Context())

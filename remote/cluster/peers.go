@@ -13,7 +13,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Peers keeps a connection to each member of a job that was asked for, wherever that moves. It is safe for concurrent use.
+// Peers keeps a connection to each member of a job that a caller has asked for. When a member moves, its connection follows. It is safe for concurrent
+// use.
 type Peers struct {
 	registry Registry
 	ctx      context.Context
@@ -31,17 +32,17 @@ func NewPeers(ctx context.Context, registry Registry) *Peers {
 	return p
 }
 
-// Context ends when Peers does, and before with a fault.Unavailable as its cause when the registry refuses to tell where a member is from now on:
-// calls to one that moves would go to an address that nobody holds any more.
+// Context ends when Peers does. It ends earlier, with a fault.Unavailable as its cause, when the registry refuses to report the addresses of a member
+// any longer: if that member moved, calls would go to its old address.
 func (p *Peers) Context() context.Context { return p.ctx }
 
-// Coordinator returns the client of the coordinator. It does not wait: a call to one that is not there does, if it is made so.
+// Coordinator returns the client of the coordinator. It does not wait for the coordinator; a call with grpc.WaitForReady does.
 func (p *Peers) Coordinator() (rpc.CoordinatorClient, error) {
 	conn, err := p.dial(Member{Role: job.Role_COORDINATOR})
 	return rpc.NewCoordinatorClient(conn), err
 }
 
-// Server returns the client of a pserver. It does not wait either.
+// Server returns the client of a pserver. It does not wait for the pserver.
 func (p *Peers) Server(index int) (rpc.ParameterServerClient, error) {
 	conn, err := p.dial(Member{Role: job.Role_PSERVER, Index: index})
 	return rpc.NewParameterServerClient(conn), err
@@ -66,31 +67,31 @@ func (p *Peers) dial(m Member) (*grpc.ClientConn, error) {
 	if conn := p.conns[m]; conn != nil {
 		return conn, nil
 	}
-	addresses, err := p.registry.Follow(p.ctx, m)
+	addresses, err := p.registry.WatchAddress(p.ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	told := make(chan string)
-	conn, err := wire.DialFollow(p.ctx, told)
+	known := make(chan string)
+	conn, err := wire.DialFollow(p.ctx, known)
 	if err != nil {
 		return nil, err
 	}
-	p.running.Go(func() { p.tell(m, addresses, told) })
+	p.running.Go(func() { p.passOn(m, addresses, known) })
 	p.conns[m] = conn
 	return conn, nil
 }
 
-// tell hands the addresses of a member on to its connection until ctx ends, or ends ctx when there are no more of them.
-func (p *Peers) tell(m Member, addresses <-chan string, told chan<- string) {
+// passOn hands the addresses of a member to its connection until ctx ends. It ends ctx when the registry reports no more addresses.
+func (p *Peers) passOn(m Member, addresses <-chan string, known chan<- string) {
 	for address := range addresses {
 		select {
-		case told <- address:
+		case known <- address:
 		case <-p.ctx.Done():
 			return
 		}
 	}
-	p.cancel(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of where the "+m.String()+" is"),
-		fault.Hint("look at the rights of the user in etcd"))) // changes nothing when ctx has ended, after which there are no addresses either
+	p.cancel(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more addresses of the "+m.String()),
+		fault.Hint("look at the rights of the user in etcd"))) // changes nothing when ctx has ended
 }
 
 // Close ends all connections.

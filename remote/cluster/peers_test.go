@@ -76,7 +76,7 @@ func TestLostOfSomeRolesOnly(t *testing.T) {
 	r := newRegistry(&refusing{s, prefix + "/ps"}, prefix)
 	defer r.Close()
 	ctx := bounded(t)
-	lost, err := r.Lost(ctx)
+	lost, err := r.WatchLost(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

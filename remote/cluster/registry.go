@@ -1,30 +1,50 @@
-// Package cluster is where the members of a job find each other: addresses, leases, the coordinator's lock and what it keeps under it, and the nodes
-// of a cluster.
+// Package cluster is where the members of a job find each other, in etcd: addresses, leases, the lock of the coordinator and the state that it keeps
+// under it, and the nodes of a cluster.
 //
-// A Registry keeps a few keys under the prefix of its job:
+// Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go how
+// members join, leave and are removed; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and memory.go
+// the two stores; open.go and embed.go the ways to an etcd server; peers.go connections that follow members.
 //
-//	/edl/<job>/ps_desired          how many pservers the job has; without a lease, so that it outlives every member
-//	/edl/<job>/trainers_desired    how many trainers it wants now; without a lease
-//	/edl/<job>/ps/<index>          address of a live pserver
-//	/edl/<job>/master/lock         held by the one coordinator; its create revision is the fencing number of the job
-//	/edl/<job>/master/addr         address of the coordinator that holds the lock
-//	/edl/<job>/trainer/<rank>      present while a trainer lives
-//	/edl/<job>/*_mark/...          whether the last holder of a key has left in order, and how many were lost before; without a lease
-//	/edl/<job>/task_queues/...     the State of the coordinator
-//	/edl/<job>/task_queues         names the last transaction of State
-//	/edl/nodes/<id>                address of a listener that starts roles
+// The keys, below /edl/<job> but for the last:
 //
-// A member owns its key for as long as it renews its lease. A lease that ends without Leave makes a lost member, which Lost reports, and tells the
-// member itself through Done that it must change nothing any more. Done is closed, too, when the lease could not be renewed for its duration, as it
-// seems to the member: after a pause of the process that is the first thing that Done and State notice. Whoever knows that a member's process is dead
-// need not wait for its lease: Bury.
+//	key                        value                             written by                  lease
+//	/ps_desired                how many pservers the job has     the listener                none: it outlives every member
+//	/trainers_desired          how many trainers it wants now    the listener                none
+//	/ps/<index>                address of a live pserver         that pserver                its own
+//	/master/lock               address of the coordinator        the coordinator; its create revision is the fencing number of the job
+//	/master/addr               the same                          with the lock               that of the lock
+//	/trainer/<rank>            empty; the trainer lives          that trainer                its own
+//	/<role>_losses/...         whether the last holder of the    each member, with its key   none
+//	                           member's key has left in order,
+//	                           and how many were lost before it
+//	/task_queues               token of the last transaction     the coordinator             none
+//	/task_queues/...           the State of the coordinator      the coordinator             none
+//	/edl/nodes/<id>            address of a listener that        that listener               its own
+//	                           starts roles
 //
-// A lock alone does not exclude a process that was paused while it held it. Every transaction of State is conditioned on the lock, and messages carry
-// its create revision, so that whoever has seen a newer one refuses them.
+// The life of a member:
+//
+//	        create key, record "joined n"          delete key, record "left n"
+//	absent ------------------------------> lives ------------------------------> absent     (Leave)
+//	   ^                                     |
+//	   |     the next holder records n+1     |  the lease ends: not renewed, revoked by RevokeLease, or the handle is closed
+//	   +------------------------------------ lost                                           (key gone, record still "joined n")
+//
+// A member owns its key for as long as it renews its lease. When the lease ends without Leave, the member is lost: WatchLost reports it to the others,
+// and Done tells the member itself that it must not change shared state any more. Done closes also when the lease was not renewed for its duration by the
+// member's own clock. So after a pause of the process, Done and State notice first that the lease is over. Who knows that the process of a member is
+// dead need not wait for its lease: RevokeLease.
+//
+// A lock alone does not stop a process that was paused while it held the lock. Every transaction of State is conditioned on the lock. Messages carry
+// its create revision, so that everyone who has seen a newer one refuses them.
+//
+// While etcd is away, calls try again until their context ends, and their error names what they waited for. A watch goes on when etcd is back, with the
+// keys as they are then; loss records make sure that no loss is missed. Leases run on: a member that cannot renew for its lease is lost. A commit without
+// an answer is tried again under the same token, so that it is applied once.
 //
 // The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this
-// process, and Embed runs an etcd server inside of this process for clusters of one machine. A real cluster of etcd may ask for certificates and a
-// password (Access); roles find them in their environment. It should compact what is old (--auto-compaction-retention of etcd): a coordinator
+// process, and Embed runs an etcd server inside this process, for a cluster of one machine. A real etcd cluster may ask for certificates and a
+// password (Access); roles find them in their environment. It should compact old revisions (--auto-compaction-retention of etcd), because a coordinator
 // makes revisions all the time. The user needs read and write access to /edl/.
 package cluster
 
@@ -36,32 +56,32 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// A Registry is one process's handle on the members of one job. Its methods may be called concurrently. Those that wait do so until ctx ends, and
-// their error then names what was missing.
+// A Registry is one process's handle on the members of one job. Its methods may be called concurrently. Methods that wait do so until ctx ends; their
+// error then names what was missing.
 type Registry interface {
-	// SetDesired says how many pservers the job has. The number outlives this process.
+	// SetDesired sets how many pservers the job has. The number outlives this process.
 	SetDesired(ctx context.Context, servers int) error
-	// Desired returns how many pservers the job has; it waits until that has been said.
+	// Desired returns how many pservers the job has; it waits until SetDesired was called.
 	Desired(ctx context.Context) (int, error)
 
-	// SetTrainers says how many trainers the job wants now. The number outlives this process.
+	// SetTrainers sets how many trainers the job wants now. The number outlives this process.
 	SetTrainers(ctx context.Context, trainers int) error
-	// Trainers returns how many trainers the job wants; it waits until that has been said.
+	// Trainers returns how many trainers the job wants; it waits until SetTrainers was called.
 	Trainers(ctx context.Context) (int, error)
-	// WatchTrainers tells how many trainers the job wants, now if it has been said, and whenever the number changes. A receiver that is slow sees the
-	// latest number only. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
+	// WatchTrainers reports how many trainers the job wants: now, if the number is set, and whenever it changes. A slow receiver sees only the latest
+	// number. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
 	WatchTrainers(ctx context.Context) (<-chan int, error)
 
-	// ClaimServer announces the pserver of an index; AnyIndex takes the first free one below Desired. It fails with fault.Fenced when a live
-	// member holds the index, or all of them.
-	ClaimServer(ctx context.Context, index int, address string) (Membership, error)
+	// JoinServer announces the pserver of an index; AnyIndex takes the first free index below Desired. It fails with fault.Fenced when a live
+	// member holds the index, or live members hold all of them.
+	JoinServer(ctx context.Context, index int, address string) (Membership, error)
 	// Servers returns the addresses of pservers 0 to n-1; it waits until all are there.
 	Servers(ctx context.Context, n int) ([]string, error)
 	// Server returns the address of one pserver; it waits until it is there.
 	Server(ctx context.Context, index int) (string, error)
 
-	// LeadCoordinator takes the coordinator's lock and announces address, in one transaction; it waits while another holds the lock. The Fence of
-	// the membership is greater than that of every earlier coordinator of the job.
+	// LeadCoordinator takes the coordinator's lock and announces address, in one transaction; it waits while another coordinator holds the lock. The
+	// Fence of the membership is greater than the Fence of every earlier coordinator of the job.
 	LeadCoordinator(ctx context.Context, address string) (Membership, error)
 	// Coordinator returns the address of the coordinator; it waits until there is one.
 	Coordinator(ctx context.Context) (string, error)
@@ -69,25 +89,25 @@ type Registry interface {
 	// JoinTrainer announces a trainer. It fails with fault.Fenced when a live member holds the rank.
 	JoinTrainer(ctx context.Context, rank int) (Membership, error)
 
-	// Lost reports members whose lease ended without Leave, each loss once; first those that are lost now. When a report is read, the member may
-	// have joined again: Live tells. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
-	Lost(ctx context.Context) (<-chan Member, error)
+	// WatchLost reports members whose lease ended without Leave, each loss once; first the members that are lost now. When a report is received, the
+	// member may have joined again; Live knows. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
+	WatchLost(ctx context.Context) (<-chan Member, error)
 
-	// Live returns the members that live now, with their incarnations: the Fence of the membership that each holds.
+	// Live returns the members that live now, with their incarnations. An incarnation is the Fence of the membership.
 	Live(ctx context.Context) (map[Member]uint64, error)
-	// Bury ends the membership of a member whose process the caller knows to be dead, at once instead of at the end of its lease; the member is
-	// lost. It does nothing unless the member lives in the given incarnation; 0 stands for whoever holds its key now. A later holder is
-	// never hit, and a process that is not dead after all learns of its end through Done.
-	Bury(ctx context.Context, m Member, incarnation uint64) error
+	// RevokeLease ends the lease of a member whose process the caller knows to be dead, at once instead of when it runs out; the member is lost. It does
+	// nothing unless the member lives in the given incarnation; 0 stands for any incarnation. A later holder of the key keeps it. If the process is
+	// not dead after all, its Done closes.
+	RevokeLease(ctx context.Context, m Member, incarnation uint64) error
 
-	// Follow tells the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A receiver that is slow
-	// sees the latest one only. The channel is closed when ctx ends, the registry is closed, or the store refuses to tell more.
-	Follow(ctx context.Context, m Member) (<-chan string, error)
+	// WatchAddress reports the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A slow receiver
+	// sees only the latest address. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
+	WatchAddress(ctx context.Context, m Member) (<-chan string, error)
 
 	// State returns what the coordinator that holds the lock keeps. It is the same for every call with the same membership.
 	State(leader Membership) State
-	// Forget removes what is known of a history that has ended: the state of the coordinator, members, addresses and losses. The numbers of pservers and
-	// trainers stay. The members must have ended: those that have not lose their keys without being lost, and can change nothing any more.
+	// Forget removes everything of an attempt of the job that has ended: the state of the coordinator, members, addresses and loss records. The numbers
+	// of pservers and trainers stay. All members must have ended. A member that has not loses its key, is not reported as lost, and can change nothing.
 	Forget(ctx context.Context) error
 
 	// RegisterNode announces a listener that starts roles for any job of the cluster. It fails with fault.Fenced when a live one holds the id.
@@ -95,11 +115,11 @@ type Registry interface {
 	// Nodes returns the nodes that live now, ordered by id.
 	Nodes(ctx context.Context) ([]Node, error)
 
-	// Close ends every membership of this handle that has not left: it is lost at once.
+	// Close ends this handle. Each of its memberships that has not left is lost at once.
 	Close() error
 }
 
-// AnyIndex asks ClaimServer for the first free index.
+// AnyIndex asks JoinServer for the first free index.
 const AnyIndex = -1
 
 // A Membership is a key that this process holds by renewing its lease.
@@ -108,10 +128,10 @@ type Membership interface {
 	Member() Member
 	// Done is closed when the lease is lost. The holder must not change shared state any more. Leave does not close it.
 	Done() <-chan struct{}
-	// Leave gives the key up in order, so that its holder does not count as lost. It fails with fault.Fenced when the lease was lost before. After
-	// fault.Unavailable it is not known whether that was heard, and Leave may be called again.
+	// Leave gives up the key, so that the member does not count as lost. It fails with fault.Fenced when the lease was lost before. After
+	// fault.Unavailable it is not known whether the member has left; Leave may be called again.
 	Leave(ctx context.Context) error
-	// Fence is the revision at which the key was taken: later holders have greater ones.
+	// Fence is the revision at which the key was created: later holders have greater ones.
 	Fence() uint64
 }
 

@@ -82,7 +82,7 @@ func testStateRefuses(h *home) {
 		h.Errorf("a value that no transaction takes: %v", err)
 	}
 	h.entries(s, nil)
-	other := r.State(h.member(r.ClaimServer(h.Context(), 0, "host:1")))
+	other := r.State(h.member(r.JoinServer(h.Context(), 0, "host:1")))
 	_, load := other.Load(h.Context())
 	if commit := other.Commit(h.Context(), nil); !errors.Is(load, fault.InvalidArgument) || !errors.Is(commit, fault.InvalidArgument) {
 		h.Errorf("the state of a pserver: %v, %v", load, commit)
@@ -202,6 +202,35 @@ func testGivenUp(h *home) {
 	}
 }
 
+// A Load that is given up, too, while it excludes the commit before, leaves that commit to be made once more, and applied once.
+func testLoadGivenUp(h *home) {
+	script, s := h.leading()
+	for i, first := range []func(func() (int64, bool, error)) (int64, bool, error){loseRequest, loseAnswer} {
+		one := []Change{{"a", []byte(fmt.Sprint(i + 1))}}
+		ctx, cancel := context.WithCancel(h.Context())
+		script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+			defer cancel()
+			return first(forward)
+		})
+		if err := s.Commit(ctx, one); !errors.Is(err, fault.Canceled) {
+			h.Fatalf("given up: %v", err)
+		}
+		ctx, cancel = context.WithCancel(h.Context())
+		script.next = append(script.next, func(forward func() (int64, bool, error)) (int64, bool, error) {
+			defer cancel()
+			return loseAnswer(forward)
+		})
+		if _, err := s.Load(ctx); err == nil { // the commit was applied, and Load had nothing to write
+			script.next = nil
+		} else if !errors.Is(err, fault.Canceled) {
+			h.Fatalf("a load that is given up: %v", err)
+		}
+		cancel()
+		h.ok(s.Commit(h.Context(), one))
+		h.entries(s, map[string]string{"a": fmt.Sprint(i + 1)})
+	}
+}
+
 // A request that was given up reaches the store when others have followed it, or when Load has said that it is not there.
 func testLate(h *home) {
 	script, s := h.leading()
@@ -241,7 +270,7 @@ func testClaimAnswerLost(h *home) {
 	r := h.open().(*registry)
 	script := &scripted{store: r.store}
 	r.store = script
-	lost, err := h.open().Lost(h.Context())
+	lost, err := h.open().WatchLost(h.Context())
 	h.ok(err)
 	script.next = append(script.next, loseRequest, loseAnswer)
 	if _, err := r.JoinTrainer(h.Context(), 0); !errors.Is(err, fault.Unavailable) {
@@ -278,7 +307,7 @@ func testLeaveAnswerLost(h *home) {
 	h.ok(m.Leave(h.Context()))
 	h.ok(m.Leave(h.Context()))
 	h.live(r, map[Member]uint64{})
-	lost, err := h.open().Lost(h.Context())
+	lost, err := h.open().WatchLost(h.Context())
 	h.ok(err)
 	other := h.open()
 	h.member(other.JoinTrainer(h.Context(), 1))

@@ -2,21 +2,21 @@ package cluster
 
 import "context"
 
-// A store is the little of etcd that a registry stands on.
+// A store is the part of etcd that a registry needs: keys with revisions, leases, transactions and watches.
 type store interface {
 	// grant starts a lease, which is renewed until it is revoked or lost.
 	grant(ctx context.Context) (lease, error)
-	// end ends the lease of that number, whoever holds it, and removes its keys. A lease that has ended already is no error.
-	end(ctx context.Context, lease int64) error
+	// revoke ends the lease of that number, whoever holds it, and removes its keys. A lease that has ended already is no error.
+	revoke(ctx context.Context, lease int64) error
 	// commit makes the changes of t at one new revision, which it returns, if the conditions of t hold. After an error it is not known whether the
 	// changes were made, or will be.
 	commit(ctx context.Context, t txn) (revision int64, ok bool, err error)
-	// get returns those of the keys that exist, as they are at one revision that is not older than the call.
+	// get returns the keys that exist, as they are at one revision that is not older than the call.
 	get(ctx context.Context, keys ...string) (view, error)
-	// scan calls see with all keys below prefix in order, as they are at one revision that is not older than the call, until see fails.
+	// scan calls see with each key below prefix in order, as they are at one revision that is not older than the call, until see fails.
 	scan(ctx context.Context, prefix string, see func(key string, e entry) error) error
-	// follow calls see with all keys below prefix, and again after every revision that changed one of them, in order, until see returns true: then
-	// follow returns nil. After an interruption the store tells how things are, not what has happened. see must not keep the view.
+	// follow calls see with all keys below prefix, and again after every revision that changed one of them, in order. It returns nil when see returns
+	// true. After an interruption it goes on with the keys as they are then; what happened in between is not shown. see must not keep the view.
 	follow(ctx context.Context, prefix string, see func(view) bool) error
 	// close revokes all leases of this handle and gives up what is under way.
 	close() error
@@ -26,14 +26,13 @@ type store interface {
 type lease interface {
 	// id is the number of the lease, as entries name it.
 	id() int64
-	// lost is closed when the lease ends by anything but revoke. It is closed at the latest when lost is called after the time that the lease was
-	// last renewed for.
+	// lost is closed when the lease ends by anything but revoke. A call of lost closes it at the latest, when the lease was not renewed in time.
 	lost() <-chan struct{}
 	// revoke ends the lease and removes its keys.
 	revoke(ctx context.Context) error
 }
 
-// A txn is a set of changes under conditions, all of which must hold. No key may be named twice.
+// A txn is a transaction: changes that are made together, on the condition that all of when hold. No key may be changed twice.
 type txn struct {
 	when    []condition
 	puts    []put
@@ -41,8 +40,7 @@ type txn struct {
 	clears  []string // prefixes: all keys below them are deleted
 }
 
-// A condition holds when the create revision or, without byCreation, the revision of the last change of key is the given one; 0: there is no such
-// key.
+// A condition compares the create revision of key or, without byCreation, the revision of its last change. Revision 0 holds when there is no such key.
 type condition struct {
 	key        string
 	byCreation bool

@@ -11,7 +11,40 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/waits"
 )
+
+// Desired waits for the number of pservers.
+func (r *registry) Desired(ctx context.Context) (int, error) {
+	return r.count(ctx, desiredKey, "the number of pservers")
+}
+
+// Trainers waits for the number of trainers.
+func (r *registry) Trainers(ctx context.Context) (int, error) {
+	return r.count(ctx, wantedKey, "the number of trainers")
+}
+
+func (r *registry) count(ctx context.Context, key, what string) (int, error) {
+	var text string
+	err := r.await(ctx, key, func(v view) string {
+		if text = v[r.prefix+key].value; text == "" {
+			return what
+		}
+		return ""
+	})
+	if err != nil {
+		return 0, err
+	}
+	return parseCount(r.prefix+key, text)
+}
+
+func parseCount(key, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fault.E(fault.Corrupt, fault.At(key), fault.Got(fault.Quote(text)), fault.Want("a number"))
+	}
+	return n, checkCount(n)
+}
 
 // Servers waits for the addresses of all pservers.
 func (r *registry) Servers(ctx context.Context, n int) ([]string, error) {
@@ -79,7 +112,7 @@ func (r *registry) await(ctx context.Context, key string, missing func(view) str
 	if errors.Is(err, fault.Unavailable) {
 		reason += ": " + err.Error()
 	}
-	return fault.E(contextKind(ctx), fault.At(r.prefix+key), fault.Got("no end of waiting for "+reason), fault.Cause(context.Cause(ctx)))
+	return waits.GaveUp(ctx, r.prefix+key, waits.Wait{What: reason})
 }
 
 // look returns the keys below prefix as they are now.
@@ -92,6 +125,126 @@ func (r *registry) look(ctx context.Context, prefix string) (view, error) {
 		return true
 	})
 	return now, storeFault(ctx, prefix, err)
+}
+
+// WatchTrainers follows the number of trainers. It leaves out what is not a number of members.
+func (r *registry) WatchTrainers(ctx context.Context) (<-chan int, error) {
+	return watch(ctx, r, wantedKey, func(v view) (int, bool) {
+		e, exists := v[r.prefix+wantedKey]
+		if !exists {
+			return 0, false
+		}
+		n, err := parseCount(r.prefix+wantedKey, e.value)
+		return n, err == nil
+	})
+}
+
+// WatchAddress follows the address of a member that has one.
+func (r *registry) WatchAddress(ctx context.Context, m Member) (<-chan string, error) {
+	key := memberKey(m)
+	switch m.Role {
+	case job.Role_COORDINATOR:
+		key = addressKey
+	case job.Role_PSERVER:
+	default:
+		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()),
+			fault.Want("a coordinator or a pserver, which have addresses"))
+	}
+	return watch(ctx, r, key, func(v view) (string, bool) { return v[r.prefix+key].value, true })
+}
+
+// watch sends what value makes of the keys of the job below key, whenever that has changed. A value that was not received in time is replaced by the
+// next one.
+func watch[T comparable](ctx context.Context, r *registry, key string, value func(view) (T, bool)) (<-chan T, error) {
+	ctx, cancel := r.scope(ctx)
+	if ctx.Err() != nil {
+		cancel()
+		return nil, fault.E(contextKind(ctx), fault.At(r.prefix+key), fault.Cause(context.Cause(ctx)))
+	}
+	values := make(chan T, 1)
+	var last T
+	sent := false
+	r.running.Go(func() {
+		defer cancel()
+		defer close(values)
+		_ = r.store.follow(ctx, r.prefix+key, func(v view) bool { // the closed channel reports the error
+			now, ok := value(v)
+			if !ok || sent && now == last {
+				return false
+			}
+			last, sent = now, true
+			select {
+			case <-values:
+			default:
+			}
+			values <- now // nobody else sends: there is room
+			return false
+		})
+	})
+	return values, nil
+}
+
+// WatchLost compares loss records with keys: a member that is recorded as joined and has no key was lost. Records count losses, so a loss is reported
+// even if the member has joined again before this process looked.
+func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
+	ctx, cancel := r.scope(ctx)
+	if ctx.Err() != nil {
+		cancel()
+		return nil, fault.E(contextKind(ctx), fault.At(r.prefix), fault.Cause(context.Cause(ctx)))
+	}
+	lost := make(chan Member)
+	report := func(m Member) {
+		select {
+		case lost <- m:
+		case <-ctx.Done():
+		}
+	}
+	var following sync.WaitGroup
+	for _, key := range roleKeys {
+		following.Go(func() {
+			// If the store refuses one role, the watch ends for all: the receiver would else wait for losses that nobody reports.
+			defer cancel()
+			_ = r.store.follow(ctx, r.prefix+key, (&lossWatch{prefix: r.prefix, report: report}).see) // the closed channel reports the error
+		})
+	}
+	r.running.Go(func() {
+		defer cancel()
+		defer close(lost)
+		following.Wait()
+	})
+	return lost, nil
+}
+
+// lossWatch finds the losses between one view and the next.
+type lossWatch struct {
+	prefix string
+	report func(Member)
+	known  map[Member]int // losses that were reported, or had been followed by another holder when the first view was seen; nil before
+}
+
+func (l *lossWatch) see(v view) bool {
+	first := l.known == nil
+	if first {
+		l.known = map[Member]int{}
+	}
+	for key, e := range v {
+		m, ok := lossMember(strings.TrimPrefix(key, l.prefix))
+		if !ok {
+			continue
+		}
+		record := parseLossRecord(e.value)
+		total := record.losses
+		if _, lives := v[l.prefix+memberKey(m)]; !lives {
+			total = record.total()
+		}
+		if first || total < l.known[m] { // fewer than before: Forget removed the record, and the next attempt began another
+			l.known[m] = record.losses
+		}
+		for ; l.known[m] < total; l.known[m]++ {
+			l.report(m)
+		}
+	}
+	return false
 }
 
 // scope ends ctx with the handle.
@@ -114,11 +267,11 @@ func storeFault(ctx context.Context, where string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		f := fault.E(contextKind(ctx), fault.At(where), fault.Got("no answer of the store"), fault.Cause(context.Cause(ctx)))
+		what := "an answer of the store"
 		if fault.KindOf(err) == fault.Unavailable {
-			f.Got += ": " + err.Error()
+			what += ": " + err.Error()
 		}
-		return f
+		return waits.GaveUp(ctx, where, waits.Wait{What: what})
 	case errors.As(err, &f):
 		return err
 	}
@@ -130,183 +283,4 @@ func contextKind(ctx context.Context) fault.Kind {
 		return fault.DeadlineExceeded
 	}
 	return fault.Canceled
-}
-
-// SetDesired puts the number of pservers without a lease: it must not vanish with the member that wrote it.
-func (r *registry) SetDesired(ctx context.Context, servers int) error {
-	return r.setCount(ctx, desiredKey, servers)
-}
-
-// Desired waits for the number of pservers.
-func (r *registry) Desired(ctx context.Context) (int, error) {
-	return r.count(ctx, desiredKey, "the number of pservers")
-}
-
-// SetTrainers puts the number of trainers, without a lease too.
-func (r *registry) SetTrainers(ctx context.Context, trainers int) error {
-	return r.setCount(ctx, wantedKey, trainers)
-}
-
-// Trainers waits for the number of trainers.
-func (r *registry) Trainers(ctx context.Context) (int, error) {
-	return r.count(ctx, wantedKey, "the number of trainers")
-}
-
-// WatchTrainers follows the number of trainers. A number that does not make sense is left out.
-func (r *registry) WatchTrainers(ctx context.Context) (<-chan int, error) {
-	return watch(ctx, r, wantedKey, func(v view) (int, bool) {
-		e, said := v[r.prefix+wantedKey]
-		if !said {
-			return 0, false
-		}
-		n, err := countIn(r.prefix+wantedKey, e.value)
-		return n, err == nil
-	})
-}
-
-func (r *registry) setCount(ctx context.Context, key string, n int) error {
-	if err := checkCount(n); err != nil {
-		return err
-	}
-	ctx, cancel := r.scope(ctx)
-	defer cancel()
-	_, _, err := r.store.commit(ctx, txn{puts: []put{{key: r.prefix + key, value: fmt.Sprint(n)}}})
-	return storeFault(ctx, r.prefix+key, err)
-}
-
-func (r *registry) count(ctx context.Context, key, what string) (int, error) {
-	var text string
-	err := r.await(ctx, key, func(v view) string {
-		if text = v[r.prefix+key].value; text == "" {
-			return what
-		}
-		return ""
-	})
-	if err != nil {
-		return 0, err
-	}
-	return countIn(r.prefix+key, text)
-}
-
-func countIn(key, text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fault.E(fault.Corrupt, fault.At(key), fault.Got(fault.Quote(text)), fault.Want("a number"))
-	}
-	return n, checkCount(n)
-}
-
-// checkCount bounds a number of members before anything is made of that size.
-func checkCount(n int) error {
-	if n < 1 || n > maxMembers {
-		return fault.E(fault.InvalidArgument, fault.At("cluster"), fault.Gotf("%d members of a role", n), fault.Wantf("1 to %d", maxMembers))
-	}
-	return nil
-}
-
-// Follow follows the address of a member that has one.
-func (r *registry) Follow(ctx context.Context, m Member) (<-chan string, error) {
-	key := memberKey(m)
-	switch m.Role {
-	case job.Role_COORDINATOR:
-		key = addressKey
-	case job.Role_PSERVER:
-	default:
-		return nil, fault.E(fault.InvalidArgument, fault.At(r.prefix), fault.Got(m.String()),
-			fault.Want("a coordinator or a pserver, which have addresses"))
-	}
-	return watch(ctx, r, key, func(v view) (string, bool) { return v[r.prefix+key].value, true })
-}
-
-// watch sends what value makes of the keys of the job below key, when it has changed. What was not received in time gives way to what comes after.
-func watch[T comparable](ctx context.Context, r *registry, key string, value func(view) (T, bool)) (<-chan T, error) {
-	ctx, cancel := r.scope(ctx)
-	if ctx.Err() != nil {
-		cancel()
-		return nil, fault.E(contextKind(ctx), fault.At(r.prefix+key), fault.Cause(context.Cause(ctx)))
-	}
-	values := make(chan T, 1)
-	var last T
-	told := false
-	r.running.Go(func() {
-		defer cancel()
-		defer close(values)
-		_ = r.store.follow(ctx, r.prefix+key, func(v view) bool { // a closed channel says that no more is known
-			now, ok := value(v)
-			if !ok || told && now == last {
-				return false
-			}
-			last, told = now, true
-			select {
-			case <-values:
-			default:
-			}
-			values <- now // nobody else sends: there is room
-			return false
-		})
-	})
-	return values, nil
-}
-
-// Lost compares marks with keys: a member that is marked as joined and has no key has been lost. Marks count losses, so that one is reported although
-// the member has joined again before anybody looked.
-func (r *registry) Lost(ctx context.Context) (<-chan Member, error) {
-	ctx, cancel := r.scope(ctx)
-	if ctx.Err() != nil {
-		cancel()
-		return nil, fault.E(contextKind(ctx), fault.At(r.prefix), fault.Cause(context.Cause(ctx)))
-	}
-	lost := make(chan Member)
-	report := func(m Member) {
-		select {
-		case lost <- m:
-		case <-ctx.Done():
-		}
-	}
-	var following sync.WaitGroup
-	for _, key := range roleKeys {
-		following.Go(func() {
-			// Who hears of some roles only would wait for the others for ever.
-			defer cancel()
-			_ = r.store.follow(ctx, r.prefix+key, (&losses{prefix: r.prefix, report: report}).see) // a closed channel says that no more is known
-		})
-	}
-	r.running.Go(func() {
-		defer cancel()
-		defer close(lost)
-		following.Wait()
-	})
-	return lost, nil
-}
-
-// losses finds the losses between one view and the next.
-type losses struct {
-	prefix string
-	report func(Member)
-	known  map[Member]int // losses that were reported or were past when the first view was seen; nil before
-}
-
-func (l *losses) see(v view) bool {
-	first := l.known == nil
-	if first {
-		l.known = map[Member]int{}
-	}
-	for key, e := range v {
-		m, ok := markOf(strings.TrimPrefix(key, l.prefix))
-		if !ok {
-			continue
-		}
-		mark := markIn(e.value)
-		total := mark.losses
-		if _, lives := v[l.prefix+memberKey(m)]; !lives {
-			total = mark.after()
-		}
-		if first || total < l.known[m] { // less than before: the history was forgotten, and another begun
-			l.known[m] = mark.losses
-		}
-		for ; l.known[m] < total; l.known[m]++ {
-			l.report(m)
-		}
-	}
-	return false
 }

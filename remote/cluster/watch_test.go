@@ -79,14 +79,14 @@ func testTrainers(h *home) {
 
 func testFollow(h *home) {
 	watcher := h.open()
-	coordinators, err := watcher.Follow(h.Context(), coordinator)
+	coordinators, err := watcher.WatchAddress(h.Context(), coordinator)
 	h.ok(err)
-	servers, err := watcher.Follow(h.Context(), server0)
+	servers, err := watcher.WatchAddress(h.Context(), server0)
 	h.ok(err)
 	if first := <-coordinators; first != "" {
 		h.Fatalf("at first %q", first)
 	}
-	h.member(h.open().ClaimServer(h.Context(), 0, "host:5"))
+	h.member(h.open().JoinServer(h.Context(), 0, "host:5"))
 	until(h, servers, "host:5")
 	first := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
 	until(h, coordinators, "host:1")
@@ -101,14 +101,14 @@ func testFollow(h *home) {
 	until(h, coordinators, "host:3")
 	h.ok(third.Leave(h.Context()))
 	until(h, coordinators, "")
-	if _, err := watcher.Follow(h.Context(), trainer0); !errors.Is(err, fault.InvalidArgument) {
+	if _, err := watcher.WatchAddress(h.Context(), trainer0); !errors.Is(err, fault.InvalidArgument) {
 		h.Errorf("the address of a trainer: %v", err)
 	}
 	h.ok(watcher.Close())
 	for address := range servers {
 		h.Errorf("told %q after closing", address)
 	}
-	if _, err := watcher.Follow(h.Context(), coordinator); !errors.Is(err, fault.Canceled) {
+	if _, err := watcher.WatchAddress(h.Context(), coordinator); !errors.Is(err, fault.Canceled) {
 		h.Errorf("following on a closed registry: %v", err)
 	}
 }
@@ -117,16 +117,16 @@ func testFollow(h *home) {
 func testFirstServerDiesFirst(h *home) {
 	first := h.open()
 	h.ok(first.SetDesired(h.Context(), 2))
-	h.member(first.ClaimServer(h.Context(), AnyIndex, "host:0"))
+	h.member(first.JoinServer(h.Context(), AnyIndex, "host:0"))
 	second := h.open()
-	h.member(second.ClaimServer(h.Context(), AnyIndex, "host:1"))
+	h.member(second.JoinServer(h.Context(), AnyIndex, "host:1"))
 	h.ok(first.Close())
 	for _, r := range []Registry{second, h.open()} {
 		if n, err := r.Desired(h.Context()); n != 2 || err != nil {
 			h.Fatalf("desired %d, %v", n, err)
 		}
 	}
-	again := h.member(h.open().ClaimServer(h.Context(), AnyIndex, "host:2"))
+	again := h.member(h.open().JoinServer(h.Context(), AnyIndex, "host:2"))
 	if again.Member() != server0 {
 		h.Fatalf("%v took the free index", again.Member())
 	}
@@ -147,7 +147,7 @@ func testDesired(h *home) {
 	if n := <-got; n != 3 {
 		h.Fatalf("desired %d, want 3", n)
 	}
-	m := h.member(r.ClaimServer(h.Context(), 0, "host:1"))
+	m := h.member(r.JoinServer(h.Context(), 0, "host:1"))
 	h.ok(r.Close())
 	<-m.Done()
 	if n, err := waiting.Desired(h.Context()); n != 3 || err != nil {
@@ -170,12 +170,12 @@ func testServers(h *home) {
 		address, err := r.Server(h.Context(), 1)
 		one <- answer{[]string{address}, err}
 	}()
-	h.member(r.ClaimServer(h.Context(), 7, "host:7"))
-	h.member(r.ClaimServer(h.Context(), 1, "host:1"))
+	h.member(r.JoinServer(h.Context(), 7, "host:7"))
+	h.member(r.JoinServer(h.Context(), 1, "host:1"))
 	if a := <-one; a.err != nil || a.addresses[0] != "host:1" {
 		h.Errorf("server 1: %v", a)
 	}
-	h.member(r.ClaimServer(h.Context(), 0, "host:0"))
+	h.member(r.JoinServer(h.Context(), 0, "host:0"))
 	if a := <-all; a.err != nil || !slices.Equal(a.addresses, []string{"host:0", "host:1"}) {
 		h.Errorf("servers: %v", a)
 	}
@@ -203,10 +203,10 @@ func testNodes(h *home) {
 
 func testJobsApart(h *home) {
 	near, far := h.open(), h.openAt(h.prefix+"er", longLease)
-	lost, err := near.Lost(h.Context())
+	lost, err := near.WatchLost(h.Context())
 	h.ok(err)
-	h.member(far.ClaimServer(h.Context(), 0, "host:1"))
-	h.member(near.ClaimServer(h.Context(), 0, "host:2"))
+	h.member(far.JoinServer(h.Context(), 0, "host:1"))
+	h.member(near.JoinServer(h.Context(), 0, "host:2"))
 	h.ok(far.Close())
 	h.ok(near.Close())
 	for m := range lost {
@@ -223,8 +223,8 @@ func testClosed(h *home) {
 	}()
 	h.ok(r.Close())
 	h.ok(r.Close())
-	_, claim := r.ClaimServer(h.Context(), 0, "host:1")
-	_, lost := r.Lost(h.Context())
+	_, claim := r.JoinServer(h.Context(), 0, "host:1")
+	_, lost := r.WatchLost(h.Context())
 	for what, err := range map[string]error{"a wait": <-ended, "a claim": claim, "lost": lost, "desired": r.SetDesired(h.Context(), 1)} {
 		if !errors.Is(err, fault.Canceled) || !strings.Contains(err.Error(), "closed") {
 			h.Errorf("%s on a closed registry: %v", what, err)
@@ -234,7 +234,7 @@ func testClosed(h *home) {
 
 func testMissing(h *home) {
 	owner := h.open()
-	h.member(owner.ClaimServer(h.Context(), 1, "host:1"))
+	h.member(owner.JoinServer(h.Context(), 1, "host:1"))
 	r := h.open().(*registry)
 	seen := &seeing{store: r.store}
 	r.store = seen

@@ -274,22 +274,22 @@ func (f triggering) WatchTrainers(ctx context.Context) (<-chan int, error) {
 	return f.Registry.WatchTrainers(ctx)
 }
 
-func (f triggering) Lost(ctx context.Context) (<-chan cluster.Member, error) {
+func (f triggering) WatchLost(ctx context.Context) (<-chan cluster.Member, error) {
 	f.point(ctx)
 	defer f.point(ctx)
-	return f.Registry.Lost(ctx)
+	return f.Registry.WatchLost(ctx)
 }
 
-func (f triggering) Bury(ctx context.Context, m cluster.Member, incarnation uint64) error {
+func (f triggering) RevokeLease(ctx context.Context, m cluster.Member, incarnation uint64) error {
 	f.point(ctx)
 	defer f.point(ctx)
-	return f.Registry.Bury(ctx, m, incarnation)
+	return f.Registry.RevokeLease(ctx, m, incarnation)
 }
 
-func (f triggering) Follow(ctx context.Context, m cluster.Member) (<-chan string, error) {
+func (f triggering) WatchAddress(ctx context.Context, m cluster.Member) (<-chan string, error) {
 	f.point(ctx)
 	defer f.point(ctx)
-	return f.Registry.Follow(ctx, m)
+	return f.Registry.WatchAddress(ctx, m)
 }
 
 // triggeringLauncher is a launcher whose starts are points.

@@ -68,7 +68,7 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
 	if err != nil {
-		if wrong := c.registry.Bury(ctx, m, 0); wrong != nil && ctx.Err() == nil {
+		if wrong := c.registry.RevokeLease(ctx, m, 0); wrong != nil && ctx.Err() == nil {
 			c.job.manager.cfg.Log.Warn("the end of a role is not known to the others yet", "job", c.job.ID, "role", m.ID(), "error", wrong)
 		}
 		c.job.manager.cfg.Log.Info("role has ended", "job", c.job.ID, "role", m.ID(), "error", err)
@@ -115,7 +115,7 @@ func (c *jobRun) kill(m cluster.Member) {
 func watchLeases(ctx context.Context, c *jobRun) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {
-		subscribe(ctx, c.job, "the roles that are lost", c.registry.Lost, func(m cluster.Member) {
+		subscribe(ctx, c.job, "the roles that are lost", c.registry.WatchLost, func(m cluster.Member) {
 			select {
 			case lost <- m:
 			case <-ctx.Done():

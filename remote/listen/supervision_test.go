@@ -165,12 +165,12 @@ func (r refusing) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
 	return r.Registry.Live(ctx)
 }
 
-func (r refusing) Lost(ctx context.Context) (<-chan cluster.Member, error) {
+func (r refusing) WatchLost(ctx context.Context) (<-chan cluster.Member, error) {
 	if r.mute.Load() {
 		r.refused.Add(1)
 		return closed[cluster.Member](), nil
 	}
-	return r.Registry.Lost(ctx)
+	return r.Registry.WatchLost(ctx)
 }
 
 func (r refusing) WatchTrainers(ctx context.Context) (<-chan int, error) {

@@ -146,7 +146,7 @@ func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) e
 
 // watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
 func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
-	lost, err := r.registry.Lost(ctx)
+	lost, err := r.registry.WatchLost(ctx)
 	if err != nil {
 		return nil, err
 	}

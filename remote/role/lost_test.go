@@ -104,7 +104,7 @@ func TestDrainedUnheard(t *testing.T) {
 	spec := roleSpecs(t, 1)[3]
 	ctx, drain := context.WithCancelCause(bounded(t))
 	registry := open(t, store)
-	lost, err := registry.Lost(bounded(t))
+	lost, err := registry.WatchLost(bounded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestDrainedUnheard(t *testing.T) {
 	if err := registry.SetDesired(bounded(t), 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.ClaimServer(bounded(t), 0, address); err != nil {
+	if _, err := registry.JoinServer(bounded(t), 0, address); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := registry.LeadCoordinator(bounded(t), address); err != nil {
@@ -198,7 +198,7 @@ func TestDrainedWhileItWaits(t *testing.T) {
 	spec := roleSpecs(t, 1)[3]
 	ctx, drain := context.WithCancelCause(bounded(t))
 	registry := open(t, store)
-	lost, err := registry.Lost(ctx)
+	lost, err := registry.WatchLost(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (r *runner) serve(ctx context.Context) error {
 	service := wire.NewServer()
 	rpc.RegisterParameterServerServer(service, server)
 	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
-	member, err := r.registry.ClaimServer(work, int(r.spec.Index), l.Addr().String())
+	member, err := r.registry.JoinServer(work, int(r.spec.Index), l.Addr().String())
 	if err != nil {
 		return end(err)
 	}

@@ -39,7 +39,7 @@ func TestRolesEndByThemselves(t *testing.T) {
 		t.Errorf("%q, want %q", names, want)
 	}
 	ctx, cancel := context.WithCancel(bounded(t))
-	lost, err := open(t, store).Lost(ctx)
+	lost, err := open(t, store).WatchLost(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRolesRefuse(t *testing.T) {
 func TestSecondHolderIsFenced(t *testing.T) {
 	store := cluster.NewMemory()
 	specs := roleSpecs(t, 1)
-	if _, err := open(t, store).ClaimServer(bounded(t), 1, "127.0.0.1:1"); err != nil {
+	if _, err := open(t, store).JoinServer(bounded(t), 1, "127.0.0.1:1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open(t, store).JoinTrainer(bounded(t), 0); err != nil {
@@ -219,7 +219,7 @@ func TestRoleThatFindsNobody(t *testing.T) {
 			}
 		}
 		for i := range 2 {
-			if _, err := others.ClaimServer(ctx, i, "127.0.0.1:1"); err != nil {
+			if _, err := others.JoinServer(ctx, i, "127.0.0.1:1"); err != nil {
 				t.Fatal(err)
 			}
 		}
