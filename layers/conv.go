@@ -34,8 +34,8 @@ func window(height, width int) []int64 { return []int64{int64(height), int64(wid
 // Conv2D convolves images [batch, channels, height, width] with a number of square filters, and adds a bias per filter:
 // act(x * w + b) with w [filters, channels/groups, size, size].
 //
-// Options: Act, Param (default Normal(0, √(2/(size²·channels)))), Bias (default 0), NoBias, Stride, Padding, Dilation, Groups, WindowSize, Name. Ops:
-// conv2d, elementwise_add, activation.
+// Options: Act, Param (default Normal(0, √(2/(size²·channels)))), Bias (default 0), NoBias, Stride, Padding, Dilation, Groups, WindowSize, Name.
+// Ops: conv2d, elementwise_add, activation.
 func Conv2D(x Variable, filters, size int64, opts ...Option) Variable {
 	l := start("conv2d", opts, []string{"Act", "Param", "Bias", "NoBias", "Stride", "Padding", "Dilation", "Groups", "WindowSize"}, x)
 	l.image(x)

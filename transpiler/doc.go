@@ -1,10 +1,11 @@
 // Package transpiler says where: from one program that trains on one machine, it makes the programs of the roles that train the same model on many
 // machines.
 //
-//   - The trainer program is the user's program without the update. It sends each gradient as soon as it exists, in slices if the parameter is sliced. At the
-//     end of the step it receives the new parameters. All trainers run the same program. It contains neither their number nor their rank.
-//   - A pserver program keeps slices of parameters with their accumulators, and updates them. It is one listen_and_serv op and the blocks that this op runs in
-//     every round.
+//   - The trainer program is the user's program without the update. It sends each gradient as soon as it exists, in slices if the parameter is
+//     sliced. At the end of the step it receives the new parameters. All trainers run the same program. It contains neither their number nor their
+//     rank.
+//   - A pserver program keeps slices of parameters with their accumulators, and updates them. It is one listen_and_serv op and the blocks that this
+//     op runs in every round.
 //   - The save program collects the variables of the servers and writes the files that a local run would write.
 //
 // Every role program has a startup program. Programs name servers by index, such as "pserver:0". The job knows their addresses.

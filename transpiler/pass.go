@@ -21,7 +21,7 @@ type Pass struct {
 var passes = []Pass{
 	{"verify input", "Checks the user's program, so that later passes can rely on its form.", nil, verifyInput},
 	{"classify", "Gives each op a duty by its role.", []string{"verify input"}, classify},
-	{"global part", "Finds scalars that connect updates of different parameters, such as those of global-norm clipping.", []string{"classify"}, findGlobalPart},
+	{"global part", "Finds scalars that connect updates of parameters, as in global-norm clipping.", []string{"classify"}, findGlobalPart},
 	{"groups", "Joins update ops that must run on one server.", []string{"global part"}, formGroups},
 	{"contributions", "Finds forward state, and checks what trainers and servers take from each other.", []string{"groups"}, findContributions},
 	{"slice", "Divides parameters by rows if that changes no bit.", []string{"groups", "contributions"}, slice},

@@ -205,7 +205,7 @@ func init() {
 			{Name: "sync_mode", Default: true, Doc: "merge the contributions of all trainers in rounds; else apply each by itself"},
 			{Name: "prepare_blocks", Default: []program.BlockIndex{},
 				Doc: "blocks that compute this pserver's part of a value that all pservers exchange; sync_mode only"},
-			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges these parts and computes values for all updates; -1 for none; sync_mode only"},
+			{Name: "global_block", Default: int32(NoBlock), Doc: "block that exchanges these parts; -1 for none; sync_mode only"},
 			{Name: "lr_decay_block_id", Default: int32(NoBlock), Doc: "block of the learning-rate schedule; -1 for none"},
 			{Name: "optimize_blocks", Kind: []program.BlockIndex{}, Doc: "blocks that update one slice of a parameter each"},
 			{Name: "grad_names", Default: []string{}, Doc: "variables that trainers send gradients to"},

@@ -102,10 +102,10 @@ func needsCluster(got string) error {
 func control(s *ops.Shapes) { s.Set("Out", tensor.Float32, 0) }
 
 // controlOut declares an output without elements. An op that reads it comes later.
-var controlOut = ops.Slot{Name: "Out", Doc: "control variables without elements; an op that reads them comes later", Duplicable: true, Dispensable: true}
+var controlOut = ops.Slot{Name: "Out", Doc: "control variables; an op that reads them comes later", Duplicable: true, Dispensable: true}
 
 // controlIn declares an input that fixes the order of ops. Nobody reads its elements.
-var controlIn = ops.Slot{Name: "X", Doc: "control variables of ops that must come before; nobody reads their elements", Duplicable: true, Dispensable: true}
+var controlIn = ops.Slot{Name: "X", Doc: "control variables of ops that come before", Duplicable: true, Dispensable: true}
 
 // scheme begins every logical address.
 const scheme = "pserver:"

@@ -220,7 +220,8 @@ func bindLayerNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	y, mean, variance := orScratch[T](b, "Y", x.Len()), orScratch[T](b, "Mean", rows), orScratch[T](b, "Variance", rows)
 	epsilon := b.Float("epsilon")
 	return b.Loops(ops.Loop{N: rows, Whole: []string{"Scale", "Bias"}, Run: func(_, from, to int) error {
-		kernel.LayerNorm(opkit.Owned[T](y, from, to, rows), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to], opkit.Owned[T](x, from, to, rows),
+		kernel.LayerNorm(opkit.Owned[T](y, from, to, rows), tensor.Data[T](mean)[from:to], tensor.Data[T](variance)[from:to],
+			opkit.Owned[T](x, from, to, rows),
 			opkit.Data[T](scale), opkit.Data[T](bias), to-from, width, epsilon)
 		return nil
 	}})

@@ -5,8 +5,8 @@
 //
 // Files, in the order of writing an op:
 //
-//   - infer.go helps in Def.Infer and Def.Cost. Dims are int64, and program.Unknown marks an open extent. Dims and attributes may come from
-//     a hostile program, so nothing in this file allocates memory by an extent or overflows.
+//   - infer.go helps in Def.Infer and Def.Cost. Dims are int64, and program.Unknown marks an open extent. Dims and attributes may come from a
+//     hostile program, so nothing in this file allocates memory by an extent or overflows.
 //   - bind.go helps in Def.Bind. One generic kernel serves several element types, and Loop lets the executor divide the work.
 //   - gradient.go derives the gradient op from the forward op.
 //

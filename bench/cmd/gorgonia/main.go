@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 
 	"github.com/edl-go/edl/bench/internal/measure"
@@ -31,7 +32,7 @@ var solvers = map[string]func() G.Solver{
 	"adam": func() G.Solver { return G.NewAdamSolver(G.WithLearnRate(rate)) },
 }
 
-func main() { measure.Main(setup) }
+func main() { os.Exit(measure.Main(setup)) }
 
 func setup(_ context.Context, workload string, _ int) (measure.Work, error) {
 	model, update, _ := strings.Cut(workload, "/")

@@ -7,13 +7,14 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/edl-go/edl/bench"
 	"github.com/edl-go/edl/bench/internal/measure"
 )
 
 func main() {
-	measure.Main(func(ctx context.Context, name string, threads int) (measure.Work, error) {
+	os.Exit(measure.Main(func(ctx context.Context, name string, threads int) (measure.Work, error) {
 		w, err := bench.New(name)
 		if err != nil {
 			return nil, err
@@ -26,5 +27,5 @@ func main() {
 			_, err := training.Step(ctx, i)
 			return err
 		}, nil
-	})
+	}))
 }

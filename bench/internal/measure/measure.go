@@ -106,15 +106,16 @@ func PeakMemory() (int64, error) {
 	return kilobytes << 10, nil
 }
 
-// Main is the main function of a program WORKLOAD THREADS SECONDS that prints one Result. setup makes the workload ready; what it returns
-// lives until the program ends. Go code runs on THREADS threads at a time, garbage collection included.
-func Main(setup func(ctx context.Context, workload string, threads int) (Work, error)) {
+// Main runs a program with the arguments WORKLOAD THREADS SECONDS, which prints one Result, and returns its exit code. setup prepares the
+// workload. Go code runs on THREADS threads at a time, garbage collection included.
+func Main(setup func(ctx context.Context, workload string, threads int) (Work, error)) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := command(ctx, os.Args[1:], os.Stdout, setup); err != nil {
+	err := command(ctx, os.Args[1:], os.Stdout, setup)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(fault.KindOf(err).ExitCode())
 	}
+	return fault.KindOf(err).ExitCode()
 }
 
 func command(ctx context.Context, arguments []string, out io.Writer, setup func(context.Context, string, int) (Work, error)) error {

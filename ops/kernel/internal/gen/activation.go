@@ -3,10 +3,10 @@ package main
 import "github.com/mmcloughlin/avo/operand"
 
 // activation emits activations, their gradients, and exp, which softmax shares.
-func activation(u *unit) {
+func activation(u *asmFile) {
 	for _, s := range []stream{
 		{name: "relu", doc: "out = max(x, 0), NaN for NaN", arrays: []string{">out", "x"}, unroll: 4,
-			body: func(u *unit, _ vectors) func(vectors) vectors {
+			body: func(u *asmFile, _ vectors) func(vectors) vectors {
 				none := u.YMM()
 				zero(u, none)
 				return func(in vectors) vectors {
@@ -16,7 +16,7 @@ func activation(u *unit) {
 				}
 			}},
 		{name: "reluGrad", doc: "dx = dout where out > 0, else 0", arrays: []string{">dx", "out", "dout"}, unroll: 4,
-			body: func(u *unit, _ vectors) func(vectors) vectors {
+			body: func(u *asmFile, _ vectors) func(vectors) vectors {
 				none := u.YMM()
 				zero(u, none)
 				return func(in vectors) vectors {
@@ -26,24 +26,24 @@ func activation(u *unit) {
 				}
 			}},
 		{name: "sigmoidGrad", doc: "dx = dout*out*(1-out)", arrays: []string{">dx", "out", "dout"}, unroll: 2,
-			body: func(u *unit, _ vectors) func(vectors) vectors {
+			body: func(u *asmFile, _ vectors) func(vectors) vectors {
 				one := u.constant(1)
 				return func(in vectors) vectors { return vectors{u.mul(u.mul(in[1], in[0]), u.sub(one, in[0]))} }
 			}},
 		{name: "tanhGrad", doc: "dx = dout*(1-out*out)", arrays: []string{">dx", "out", "dout"}, unroll: 2,
-			body: func(u *unit, _ vectors) func(vectors) vectors {
+			body: func(u *asmFile, _ vectors) func(vectors) vectors {
 				one := u.constant(1)
 				return func(in vectors) vectors { return vectors{u.mul(in[1], u.sub(one, u.mul(in[0], in[0])))} }
 			}},
-		{name: "squareGrad", doc: "dx = 2*dout*x", arrays: []string{">dx", "x", "dout"}, unroll: 4, body: pure(func(u *unit, in, _ vectors) vectors {
+		{name: "squareGrad", doc: "dx = 2*dout*x", arrays: []string{">dx", "x", "dout"}, unroll: 4, body: pure(func(u *asmFile, in, _ vectors) vectors {
 			return vectors{u.mul(u.add(in[1], in[1]), in[0])} // a sum with itself is exact, or as infinite as the product with 2
 		})},
 		{name: "softmaxGrad", doc: "dx = out*(dout-dot)", arrays: []string{">dx", "out", "dout"}, scalars: []string{"dot"}, unroll: 2,
-			body: pure(func(u *unit, in, s vectors) vectors {
+			body: pure(func(u *asmFile, in, s vectors) vectors {
 				return vectors{u.mul(in[0], u.sub(in[1], s[0]))}
 			})},
 		{name: "exp", doc: "out = exp(x-shift)", arrays: []string{">out", "x"}, scalars: []string{"shift"}, unroll: 2,
-			body: func(u *unit, s vectors) func(vectors) vectors {
+			body: func(u *asmFile, s vectors) func(vectors) vectors {
 				e := prepareExp(u)
 				return func(in vectors) vectors { return vectors{e.of(u.sub(in[0], s[0]))} }
 			}},
@@ -57,7 +57,7 @@ func activation(u *unit) {
 // sigmoid divides by d = 1+exp(-|x|), which neither overflows nor cancels: 1 above zero, exp(-|x|) below. What rounding took
 // from d, of which the quotient is -quotient/d times as sensitive, is put back; 1/d is the quotient above zero, and 1 less
 // the quotient below.
-func sigmoid(u *unit, _ vectors) func(vectors) vectors {
+func sigmoid(u *asmFile, _ vectors) func(vectors) vectors {
 	e := prepareExp(u)
 	one := u.constant(1)
 	return func(in vectors) vectors {
@@ -77,7 +77,7 @@ func sigmoid(u *unit, _ vectors) func(vectors) vectors {
 
 // tanh is an odd polynomial near zero and 1 - 2/(exp(2|x|)+1) with the sign of x elsewhere. The polynomial is that of the
 // Cephes library.
-func tanh(u *unit, _ vectors) func(vectors) vectors {
+func tanh(u *asmFile, _ vectors) func(vectors) vectors {
 	const border = 0.625
 	e := prepareExp(u)
 	one := u.constant(1)

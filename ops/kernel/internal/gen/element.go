@@ -17,7 +17,7 @@ var (
 )
 
 // fma emits sum += x*y.
-func (e element) fma(u *unit, x operand.Op, y, sum reg.Register) {
+func (e element) fma(u *asmFile, x operand.Op, y, sum reg.Register) {
 	if e.size == 4 {
 		u.VFMADD231PS(x, y, sum)
 	} else {
@@ -26,7 +26,7 @@ func (e element) fma(u *unit, x operand.Op, y, sum reg.Register) {
 }
 
 // multiply emits to = x*y.
-func (e element) multiply(u *unit, x operand.Op, y, to reg.Register) {
+func (e element) multiply(u *asmFile, x operand.Op, y, to reg.Register) {
 	if e.size == 4 {
 		u.VMULPS(x, y, to)
 	} else {
@@ -35,7 +35,7 @@ func (e element) multiply(u *unit, x operand.Op, y, to reg.Register) {
 }
 
 // broadcast emits every lane of to = the element at from.
-func (e element) broadcast(u *unit, from operand.Op, to reg.Register) {
+func (e element) broadcast(u *asmFile, from operand.Op, to reg.Register) {
 	if e.size == 4 {
 		u.VBROADCASTSS(from, to)
 	} else {
@@ -44,7 +44,7 @@ func (e element) broadcast(u *unit, from operand.Op, to reg.Register) {
 }
 
 // move emits an unaligned load or store.
-func (e element) move(u *unit, from, to operand.Op) {
+func (e element) move(u *asmFile, from, to operand.Op) {
 	if e.size == 4 {
 		u.VMOVUPS(from, to)
 	} else {
@@ -53,7 +53,7 @@ func (e element) move(u *unit, from, to operand.Op) {
 }
 
 // zero emits to = 0 over the whole register that to is part of.
-func zero(u *unit, to reg.Register) {
+func zero(u *asmFile, to reg.Register) {
 	if to.Size() == 64 {
 		u.VPXORD(to, to, to)
 	} else {

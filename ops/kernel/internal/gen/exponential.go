@@ -9,7 +9,7 @@ import (
 
 // exponential is exp with its limits in registers.
 type exponential struct {
-	*unit
+	*asmFile
 	most, least reg.VecVirtual
 }
 
@@ -19,7 +19,7 @@ const (
 	expLeast = -104
 )
 
-func prepareExp(u *unit) exponential {
+func prepareExp(u *asmFile) exponential {
 	return exponential{u, u.constant(expMost), u.constant(expLeast)}
 }
 

@@ -18,7 +18,7 @@ type tileShape struct {
 
 var (
 	avx2 = instructionSet{"AVX2", 6, []tileShape{{"Wide", 2, 32}, {"Narrow", 1, 32}}, false}
-	// The short tile takes half the time of the narrow one where the units of the processor are 256 bits wide.
+	// The short tile takes half the time of the narrow one where the files of the processor are 256 bits wide.
 	avx512 = instructionSet{"AVX512", 12, []tileShape{{"Wide", 2, 64}, {"Narrow", 1, 64}, {"Short", 1, 32}}, true}
 )
 
@@ -51,7 +51,7 @@ var (
 )
 
 // gemm emits the tile functions of one instruction set for both element types.
-func gemm(u *unit, set instructionSet) {
+func gemm(u *asmFile, set instructionSet) {
 	for _, e := range []element{float32s, float64s} {
 		for _, shape := range set.shapes {
 			tile{u, e, set, shape}.emit()

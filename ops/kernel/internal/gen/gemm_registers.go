@@ -60,7 +60,7 @@ func (t tile) read(base reg.Register, v int, to reg.Register, masked bool) {
 	from := at(base, v*t.shape.bytes)
 	switch {
 	case !masked || v < t.shape.vectors-1:
-		t.move(t.unit, from, to)
+		t.move(t.asmFile, from, to)
 	case t.set.opmasks && t.size == 4:
 		t.VMOVUPS_Z(from, t.mask(), to)
 	case t.set.opmasks:
@@ -77,7 +77,7 @@ func (t tile) write(from reg.Register, v int, masked bool) {
 	to := at(tileC, v*t.shape.bytes)
 	switch {
 	case !masked || v < t.shape.vectors-1:
-		t.move(t.unit, from, to)
+		t.move(t.asmFile, from, to)
 	case t.set.opmasks && t.size == 4:
 		t.VMOVUPS(from, t.mask(), to)
 	case t.set.opmasks:

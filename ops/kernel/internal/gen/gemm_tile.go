@@ -10,7 +10,7 @@ import (
 // A tile emits one function: C = alpha*A*B + beta*C for up to set.rows rows. Each element is one chain of fused
 // multiply-adds over ascending k that starts from zero, whatever the tile, so its bits do not tell where it was computed.
 type tile struct {
-	*unit
+	*asmFile
 	element
 	set   instructionSet
 	shape tileShape
@@ -51,7 +51,7 @@ func (t tile) emit() {
 func (t tile) product(rows int) {
 	for r := range rows {
 		for v := range t.shape.vectors {
-			zero(t.unit, t.sum(r, v))
+			zero(t.asmFile, t.sum(r, v))
 		}
 	}
 	loop := t.label("k")
@@ -64,9 +64,9 @@ func (t tile) product(rows int) {
 		if r%3 != 0 {
 			from.Index, from.Scale = rowA, uint8(r%3)
 		}
-		t.broadcast(t.unit, from, t.vector(2))
+		t.broadcast(t.asmFile, from, t.vector(2))
 		for v := range t.shape.vectors {
-			t.fma(t.unit, t.vector(v), t.vector(2), t.sum(r, v))
+			t.fma(t.asmFile, t.vector(v), t.vector(2), t.sum(r, v))
 		}
 	}
 	for i := 0; 3*i < rows; i++ {
@@ -94,7 +94,7 @@ func (t tile) store(rows int) {
 func (t tile) storeMasked(rows int, masked bool) {
 	alpha, beta, old := t.vector(0), t.vector(1), t.vector(2)
 	overwrite := t.label("overwrite")
-	t.broadcast(t.unit, at(arguments, offsetAlpha), alpha)
+	t.broadcast(t.asmFile, at(arguments, offsetAlpha), alpha)
 	if t.size == 4 { // adding the bits to themselves drops the sign of zero
 		t.MOVL(at(arguments, offsetAlpha+4), reg.ECX)
 		t.ADDL(reg.ECX, reg.ECX)
@@ -103,12 +103,12 @@ func (t tile) storeMasked(rows int, masked bool) {
 		t.ADDQ(reg.RCX, reg.RCX)
 	}
 	t.JZ(jump(overwrite))
-	t.broadcast(t.unit, at(arguments, offsetAlpha+t.size), beta)
+	t.broadcast(t.asmFile, at(arguments, offsetAlpha+t.size), beta)
 	for r := range rows {
 		for v := range t.shape.vectors {
 			t.read(tileC, v, old, masked)
-			t.multiply(t.unit, old, beta, old)
-			t.fma(t.unit, t.sum(r, v), alpha, old)
+			t.multiply(t.asmFile, old, beta, old)
+			t.fma(t.asmFile, t.sum(r, v), alpha, old)
 			t.write(old, v, masked)
 		}
 		t.nextRow(r, rows)
@@ -117,7 +117,7 @@ func (t tile) storeMasked(rows int, masked bool) {
 	t.Label(overwrite)
 	for r := range rows {
 		for v := range t.shape.vectors {
-			t.multiply(t.unit, t.sum(r, v), alpha, t.sum(r, v))
+			t.multiply(t.asmFile, t.sum(r, v), alpha, t.sum(r, v))
 			t.write(t.sum(r, v), v, masked)
 		}
 		t.nextRow(r, rows)

@@ -6,24 +6,24 @@ import (
 )
 
 // half emits conversions between float32 and the two formats of 16 bits, of whole vectors of eight; callers pad the rest.
-func half(u *unit) {
-	u.convert("float32ToFloat16", "func(out []uint16, x []float32)", 2, 4, func(from, to operand.Mem) {
+func half(u *asmFile) {
+	convert(u, "float32ToFloat16", "func(out []uint16, x []float32)", 2, 4, func(from, to operand.Mem) {
 		v := u.YMM()
 		u.VMOVUPS(from, v)
 		u.VCVTPS2PH(operand.U8(0), v, to)
 	})
-	u.convert("float16ToFloat32", "func(out []float32, x []uint16)", 4, 2, func(from, to operand.Mem) {
+	convert(u, "float16ToFloat32", "func(out []float32, x []uint16)", 4, 2, func(from, to operand.Mem) {
 		v := u.YMM()
 		u.VCVTPH2PS(from, v)
 		u.VMOVUPS(v, to)
 	})
-	u.convert("bfloat16ToFloat32", "func(out []float32, x []uint16)", 4, 2, func(from, to operand.Mem) {
+	convert(u, "bfloat16ToFloat32", "func(out []float32, x []uint16)", 4, 2, func(from, to operand.Mem) {
 		v := u.YMM()
 		u.VPMOVZXWD(from, v)
 		u.VPSLLD(operand.U8(16), v, v)
 		u.VMOVUPS(v, to)
 	})
-	u.convert("float32ToBFloat16", "func(out []uint16, x []float32)", 2, 4, func(from, to operand.Mem) {
+	convert(u, "float32ToBFloat16", "func(out []uint16, x []float32)", 2, 4, func(from, to operand.Mem) {
 		v := u.YMM()
 		u.VMOVUPS(from, v)
 		u.VMOVUPS(u.bfloat16(v), to)
@@ -31,7 +31,7 @@ func half(u *unit) {
 }
 
 // bfloat16 emits the upper halves of x, rounded to nearest, ties to even; a NaN keeps its upper bits and becomes quiet.
-func (u *unit) bfloat16(x reg.VecVirtual) reg.VecVirtual {
+func (u *asmFile) bfloat16(x reg.VecVirtual) reg.VecVirtual {
 	odd, nan, quiet := u.YMM(), u.YMM(), u.YMM()
 	u.VCMPPS(operand.U8(compareUnordered), x, x, nan)
 	u.VPOR(u.word(0x400000), x, quiet)
@@ -48,7 +48,7 @@ func (u *unit) bfloat16(x reg.VecVirtual) reg.VecVirtual {
 }
 
 // convert emits a loop over vectors of eight; sizes are those of the elements, in bytes.
-func (u *unit) convert(name, signature string, toSize, fromSize int, vector func(from, to operand.Mem)) {
+func convert(u *asmFile, name, signature string, toSize, fromSize int, vector func(from, to operand.Mem)) {
 	u.function(name, signature, "")
 	to, from := u.Load(u.Param("out").Base(), u.GP64()), u.Load(u.Param("x").Base(), u.GP64())
 	left := u.Load(u.Param("out").Len(), u.GP64())

@@ -8,9 +8,9 @@ import (
 // lstm emits a step of long short-term memory and its gradient for one sequence, with sigmoid gates, tanh for candidate and cell, and no peepholes.
 // Each element takes the operations of package kernel's loops over single arrays, in their order and without fusing, so both give the same bits. A
 // row of gates has four parts of width elements: candidate, input, forget, output. width is a multiple of 8, at least 8.
-func lstm(u *unit) {
-	u.lstmForward()
-	u.lstmBackward()
+func lstm(u *asmFile) {
+	lstmForward(u)
+	lstmBackward(u)
 }
 
 // A parts addresses the vectors at one place of the four parts of a row of gates.
@@ -21,7 +21,7 @@ type parts struct {
 func (p parts) at(i int) operand.Mem { return stepped(p.base, p.step, p.step3, i, 0) }
 
 // lstmArguments loads pointers and the distance between the parts of a row.
-func (u *unit) lstmArguments(names ...string) (pointers map[string]reg.Register, step, step3, left reg.Register) {
+func lstmArguments(u *asmFile, names ...string) (pointers map[string]reg.Register, step, step3, left reg.Register) {
 	pointers = map[string]reg.Register{}
 	for _, name := range names {
 		pointers[name] = u.Load(u.Param(name), u.GP64())
@@ -34,7 +34,7 @@ func (u *unit) lstmArguments(names ...string) (pointers map[string]reg.Register,
 }
 
 // lstmLoop emits body for each vector of eight elements, after which all pointers move on.
-func (u *unit) lstmLoop(pointers map[string]reg.Register, names []string, left reg.Register, body func()) {
+func lstmLoop(u *asmFile, pointers map[string]reg.Register, names []string, left reg.Register, body func()) {
 	loop := u.label("vector")
 	u.Label(loop)
 	body()
@@ -46,10 +46,10 @@ func (u *unit) lstmLoop(pointers map[string]reg.Register, names []string, left r
 	u.finish()
 }
 
-func (u *unit) lstmForward() {
+func lstmForward(u *asmFile) {
 	names := []string{"gates", "cell", "active", "hidden", "previous", "row", "bias", "sums"}
 	u.function("lstmForward", "func(gates, cell, active, hidden, previous, row, bias, sums *float32, width int)", "")
-	p, step, step3, left := u.lstmArguments(names...)
+	p, step, step3, left := lstmArguments(u, names...)
 	of := func(name string) parts { return parts{p[name], step, step3} }
 	gates, row, bias, sums := of("gates"), of("row"), of("bias"), of("sums")
 	gate, candidate := sigmoid(u, nil), tanh(u, nil)
@@ -62,7 +62,7 @@ func (u *unit) lstmForward() {
 		u.VMOVUPS(v, gates.at(i))
 		return v
 	}
-	u.lstmLoop(p, names, left, func() {
+	lstmLoop(u, p, names, left, func() {
 		cell := value(0, candidate)
 		cell = u.mul(cell, value(1, gate))
 		kept := value(2, gate)
@@ -75,10 +75,10 @@ func (u *unit) lstmForward() {
 	})
 }
 
-func (u *unit) lstmBackward() {
+func lstmBackward(u *asmFile) {
 	names := []string{"dgates", "dcell", "dhidden", "gates", "active", "previous"}
 	u.function("lstmBackward", "func(dgates, dcell, dhidden, gates, active, previous *float32, width int)", "")
-	p, step, step3, left := u.lstmArguments(names...)
+	p, step, step3, left := lstmArguments(u, names...)
 	gates, dgates := parts{p["gates"], step, step3}, parts{p["dgates"], step, step3}
 	one := u.constant(1)
 	load := func(from operand.Mem) reg.VecVirtual {
@@ -88,7 +88,7 @@ func (u *unit) lstmBackward() {
 	}
 	sigmoidGrad := func(out, dout reg.VecVirtual) reg.VecVirtual { return u.mul(u.mul(dout, out), u.sub(one, out)) }
 	tanhGrad := func(out, dout reg.VecVirtual) reg.VecVirtual { return u.mul(dout, u.sub(one, u.mul(out, out))) }
-	u.lstmLoop(p, names, left, func() {
+	lstmLoop(u, p, names, left, func() {
 		dhidden, active, output := load(at(p["dhidden"], 0)), load(at(p["active"], 0)), load(gates.at(3))
 		u.VMOVUPS(sigmoidGrad(output, u.mul(dhidden, active)), dgates.at(3))
 		dcell := u.add(load(at(p["dcell"], 0)), tanhGrad(active, u.mul(dhidden, output)))

@@ -6,7 +6,7 @@
 //	go -C internal/gen run .          write every file anew
 //	go -C internal/gen run . -check   write nothing; exit 1 and name each file that differs from what would be written
 //
-// One unit below is one file of ops/kernel/internal. A unit's functions are declared in Go by hand, beside the code that
+// An asmFile is one file of ops/kernel/internal. Its functions are declared in Go by hand, beside the code that
 // calls them.
 package main
 
@@ -18,13 +18,13 @@ import (
 	"path/filepath"
 )
 
-// units maps the files of the output to what writes their functions.
-var units = []struct {
+// files maps the files of the output to what writes their functions.
+var files = []struct {
 	file string // from ops/kernel/internal
-	emit func(*unit)
+	emit func(*asmFile)
 }{
-	{"simd/gemm_avx2_amd64.s", func(u *unit) { gemm(u, avx2) }},
-	{"simd/gemm_avx512_amd64.s", func(u *unit) { gemm(u, avx512) }},
+	{"simd/gemm_avx2_amd64.s", func(u *asmFile) { gemm(u, avx2) }},
+	{"simd/gemm_avx512_amd64.s", func(u *asmFile) { gemm(u, avx512) }},
 	{"simd/transpose_amd64.s", transpose},
 	{"simd/panel_amd64.s", panel},
 	{"simd/elementwise_amd64.s", elementwise},
@@ -50,8 +50,8 @@ func main() {
 }
 
 func run(folder string, check bool) error {
-	for _, target := range units {
-		u := newUnit()
+	for _, target := range files {
+		u := newAsmFile()
 		target.emit(u)
 		text, err := u.assembly()
 		if err != nil {

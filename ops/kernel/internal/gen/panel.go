@@ -11,7 +11,7 @@ const aheadLog = 4
 
 // panel emits a copy of rows of 128 bytes, which lie apart, to one after another. Rows come from far away, each from a page of its own, where
 // the processor does not see what comes next; so it is told.
-func panel(u *unit) {
+func panel(u *asmFile) {
 	u.function("copyPanel", "func(dst, src *byte, srcStep, rows int)", "")
 	dst, src, step, rows, ahead := reg.RDI, reg.RSI, reg.RDX, reg.RCX, reg.RBX
 	u.Load(u.Param("dst"), dst)

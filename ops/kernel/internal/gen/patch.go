@@ -8,15 +8,15 @@ import (
 // patch emits the copies between an image and the matrix of its patches. Both walk over windows of an image: for each row and
 // column of a filter the window that it meets, shifted by rowStep and columnStep, of rows rows that are step apart and width
 // long. All distances are in elements. The matrix holds the windows one after the other without gaps.
-func patch(u *unit) {
+func patch(u *asmFile) {
 	const extents = ", kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)"
-	u.patches("copyPatches", "func(columns, image []float32"+extents,
+	patches(u, "copyPatches", "func(columns, image []float32"+extents,
 		"Fills columns from image in whole vectors: up to 7 elements behind the end of each are read or written too.", false)
-	u.patches("addPatches", "func(image, columns []float32"+extents,
+	patches(u, "addPatches", "func(image, columns []float32"+extents,
 		"Adds columns to image; up to 7 elements of image behind a row have 0 added.", true)
 }
 
-func (u *unit) patches(name, signature, doc string, add bool) {
+func patches(u *asmFile, name, signature, doc string, add bool) {
 	u.function(name, signature, doc)
 	image, matrix := reg.RSI, reg.RDI
 	ky, kx, rows, shift := reg.R8, reg.R9, reg.R10, reg.R11

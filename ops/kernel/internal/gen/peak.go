@@ -8,7 +8,7 @@ import (
 )
 
 // peak emits loops of independent fused multiply-adds, whose speed is the limit of the machine.
-func peak(u *unit) {
+func peak(u *asmFile) {
 	for _, width := range []struct {
 		name      string
 		registers []reg.Register

@@ -7,16 +7,16 @@ import (
 
 // pool emits max pooling by windows of 2 x 2 that neither overlap nor leave gaps, and its gradient. A row of outputs is at
 // least 4 wide; its last vector ends with the row and overlaps the one before.
-func pool(u *unit) {
-	u.pooling("maxPool2x2", "func(out, x []float32, rows, width, step int)",
+func pool(u *asmFile) {
+	poolFunction(u, "maxPool2x2", "func(out, x []float32, rows, width, step int)",
 		"Rows rows of out, width long and adjacent, from rows of x that are step apart.", false)
-	u.pooling("maxPool2x2Grad", "func(dx, x, dout []float32, rows, width, step int)",
+	poolFunction(u, "maxPool2x2Grad", "func(dx, x, dout []float32, rows, width, step int)",
 		"Like maxPool2x2; overwrites the windows of dx.", true)
 }
 
-func (u *unit) pooling(name, signature, doc string, gradient bool) {
+func poolFunction(u *asmFile, name, signature, doc string, gradient bool) {
 	u.function(name, signature, doc)
-	p := pooling{unit: u, gradient: gradient, x: reg.RSI, dx: reg.RDI, out: reg.RDX, place: reg.RAX, step: reg.RBX}
+	p := pooling{asmFile: u, gradient: gradient, x: reg.RSI, dx: reg.RDI, out: reg.RDX, place: reg.RAX, step: reg.RBX}
 	u.Load(u.Param("x").Base(), p.x)
 	if gradient {
 		u.Load(u.Param("dx").Base(), p.dx)
@@ -48,7 +48,7 @@ func (u *unit) pooling(name, signature, doc string, gradient bool) {
 // A pooling is one of the two functions. x and dx point to the upper row of the current windows, out to the current row of
 // the output or of its gradient, place counts outputs within the row.
 type pooling struct {
-	*unit
+	*asmFile
 	gradient                bool
 	x, dx, out, place, step reg.Register
 }

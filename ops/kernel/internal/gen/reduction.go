@@ -6,13 +6,13 @@ import (
 )
 
 // reduction emits sums in float64 with element i in lane i mod 4, as package kernel's portable functions add, and maxima.
-func reduction(u *unit) {
-	u.sum("sum", "The sum of x.", 1, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual { return in[0] })
-	u.sum("sumProduct", "The sum of x*y.", 2, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual {
+func reduction(u *asmFile) {
+	sum(u, "sum", "The sum of x.", 1, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual { return in[0] })
+	sum(u, "sumProduct", "The sum of x*y.", 2, func(in vectors, _, _ reg.VecVirtual) reg.VecVirtual {
 		u.VMULPD(in[1], in[0], in[0])
 		return in[0]
 	})
-	u.sum("sumSquaredDeviation", "The sum of (x-center)*(x-center).", 1, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+	sum(u, "sumSquaredDeviation", "The sum of (x-center)*(x-center).", 1, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
 		u.VSUBPD(center, in[0], in[0])
 		if exists != nil {
 			u.VANDPD(exists, in[0], in[0])
@@ -20,7 +20,7 @@ func reduction(u *unit) {
 		u.VMULPD(in[0], in[0], in[0])
 		return in[0]
 	})
-	u.sum("sumCentredProduct", "The sum of x*(y-center).", 2, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
+	sum(u, "sumCentredProduct", "The sum of x*(y-center).", 2, func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual {
 		u.VSUBPD(center, in[1], in[1])
 		u.VMULPD(in[1], in[0], in[0])
 		if exists != nil { // an infinite center would make NaN of a missing element
@@ -28,13 +28,13 @@ func reduction(u *unit) {
 		}
 		return in[0]
 	})
-	u.largest()
-	u.sumRows()
+	largest(u)
+	sumRows(u)
 }
 
 // sumRows emits the addition of rows that follow each other, in float32: a column at a time stays in a register, so that the rows of a narrow matrix
 // cost no call each.
-func (u *unit) sumRows() {
+func sumRows(u *asmFile) {
 	u.function("sumRows", "func(out, x []float32, rows int)", "out += each of rows rows of x in turn, which are as long as out.")
 	out, from := u.Load(u.Param("out").Base(), u.GP64()), u.Load(u.Param("x").Base(), u.GP64())
 	left, width := u.Load(u.Param("out").Len(), u.GP64()), u.GP64()
@@ -79,7 +79,7 @@ func (u *unit) sumRows() {
 
 // sum emits a function that adds the term of every element to one of four lanes. exists is nil where all elements of a
 // vector exist.
-func (u *unit) sum(name, doc string, arrays int, term func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual) {
+func sum(u *asmFile, name, doc string, arrays int, term func(in vectors, center, exists reg.VecVirtual) reg.VecVirtual) {
 	names := []string{"x", "y"}[:arrays]
 	signature := "func(x []float32, center float64) float64"
 	if arrays == 2 {
@@ -137,7 +137,7 @@ func (u *unit) sum(name, doc string, arrays int, term func(in vectors, center, e
 }
 
 // largest emits the maximum of whole vectors, at least one, as of package kernel: NaN where there is one, 0 above -0.
-func (u *unit) largest() {
+func largest(u *asmFile) {
 	u.function("largest", "func(x []float32) float32", "The maximum of whole vectors, at least one; NaN where there is one.")
 	from := u.Load(u.Param("x").Base(), u.GP64())
 	left := u.Load(u.Param("x").Len(), u.GP64())

@@ -11,31 +11,31 @@ const rowsAhead = 60
 
 // rows emits loops over some rows of a table that fits into no cache. Each asks for the lines of a row long before it touches them, so that the core
 // waits for many at once. They stop at the first row number that is not below height, and return how many rows they did.
-func rows(u *unit) {
-	u.rowLoop("gatherRows", "func(out, table []float32, rows []int64, width, height int) int", "Row i of out = row rows[i] of table.",
+func rows(u *asmFile) {
+	rowLoop(u, "gatherRows", "func(out, table []float32, rows []int64, width, height int) int", "Row i of out = row rows[i] of table.",
 		"out", func(_ reg.VecVirtual, size int, row, other operand.Mem) {
 			x := u.YMM()
-			u.piece(size, row, x)
-			u.putPiece(size, x, other)
+			piece(u, size, row, x)
+			putPiece(u, size, x, other)
 		})
-	u.rowLoop("scatterRows", "func(table, from []float32, rows []int64, width, height int) int", "Row rows[i] of table = row i of from.",
+	rowLoop(u, "scatterRows", "func(table, from []float32, rows []int64, width, height int) int", "Row rows[i] of table = row i of from.",
 		"from", func(_ reg.VecVirtual, size int, row, other operand.Mem) {
 			x := u.YMM()
-			u.piece(size, other, x)
-			u.putPiece(size, x, row)
+			piece(u, size, other, x)
+			putPiece(u, size, x, row)
 		})
-	u.rowLoop("sgdRows", "func(table, grad []float32, rows []int64, width, height int, lr float32) int", "Row rows[i] of table -= lr * row i of grad.",
+	rowLoop(u, "sgdRows", "func(table, grad []float32, rows []int64, width, height int, lr float32) int", "Row rows[i] of table -= lr * row i of grad.",
 		"grad", func(lr reg.VecVirtual, size int, row, other operand.Mem) {
 			x, g := u.YMM(), u.YMM()
-			u.piece(size, row, x)
-			u.piece(size, other, g)
-			u.putPiece(size, u.sub(x, u.mul(lr, g)), row)
+			piece(u, size, row, x)
+			piece(u, size, other, g)
+			putPiece(u, size, u.sub(x, u.mul(lr, g)), row)
 		})
 }
 
 // rowLoop emits a function over rows of table and those of another matrix, which lie one after the other. body does a piece of a row, of 32,
 // 16, 8 or 4 bytes; scalar has the parameter lr of sgdRows in all lanes.
-func (u *unit) rowLoop(name, signature, doc, other string, body func(scalar reg.VecVirtual, size int, row, other operand.Mem)) {
+func rowLoop(u *asmFile, name, signature, doc, other string, body func(scalar reg.VecVirtual, size int, row, other operand.Mem)) {
 	u.function(name, signature, doc+" Returns how many rows it did before the first that is not below height.")
 	table, dense := u.Load(u.Param("table").Base(), u.GP64()), u.Load(u.Param(other).Base(), u.GP64())
 	numbers, left := u.Load(u.Param("rows").Base(), u.GP64()), u.Load(u.Param("rows").Len(), u.GP64())
@@ -77,7 +77,7 @@ func (u *unit) rowLoop(name, signature, doc, other string, body func(scalar reg.
 		u.IMULQ(bytes, row)
 		u.ADDQ(table, row)
 		u.MOVQ(width, rest)
-		u.eachPiece(row, dense, rest, func(size int) { body(scalar, size, at(row, 0), at(dense, 0)) })
+		eachPiece(u, row, dense, rest, func(size int) { body(scalar, size, at(row, 0), at(dense, 0)) })
 		u.ADDQ(operand.U8(8), numbers)
 		u.DECQ(left)
 		u.JMP(jump(each))
@@ -90,7 +90,7 @@ func (u *unit) rowLoop(name, signature, doc, other string, body func(scalar reg.
 }
 
 // eachPiece emits body for vectors of eight elements and then for four, two and one, as count says, and moves both places behind what it did.
-func (u *unit) eachPiece(a, b, count reg.Register, body func(size int)) {
+func eachPiece(u *asmFile, a, b, count reg.Register, body func(size int)) {
 	move := func(size int) {
 		body(size)
 		u.ADDQ(operand.U8(uint8(size)), a)
@@ -114,7 +114,7 @@ func (u *unit) eachPiece(a, b, count reg.Register, body func(size int)) {
 }
 
 // piece loads size bytes, 32, 16, 8 or 4, and zeros above them.
-func (u *unit) piece(size int, from operand.Mem, to reg.VecVirtual) {
+func piece(u *asmFile, size int, from operand.Mem, to reg.VecVirtual) {
 	switch size {
 	case 32:
 		u.VMOVUPS(from, to)
@@ -128,7 +128,7 @@ func (u *unit) piece(size int, from operand.Mem, to reg.VecVirtual) {
 }
 
 // putPiece stores the first size bytes, 32, 16, 8 or 4.
-func (u *unit) putPiece(size int, from reg.VecVirtual, to operand.Mem) {
+func putPiece(u *asmFile, size int, from reg.VecVirtual, to operand.Mem) {
 	switch size {
 	case 32:
 		u.VMOVUPS(from, to)

@@ -18,10 +18,10 @@ type stream struct {
 	unroll  int      // vectors in one turn of the main loop
 	// body prepares what is constant and returns what computes one vector of each written array, in their order, from
 	// those read.
-	body func(u *unit, scalars []reg.VecVirtual) func(in []reg.VecVirtual) []reg.VecVirtual
+	body func(u *asmFile, scalars []reg.VecVirtual) func(in []reg.VecVirtual) []reg.VecVirtual
 }
 
-func (s stream) emit(u *unit) {
+func (s stream) emit(u *asmFile) {
 	var names []string
 	for _, a := range s.arrays {
 		names = append(names, strings.TrimLeft(a, "><"))
@@ -47,7 +47,7 @@ func (s stream) emit(u *unit) {
 	}
 	left, at := u.Load(u.Param(names[0]).Len(), u.GP64()), u.GP64()
 	u.XORQ(at, at)
-	w := walk{unit: u, stream: s, base: base, left: left, at: at, compute: s.body(u, scalars)}
+	w := walk{asmFile: u, stream: s, base: base, left: left, at: at, compute: s.body(u, scalars)}
 	if s.unroll > 1 {
 		w.loop(s.unroll)
 	}
@@ -57,7 +57,7 @@ func (s stream) emit(u *unit) {
 
 // A walk is a stream function whose parameters are in registers.
 type walk struct {
-	*unit
+	*asmFile
 	stream  stream
 	base    []reg.Register
 	left    reg.Register // elements to do

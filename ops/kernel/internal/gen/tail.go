@@ -9,7 +9,7 @@ import (
 )
 
 // tailMask selects the first count lanes, 0 to 8.
-func (u *unit) tailMask(count reg.Register) reg.VecVirtual {
+func (u *asmFile) tailMask(count reg.Register) reg.VecVirtual {
 	window, minus, mask := u.GP64(), u.GP64(), u.YMM()
 	u.LEAQ(u.laneWindow(), window)
 	u.MOVQ(count, minus)
@@ -19,7 +19,7 @@ func (u *unit) tailMask(count reg.Register) reg.VecVirtual {
 }
 
 // storeTail stores the first count lanes, 0 to 7, in pieces: a masked store would be slow on some processors. It changes to.
-func (u *unit) storeTail(r reg.VecVirtual, to, count reg.Register) {
+func (u *asmFile) storeTail(r reg.VecVirtual, to, count reg.Register) {
 	low := u.YMM()
 	u.VMOVAPS(r, low)
 	two, one, done := u.label("two"), u.label("one"), u.label("stored")
@@ -42,7 +42,7 @@ func (u *unit) storeTail(r reg.VecVirtual, to, count reg.Register) {
 }
 
 // laneWindow addresses eight ones followed by eight zeros, of 32 bits each.
-func (u *unit) laneWindow() operand.Mem {
+func (u *asmFile) laneWindow() operand.Mem {
 	if m, ok := u.constants["window"]; ok {
 		return m
 	}

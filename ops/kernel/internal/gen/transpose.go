@@ -7,12 +7,12 @@ import (
 
 // transpose emits functions that write the columns of a few rows as rows: 8 rows of float32, 4 of float64, as many
 // columns at a time. Steps are distances between rows in bytes.
-func transpose(u *unit) {
-	u.transposeRows(float32s)
-	u.transposeRows(float64s)
+func transpose(u *asmFile) {
+	transposeRows(u, float32s)
+	transposeRows(u, float64s)
 }
 
-func (u *unit) transposeRows(e element) {
+func transposeRows(u *asmFile, e element) {
 	side := 32 / e.size
 	u.function("transposeBlocks"+e.name, "func(dst, src *byte, dstStep, srcStep, blocks int)",
 		"Square blocks of one vector a side, beside each other in src.")

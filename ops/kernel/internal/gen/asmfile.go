@@ -12,21 +12,21 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A unit is one file of assembly under construction.
-type unit struct {
+// An asmFile is one file of assembly under construction.
+type asmFile struct {
 	*build.Context
 	labels    int
 	constants map[string]operand.Mem
 }
 
-func newUnit() *unit {
-	u := &unit{Context: build.NewContext(), constants: map[string]operand.Mem{}}
+func newAsmFile() *asmFile {
+	u := &asmFile{Context: build.NewContext(), constants: map[string]operand.Mem{}}
 	u.ConstraintExpr("!purego")
 	return u
 }
 
-// assembly compiles the unit and prints it.
-func (u *unit) assembly() ([]byte, error) {
+// assembly compiles the file and prints it.
+func (u *asmFile) assembly() ([]byte, error) {
 	file, err := u.Result()
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (u *unit) assembly() ([]byte, error) {
 }
 
 // function starts a leaf function without a frame.
-func (u *unit) function(name, signature, doc string) {
+func (u *asmFile) function(name, signature, doc string) {
 	u.Function(name)
 	u.Attributes(attr.NOSPLIT)
 	u.SignatureExpr(signature)
@@ -47,8 +47,8 @@ func (u *unit) function(name, signature, doc string) {
 	}
 }
 
-// label returns a name that is new within the unit.
-func (u *unit) label(what string) string {
+// label returns a name that is new within the file.
+func (u *asmFile) label(what string) string {
 	u.labels++
 	return fmt.Sprintf("%s%d", what, u.labels)
 }
@@ -60,16 +60,16 @@ func jump(label string) operand.LabelRef { return operand.LabelRef(label) }
 func at(base reg.Register, offset int) operand.Mem { return operand.Mem{Base: base, Disp: offset} }
 
 // finish ends a function that used wide registers.
-func (u *unit) finish() {
+func (u *asmFile) finish() {
 	u.VZEROUPPER()
 	u.RET()
 }
 
 // float addresses a vector of eight times value.
-func (u *unit) float(value float32) operand.Mem { return u.word(math.Float32bits(value)) }
+func (u *asmFile) float(value float32) operand.Mem { return u.word(math.Float32bits(value)) }
 
 // word addresses a vector of eight times the 32 bits of value.
-func (u *unit) word(value uint32) operand.Mem {
+func (u *asmFile) word(value uint32) operand.Mem {
 	name := fmt.Sprintf("word%08x", value)
 	if m, ok := u.constants[name]; ok {
 		return m
@@ -84,7 +84,7 @@ func (u *unit) word(value uint32) operand.Mem {
 }
 
 // polynomial emits Horner's scheme with fused steps, the coefficient of the highest power first.
-func (u *unit) polynomial(x reg.VecVirtual, coefficients ...float32) reg.VecVirtual {
+func (u *asmFile) polynomial(x reg.VecVirtual, coefficients ...float32) reg.VecVirtual {
 	sum := u.YMM()
 	u.VMOVUPS(u.float(coefficients[0]), sum)
 	for _, c := range coefficients[1:] {
@@ -94,14 +94,14 @@ func (u *unit) polynomial(x reg.VecVirtual, coefficients ...float32) reg.VecVirt
 }
 
 // constant loads a number into all lanes of a register.
-func (u *unit) constant(value float32) reg.VecVirtual {
+func (u *asmFile) constant(value float32) reg.VecVirtual {
 	r := u.YMM()
 	u.VMOVUPS(u.float(value), r)
 	return r
 }
 
 // compare emits a mask of the lanes where the predicate holds for x and y.
-func (u *unit) compare(predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
+func (u *asmFile) compare(predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
 	mask := u.YMM()
 	u.VCMPPS(operand.U8(predicate), y, x, mask)
 	return mask
