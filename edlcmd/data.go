@@ -1,0 +1,171 @@
+package edlcmd
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/fault"
+	"github.com/spf13/cobra"
+	_ "gocloud.dev/blob/s3blob" // datasets at s3://; it adds 12 MB to the command, and no more than 2 ms to its start
+)
+
+// dataFlags are the flags that every converter has.
+type dataFlags struct {
+	dir        string
+	shards     int
+	compressor *choice
+	layout     *choice
+}
+
+func newData(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "Write training files: digits rendered from fonts, or converted CSV, MNIST and housing data",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDataDigits(c), newDataCSV(c), newDataMNIST(c), newDataHousing(c))
+	return cmd
+}
+
+func (f *dataFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.dir, "out", "o", "", "directory to write to")
+	cmd.Flags().IntVar(&f.shards, "shards", 1, "number of files that a dataset is spread over")
+	f.compressor = choiceFlag(cmd, "compressor", "how records are stored", recordio.None.String(), recordio.Snappy.String(), recordio.Gzip.String())
+	f.layout = choiceFlag(cmd, "layout", "form of the files; plain is for readers of the original RecordIO", recordio.Indexed.String(),
+		recordio.Plain.String())
+}
+
+// A datasetFile is one dataset while it is written.
+type datasetFile struct {
+	name    string
+	writer  *dataset.ShardWriter
+	records int
+}
+
+// Write implements dataset.RecordWriter.
+func (d *datasetFile) Write(record []byte) error {
+	if err := d.writer.Write(record); err != nil {
+		return err
+	}
+	d.records++
+	return nil
+}
+
+// writeDatasets creates datasets of the given names, lets fill write them, and prints what came of it. All of them appear, or none when
+// fill fails or writes nothing to the first; source is where records come from: a file, or a flag.
+func (f *dataFlags) writeDatasets(c *console, source string, names []string, fill func(datasets []*datasetFile) error) (err error) {
+	if f.dir == "" {
+		return fault.E(fault.InvalidArgument, fault.Got("no directory to write to"), fault.Want("-o DIR"))
+	}
+	compressor, err := recordio.ParseCompressor(f.compressor.value)
+	if err != nil {
+		return err
+	}
+	options := recordio.Options{Compressor: compressor}
+	if f.layout.value == recordio.Plain.String() {
+		options.Layout = recordio.Plain
+	}
+	var datasets []*datasetFile
+	defer func() {
+		for _, d := range datasets {
+			d.writer.Abort()
+		}
+	}()
+	for _, name := range names {
+		w, err := dataset.CreateShards(f.dir, name, f.shards, options)
+		if err != nil {
+			return err
+		}
+		datasets = append(datasets, &datasetFile{name: name, writer: w})
+	}
+	if err := fill(datasets); err != nil {
+		return err
+	}
+	if datasets[0].records == 0 {
+		return fault.E(fault.InvalidArgument, fault.At(source), fault.Got("no records"), fault.Want("at least one"))
+	}
+	for _, d := range datasets {
+		if err := d.writer.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%d records in %s; read them with --data %s='%s'\n", d.records, f.dir, d.name, f.glob(d.name))
+	}
+	return nil
+}
+
+// glob matches the files of a dataset.
+func (f *dataFlags) glob(name string) string {
+	return filepath.Join(f.dir, name+"-*")
+}
+
+// Names of the datasets that converters write.
+const (
+	trainSet = "train"
+	testSet  = "test"
+)
+
+// heldBack passes records on to a training set and holds the last ones back for a test set. Their number is known, that of all records is
+// not until the last one has come.
+type heldBack struct {
+	train, test *datasetFile
+	held        [][]byte // a ring of the records that may be the last ones
+	next        int      // place of the oldest one in a full ring
+}
+
+// Write implements dataset.RecordWriter.
+func (h *heldBack) Write(record []byte) error {
+	if cap(h.held) == 0 {
+		return h.train.Write(record)
+	}
+	if len(h.held) < cap(h.held) {
+		h.held = append(h.held, append([]byte(nil), record...))
+		return nil
+	}
+	if err := h.train.Write(h.held[h.next]); err != nil {
+		return err
+	}
+	h.held[h.next] = append(h.held[h.next][:0], record...)
+	h.next = (h.next + 1) % len(h.held)
+	return nil
+}
+
+// flush writes the test set.
+func (h *heldBack) flush() error {
+	if len(h.held) > 0 && h.train.records == 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Gotf("%d, and %d records in all", cap(h.held), len(h.held)),
+			fault.Want("fewer than there are, so that some are left to train with"))
+	}
+	for i := range h.held {
+		if err := h.test.Write(h.held[(h.next+i)%len(h.held)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxHeld bounds the records that are held back in memory.
+const maxHeld = 1 << 20
+
+// writeSplit lets fill write the records of a file, of which all but the last test ones become the training set.
+func (f *dataFlags) writeSplit(c *console, source string, test int, fill func(*heldBack) error) error {
+	if test < 0 || test > maxHeld {
+		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Got(fmt.Sprint(test)), fault.Wantf("0 to %d", maxHeld))
+	}
+	names := []string{trainSet}
+	if test > 0 {
+		names = append(names, testSet)
+	}
+	return f.writeDatasets(c, source, names, func(to []*datasetFile) error {
+		h := &heldBack{train: to[0], held: make([][]byte, 0, test)}
+		if test > 0 {
+			h.test = to[1]
+		}
+		if err := fill(h); err != nil {
+			return err
+		}
+		return h.flush()
+	})
+}

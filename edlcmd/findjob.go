@@ -1,0 +1,238 @@
+package edlcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/spf13/cobra"
+)
+
+// callTime bounds a question to a listener.
+const callTime = 10 * time.Second
+
+// findFlags say which listener is meant.
+type findFlags struct{ listener string }
+
+func (f *findFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener (default: the one that runs on this machine)")
+}
+
+// open connects to the listener that has a job, which may be empty. Without --listener it is looked for among those of this machine.
+func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, error) {
+	if f.listener != "" {
+		if err := checkAddress("--listener", f.listener); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		client, err := remote.Dial(ctx, f.listener)
+		return client, unanswered(nil, err)
+	}
+	clients, err := listed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(clients) > 1 && name != "" {
+		clients = having(ctx, clients, name)
+	}
+	switch len(clients) {
+	case 1:
+		return clients[0], nil
+	case 0:
+		want := "--listener ADDR"
+		if name != "" {
+			return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine that has job "+fault.Quote(name)), fault.Want(want))
+		}
+		return nil, fault.E(fault.NotFound, fault.Got("no listener on this machine"), fault.Want(want),
+			fault.Hint("\"edl run --remote\" and \"edl listen\" start one"))
+	}
+	var addresses []string
+	for _, c := range clients {
+		addresses = append(addresses, c.Address())
+		c.Close()
+	}
+	return nil, fault.E(fault.InvalidArgument, fault.Got("several listeners on this machine: "+strings.Join(addresses, ", ")),
+		fault.Want("--listener ADDR"))
+}
+
+// having closes the clients whose listeners do not have a job, and returns the others.
+func having(ctx context.Context, clients []*remote.Client, name string) (have []*remote.Client) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	for _, c := range clients {
+		if _, err := c.Status(ctx, name); err != nil {
+			c.Close()
+			continue
+		}
+		have = append(have, c)
+	}
+	return have
+}
+
+// openJob connects to the listener of a job and returns the job's name. Without a name the job is the only one that runs, or the only one.
+func (f *findFlags) openJob(ctx context.Context, args []string) (*remote.Client, string, error) {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	client, err := f.open(ctx, name)
+	if err != nil || name != "" {
+		return client, name, err
+	}
+	if name, err = onlyJob(ctx, client); err != nil {
+		client.Close()
+		return nil, "", err
+	}
+	return client, name, nil
+}
+
+func onlyJob(ctx context.Context, client *remote.Client) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	jobs, err := client.Jobs(ctx)
+	if err != nil {
+		return "", err
+	}
+	var running, all []string
+	for _, j := range jobs {
+		if all = append(all, j.Job); !ended(j) {
+			running = append(running, j.Job)
+		}
+	}
+	where := "listener " + client.Address()
+	switch {
+	case len(running) == 1:
+		return running[0], nil
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return "", fault.E(fault.NotFound, fault.At(where), fault.Got("no job"))
+	}
+	return "", fault.E(fault.InvalidArgument, fault.At(where), fault.Got("several jobs: "+strings.Join(all, ", ")), fault.Want("the name of one"))
+}
+
+func ended(s *job.JobStatus) bool {
+	return s.State == job.State_SUCCEEDED || s.State == job.State_FAILED || s.State == job.State_STOPPED
+}
+
+// Listeners of this user on this machine are listed in a directory, one file each, so that commands find them. A file proves nothing: whoever
+// reads it asks the listener, and one that refuses is gone.
+
+// findTime bounds the wait for the listeners that are listed.
+const findTime = time.Second
+
+// maxListed bounds what is read of the directory: entries, and bytes of each.
+const (
+	maxListed      = 100
+	maxListedBytes = 4 << 10
+)
+
+// A listedListener is the content of a file.
+type listedListener struct {
+	Address string `json:"address"`
+	PID     int    `json:"pid"`
+}
+
+// listenersDir is where the files are: what the system clears when the user logs out, else the user's cache.
+func listenersDir() (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		var err error
+		if dir, err = os.UserCacheDir(); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, "edl", "listeners"), nil
+}
+
+// announce lists a listener of this process, and returns what takes it off the list. A machine without a place for the list has none:
+// --listener still works.
+func announce(address string) (withdraw func()) {
+	dir, err := listenersDir()
+	if err != nil || os.MkdirAll(dir, 0o700) != nil {
+		return func() {}
+	}
+	b, err := json.Marshal(listedListener{address, os.Getpid()})
+	if err != nil {
+		return func() {}
+	}
+	path := filepath.Join(dir, strings.NewReplacer(":", "_", "/", "_").Replace(address)+".json")
+	temporary := path + ".new"
+	if os.WriteFile(temporary, b, 0o600) != nil || os.Rename(temporary, path) != nil {
+		_ = os.Remove(temporary)
+		return func() {}
+	}
+	return func() { _ = os.Remove(path) }
+}
+
+// listed returns the listeners that answer. Files of those that refuse are removed, when the process that wrote them is gone.
+func listed(ctx context.Context) (clients []*remote.Client, err error) {
+	dir, err := listenersDir()
+	if err != nil {
+		return nil, nil
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fileFault(dir, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for _, file := range files[:min(len(files), maxListed)] {
+		path := filepath.Join(dir, file.Name())
+		entry, ok := readListed(path)
+		if !ok {
+			continue
+		}
+		group.Go(func() {
+			client, err := remote.Dial(ctx, entry.Address)
+			if err != nil {
+				if errors.Is(err, fault.Unavailable) && processGone(entry.PID) {
+					_ = os.Remove(path)
+				}
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			clients = append(clients, client)
+		})
+	}
+	group.Wait()
+	slices.SortFunc(clients, func(a, b *remote.Client) int { return strings.Compare(a.Address(), b.Address()) })
+	return clients, nil
+}
+
+func readListed(path string) (entry listedListener, ok bool) {
+	if filepath.Ext(path) != ".json" {
+		return entry, false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return entry, false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxListedBytes))
+	return entry, err == nil && json.Unmarshal(b, &entry) == nil && entry.Address != ""
+}
+
+// processGone reports whether no process has an id.
+func processGone(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return true
+	}
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}

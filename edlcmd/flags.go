@@ -1,0 +1,175 @@
+package edlcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagFault says what the parser of flags found, and where the flags of the command are told.
+func flagFault(cmd *cobra.Command, err error) error {
+	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Cause(errors.New(oneLine(err.Error()))))
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		f = valueFault("--"+wrong.GetFlag().Name, wrong)
+	}
+	f.Hint = seeHelp(cmd)
+	return f
+}
+
+// valueFault is the fault of a value that a flag does not take. where is what gave it.
+func valueFault(where string, wrong *pflag.InvalidValueError) *fault.Fault {
+	f := fault.E(fault.InvalidArgument, fault.At(where), fault.Got(fault.Quote(wrong.GetValue())))
+	var known *fault.Fault
+	switch kind := wrong.GetFlag().Value.Type(); {
+	case errors.As(wrong, &known):
+		f.Want = known.Want
+	case errors.Is(wrong, strconv.ErrRange):
+		f.Want = "a number that fits into " + kind
+	case kind == "bool":
+		f.Want = "true or false"
+	case strings.HasPrefix(kind, "uint"):
+		f.Want = "a whole number, 0 or more"
+	case strings.HasPrefix(kind, "int"):
+		f.Want = "a whole number"
+	default:
+		f.Err = errors.New(oneLine(wrong.Unwrap().Error()))
+	}
+	return f
+}
+
+// seeHelp points to the help of a command.
+func seeHelp(cmd *cobra.Command) string {
+	return fmt.Sprintf("%q tells its arguments and flags", cmd.CommandPath()+" --help")
+}
+
+// explainArguments makes all commands below cmd say what they take when their arguments are wrong.
+func explainArguments(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		explainArguments(sub)
+		if check := sub.Args; check != nil {
+			sub.Args = func(cmd *cobra.Command, args []string) error {
+				err := check(cmd, args)
+				var told *fault.Fault
+				if err == nil || errors.As(err, &told) {
+					return err
+				}
+				return argumentsFault(cmd, args, check(cmd, nil) == nil && check(cmd, []string{""}) != nil)
+			}
+		}
+	}
+}
+
+// argumentsFault is the fault of arguments that cmd does not take. none: it takes no arguments at all.
+func argumentsFault(cmd *cobra.Command, args []string, none bool) error {
+	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Hint(seeHelp(cmd)))
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	switch {
+	case none && cmd.HasAvailableSubCommands():
+		var names []string
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		f.Got, f.Want = "unknown command "+fault.Quote(args[0]), "one of "+strings.Join(names, ", ")
+	case none:
+		f.Got, f.Want = "the argument "+fault.Quote(args[0]), "none"
+	case len(args) == 1:
+		f.Got, f.Want = "1 argument", takes
+	default:
+		f.Got, f.Want = fmt.Sprintf("%d arguments", len(args)), takes
+	}
+	return f
+}
+
+// strictBuiltins makes the commands that the library adds refuse what they do not know, as the others do.
+func strictBuiltins(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil {
+					found, rest = root, args
+				}
+				if len(rest) > 0 {
+					return argumentsFault(found, rest, true)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+// A choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	among []string
+}
+
+// Set implements pflag.Value.
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.among, s) {
+		return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(s)), fault.Want(strings.Join(c.among, " or ")))
+	}
+	c.value = s
+	return nil
+}
+
+// String implements pflag.Value.
+func (c *choice) String() string { return c.value }
+
+// Type implements pflag.Value.
+func (c *choice) Type() string { return strings.Join(c.among, "|") }
+
+// choiceFlag adds a flag of a few words, the first of which is the default.
+func choiceFlag(cmd *cobra.Command, name, usage string, among ...string) *choice {
+	c := &choice{among[0], among}
+	cmd.Flags().Var(c, name, usage)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(among, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// outputFlag adds --output.
+func outputFlag(cmd *cobra.Command) *choice {
+	return choiceFlag(cmd, "output", "form of the output", "table", "json")
+}
+
+// writeJSON writes a value as one line.
+func writeJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}
+
+// Flags by what they need to be of any use. A new flag belongs into one of these lists, or is of use to every run.
+var (
+	clusterFlags = []string{"trainers", "pservers", "mode", "min-block-size", "no-slice", "split-method", "max-restarts", "max-task-failures", "follow"}
+	etcdTLSFlags = []string{"etcd-ca", "etcd-cert", "etcd-key"}
+	// readingFlags are for programs that read their own data. A role of any other job is not started again.
+	readingFlags = []string{"data", "passes", "every", "follow", "max-restarts", "max-task-failures"}
+)
+
+// refuseIdle refuses the first of some flags that stands on the command line, because nothing would come of it: got is what makes it useless, want
+// what it is for. Those that the environment sets are for whoever can use them.
+func refuseIdle(flags *pflag.FlagSet, names []string, got, want string, hint ...string) error {
+	for _, name := range names {
+		if given := flags.Lookup(name); given != nil && onCommandLine(given) {
+			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Got(got), fault.Want(want), fault.Hint(strings.Join(hint, "; ")))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package edlcmd
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// jobFlags are the flags of a job. Commands that share them read one JobSpec from them: the job file given with -f, with the fields that
+// flags set replaced.
+type jobFlags struct {
+	file     string
+	data     []string
+	passes   int32
+	save     string
+	params   string
+	fetch    []string
+	workers  int32
+	alone    bool // the run has this machine's cores for itself
+	noFinite bool
+	follow   []string
+	restarts int32
+	failures int32
+	trainers string
+	pservers int32
+	mode     *choice
+	minBlock int64
+	noSlice  bool
+	split    *choice
+}
+
+// addTraining adds the flags that say what a run reads, and how it trains.
+func (f *jobFlags) addTraining(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
+	flags.Int32Var(&f.passes, "passes", 0, "how often the dataset is read (default: as the program says)")
+	flags.StringVar(&f.params, "params", "", "parameters to start from: a directory, or one file that holds all")
+	flags.Int32Var(&f.workers, "workers", 0, "goroutines that run the ops of a step (default: every core for a run without --remote, else 1)")
+	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
+}
+
+// addCluster adds the flags that say how a program is spread over machines.
+func (f *jobFlags) addCluster(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
+	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
+	flags.Int32Var(&f.pservers, "pservers", 2, "number of parameter servers")
+	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
+	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
+	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
+	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
+}
+
+// addSupervision adds the flags that say what a job does about failures.
+func (f *jobFlags) addSupervision(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Int32Var(&f.restarts, "max-restarts", 10, "how often a role is started again after a failure; -1: never")
+	flags.Int32Var(&f.failures, "max-task-failures", 3, "a task that fails more often is given up")
+}
+
+// spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job
+// file names.
+func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string, error) {
+	spec, path := &job.JobSpec{}, ""
+	if f.file != "" {
+		file, err := jobspec.Load(f.file)
+		if err != nil {
+			return nil, "", err
+		}
+		spec, path = file.Spec, file.Program
+	}
+	if len(args) > 0 {
+		path = args[0]
+	}
+	if err := f.override(cmd.Flags(), spec); err != nil {
+		return nil, "", err
+	}
+	if spec.Workers == 0 && f.alone {
+		spec.Workers = int32(runtime.GOMAXPROCS(0))
+	}
+	jobspec.Complete(spec)
+	return spec, path, jobspec.Check(spec)
+}
+
+// override sets the fields of spec whose flags were given, and those that have no value yet to the flags' defaults.
+func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
+	given := func(name string) bool { return flags.Changed(name) }
+	if given("data") {
+		data, err := parseData(f.data)
+		if err != nil {
+			return err
+		}
+		spec.Data = data
+	}
+	if given("fetch") {
+		spec.Fetch = f.fetch
+	}
+	if given("passes") {
+		spec.Passes = f.passes
+	}
+	if given("params") {
+		spec.Params = f.params
+	}
+	if given("save") {
+		spec.Save = f.save
+	}
+	if given("workers") {
+		if f.workers < 1 {
+			return tooFew("--workers", int64(f.workers))
+		}
+		spec.Workers = f.workers
+	}
+	if given("no-finite-check") {
+		spec.NoFiniteCheck = f.noFinite
+	}
+	if flags.Lookup("trainers") == nil {
+		return nil
+	}
+	return f.overrideCluster(given, spec)
+}
+
+// overrideCluster is override for the flags of addCluster, and of what a command has beside them.
+func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSpec) error {
+	if given("trainers") || spec.Trainers == 0 {
+		if err := parseTrainers(f.trainers, spec); err != nil {
+			return err
+		}
+	}
+	if given("pservers") && f.pservers < 1 {
+		return tooFew("--pservers", int64(f.pservers))
+	}
+	if given("pservers") || spec.Pservers == 0 {
+		spec.Pservers = f.pservers
+	}
+	if given("max-restarts") {
+		if spec.MaxRestarts = f.restarts; f.restarts == 0 {
+			spec.MaxRestarts = -1 // what a job specification takes for "not given"
+		}
+	}
+	if given("max-task-failures") {
+		if f.failures < 1 {
+			return tooFew("--max-task-failures", int64(f.failures))
+		}
+		spec.MaxTaskFailures = f.failures
+	}
+	if given("follow") {
+		if err := follow(f.follow, spec); err != nil {
+			return err
+		}
+	}
+	if given("mode") {
+		spec.Mode, _ = jobspec.ParseMode(f.mode.value)
+	}
+	if given("min-block-size") {
+		if f.minBlock < 1 {
+			return tooFew("--min-block-size", f.minBlock)
+		}
+		spec.MinBlockSize = f.minBlock
+	}
+	if given("no-slice") {
+		spec.NoSlice = f.noSlice
+	}
+	if given("split-method") {
+		spec.SplitMethod = f.split.value
+	}
+	return nil
+}
+
+// follow marks the datasets that grow.
+func follow(names []string, spec *job.JobSpec) error {
+	for _, d := range spec.Data {
+		d.Follow = slices.Contains(names, d.Dataset)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(spec.Data, func(d *job.DataBinding) bool { return d.Dataset == name }) {
+			return fault.E(fault.InvalidArgument, fault.At("--follow"), fault.Got(fault.Quote(name)), fault.Want("a dataset that --data names"))
+		}
+	}
+	return nil
+}
+
+// tooFew is the fault of a flag that was given as 0 or less, which a job specification would take for "not given".
+func tooFew(flag string, n int64) error {
+	return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(strconv.FormatInt(n, 10)), fault.Want("1 or more"))
+}
+
+// parseData reads the values of --data, of which several may name one dataset.
+func parseData(values []string) ([]*job.DataBinding, error) {
+	var data []*job.DataBinding
+	byName := map[string]*job.DataBinding{}
+	for _, value := range values {
+		name, glob, ok := strings.Cut(value, "=")
+		if !ok || name == "" || glob == "" {
+			return nil, fault.E(fault.InvalidArgument, fault.At("--data"), fault.Got(fault.Quote(value)),
+				fault.Want("NAME=GLOB, such as train='data/train-*'"))
+		}
+		if byName[name] == nil {
+			byName[name] = &job.DataBinding{Dataset: name}
+			data = append(data, byName[name])
+		}
+		byName[name].Globs = append(byName[name].Globs, glob)
+	}
+	return data, nil
+}
+
+// parseTrainers reads N or N:MAX.
+func parseTrainers(value string, spec *job.JobSpec) error {
+	least, most, err := jobspec.ParseTrainers(value)
+	if err != nil {
+		return inFile("--trainers", err)
+	}
+	spec.Trainers, spec.TrainersMax = least, max(least, most)
+	return nil
+}
+
+// bindings returns the data of a job as executors take it.
+func bindings(spec *job.JobSpec) map[string][]string {
+	data := map[string][]string{}
+	for _, d := range spec.Data {
+		data[d.Dataset] = d.Globs
+	}
+	return data
+}
+
+// absolutePaths makes the paths of a job mean the same in a listener that works in another directory.
+func absolutePaths(spec *job.JobSpec) (err error) {
+	for _, d := range spec.Data {
+		for i, glob := range d.Globs {
+			if d.Globs[i], err = dataset.Absolute(glob); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range []*string{&spec.Save, &spec.Params} {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return fileFault(*path, err)
+		}
+		*path = absolute
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package edlcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// jobsShowFlags are the flags of "edl jobs show".
+type jobsShowFlags struct {
+	findFlags
+	ledger   bool
+	snapshot string
+	output   *choice
+}
+
+func newJobsShow(c *console) *cobra.Command {
+	f := &jobsShowFlags{}
+	cmd := &cobra.Command{
+		Use:   "show [JOB]",
+		Short: "Show a job: its roles, its task queues, and which records it has trained",
+		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, and the tasks
+that were given up. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
+when there is only one.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the durable task queues of a job that runs to this `FILE`, for \"edl show\"")
+	f.output = outputFlag(cmd)
+	return cmd
+}
+
+func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
+	ctx := cmd.Context()
+	if f.snapshot != "" {
+		err := refuseIdle(cmd.Flags(), []string{"ledger", "output"}, "a snapshot, which is written to its file alone", "no --snapshot beside it")
+		if err != nil {
+			return err
+		}
+	}
+	client, name, err := f.openJob(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if f.snapshot != "" {
+		return takeSnapshot(ctx, c, client, name, f.snapshot)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	d, err := client.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	var ledger []passSum
+	if f.ledger {
+		ledger = addUp(d)
+	}
+	if f.output.value == "json" {
+		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(d)
+		if err != nil {
+			return err
+		}
+		return writeJSON(c.out, struct {
+			Job    rawJSON   `json:"job"`
+			Ledger []passSum `json:"ledger,omitempty"`
+		}{b, ledger})
+	}
+	for _, write := range []func(io.Writer, *rpc.JobDetails) error{writeJobStatus, writeRoles, writeQueues, writeDiscarded} {
+		if err := write(c.out, d); err != nil {
+			return err
+		}
+	}
+	if f.ledger {
+		return writeLedger(c.out, ledger)
+	}
+	return nil
+}
+
+func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	r := rowOf(d.Status)
+	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
+	row("job", r.Job)
+	row("state", r.State)
+	if r.Paused != "" {
+		row("paused", r.Paused)
+	}
+	if r.Error != "" {
+		row("error", r.Error)
+	}
+	row("mode", r.Mode)
+	trainers := fmt.Sprintf("%d of %d", r.Trainers, r.Wanted)
+	if d.Spec.GetTrainersMax() > d.Spec.GetTrainers() {
+		trainers += fmt.Sprintf(", from %d to %d", d.Spec.Trainers, d.Spec.TrainersMax)
+	}
+	row("trainers", trainers)
+	if g := d.Queues.GetGeneration(); g > 0 {
+		row("generation", fmt.Sprintf("%d of trainers %v", g, d.Queues.Members))
+	}
+	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
+	row("steps", r.Steps)
+	row("records", r.Records)
+	row("age", age(r.Seconds))
+	return t.Flush()
+}
+
+// roleName is how commands call a role.
+func roleName(r *job.RoleStatus) string {
+	if r.Role == job.Role_COORDINATOR {
+		return "coordinator"
+	}
+	return fmt.Sprintf("%s-%d", strings.ToLower(r.Role.String()), r.Index)
+}
+
+func writeRoles(w io.Writer, d *rpc.JobDetails) error {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tSTATE\tSTARTS\tPID\tNODE\tLAST END, OR WAIT")
+	for _, r := range d.Status.Roles {
+		pid := "-"
+		if r.Pid != 0 {
+			pid = fmt.Sprint(r.Pid)
+		}
+		node := r.Node
+		if node == "" {
+			node = "here"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", roleName(r), strings.ToLower(r.State.String()), r.Starts, pid, node, lastOf(r))
+	}
+	return t.Flush()
+}
+
+// lastOf tells in a few words how a role ended last, else what it waits for. JSON has it all.
+func lastOf(r *job.RoleStatus) string {
+	f := r.Failure
+	if f == nil {
+		return r.Waiting
+	}
+	kind := fault.Kind(f.Kind)
+	text := f.Got
+	switch {
+	case kind == fault.Drained:
+		return "drained"
+	case text == "":
+		text = f.Message
+	}
+	text = oneLine(text)
+	switch {
+	case text == "":
+		text = kind.String()
+	case f.Message == "" || kind != fault.Internal:
+		text = kind.String() + ": " + text
+	}
+	if runes := []rune(text); len(runes) > maxLast {
+		text = string(runes[:maxLast-1]) + "…"
+	}
+	return text
+}
+
+// maxLast bounds what the table says of the last end of a role, in characters.
+const maxLast = 72
+
+// A passSum is where the records of one pass are.
+type passSum struct {
+	Pass      int32 `json:"pass"`
+	Records   int64 `json:"records"`   // of the dataset
+	Once      int64 `json:"once"`      // trained, each counted once
+	Again     int64 `json:"again"`     // trained beyond the first time
+	Discarded int64 `json:"discarded"` // in tasks that were given up
+	NotYet    int64 `json:"not_yet"`
+	Retried   int64 `json:"retried"` // handed out again so far, in all passes
+	Agrees    bool  `json:"agrees"`  // the sums are those that a pass so far must have
+}
+
+// addUp compares the ledger of the pservers with the queues of the coordinator, which know nothing of each other.
+func addUp(d *rpc.JobDetails) []passSum {
+	var records, retried int64
+	current := int32(0)
+	for _, q := range d.Queues.GetQueues() {
+		records += q.Records
+		retried += q.Retried
+		current = max(current, q.Pass)
+	}
+	sums := []passSum{}
+	for _, p := range d.Ledger.GetPasses() {
+		s := passSum{Pass: p.Pass, Records: records, Once: p.Records, Again: p.Again, Retried: retried, Discarded: discardedBy(d.Queues, p.Pass)}
+		s.NotYet = s.Records - s.Once - s.Discarded
+		over := p.Pass < current || d.Status.State == job.State_SUCCEEDED
+		s.Agrees = s.NotYet >= 0 && (s.NotYet == 0 || !over)
+		sums = append(sums, s)
+	}
+	return sums
+}
+
+// discardedBy counts the records of tasks that were given up in a pass or before it: they stay out.
+func discardedBy(q *rpc.QueuesResponse, pass int32) (records int64) {
+	for _, queue := range q.GetQueues() {
+		for _, task := range queue.DiscardedTasks {
+			if task.Pass > pass {
+				continue
+			}
+			for _, r := range task.Records {
+				records += r.To - r.From
+			}
+		}
+	}
+	return records
+}
+
+func writeLedger(w io.Writer, sums []passSum) error {
+	fmt.Fprintln(w)
+	if len(sums) == 0 {
+		fmt.Fprintln(w, "ledger: no record has been trained")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PASS\tRECORDS\tONCE\tAGAIN\tDISCARDED\tNOT YET\tSUM")
+	for _, s := range sums {
+		sum := "agrees"
+		if !s.Agrees {
+			sum = fmt.Sprintf("does not agree: %d records are missing", s.NotYet)
+			if s.NotYet < 0 {
+				sum = fmt.Sprintf("does not agree: %d records too many", -s.NotYet)
+			}
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Pass, s.Records, s.Once, s.Again, s.Discarded, s.NotYet, sum)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "records handed out again, in all passes: %d\n", sums[0].Retried)
+	return err
+}
+
+// rangeName writes the numbers of records: the first and the last.
+func rangeName(r *rpc.RecordRange) string {
+	if r.To == r.From+1 {
+		return fmt.Sprint(r.From)
+	}
+	return fmt.Sprintf("%d-%d", r.From, r.To-1)
+}
+
+func writeQueues(w io.Writer, d *rpc.JobDetails) error {
+	if len(d.Queues.GetQueues()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DATASET\tPASS\tTODO\tPENDING\tDONE\tDISCARDED\tRECORDS\tRETRIED")
+	for _, q := range d.Queues.Queues {
+		records := fmt.Sprint(q.Records)
+		if q.Following {
+			records += " and growing"
+		}
+		fmt.Fprintf(t, "%s\t%d of %d\t%d\t%d\t%d\t%d\t%s\t%d\n", q.Dataset, q.Pass, q.Passes, q.Todo, q.Pending, q.Done, q.Discarded, records, q.Retried)
+	}
+	return t.Flush()
+}
+
+// writeDiscarded lists the tasks that were given up.
+func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	some := false
+	for _, q := range d.Queues.GetQueues() {
+		for _, task := range q.DiscardedTasks {
+			if !some {
+				fmt.Fprintln(w)
+				fmt.Fprintln(t, "DISCARDED\tTASK\tPASS\tRECORDS\tFAILURES\tLAST REASON")
+			}
+			some = true
+			var ranges []string
+			for _, r := range task.Records {
+				ranges = append(ranges, rangeName(r))
+			}
+			fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\n", q.Dataset, task.Id, task.Pass, strings.Join(ranges, ","), task.Failures, oneLine(task.Reason))
+		}
+	}
+	return t.Flush()
+}

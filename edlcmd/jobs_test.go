@@ -1,0 +1,94 @@
+package edlcmd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+func TestLastOf(t *testing.T) {
+	killed := fault.E(fault.LostMember, fault.At("trainer 1 of job x"), fault.Got("signal: killed"), fault.Want("exit status 0"),
+		fault.Hint("its last line"))
+	for name, c := range map[string]struct {
+		failure error
+		want    string
+	}{
+		"waits":       {nil, "round 7"},
+		"killed":      {killed, "member lost: signal: killed"},
+		"drained":     {fault.E(fault.Drained, fault.At("trainer-1"), fault.Got("got the request")), "drained"},
+		"only a kind": {fault.New(fault.Fenced, ""), "fenced"},
+		"many lines":  {fault.E(fault.Corrupt, fault.Got("a\n\tb")), "corrupt data: a b"},
+		"a long one": {fault.E(fault.Corrupt,
+			fault.Got(strings.Repeat("ä", 100))), "corrupt data: " + strings.Repeat("ä", maxLast-1-len("corrupt data: ")) + "…"},
+		"a cause": {fault.E(fault.Internal, fault.At("x"), fault.Cause(errors.New("exit status 2"))), "exit status 2"},
+	} {
+		r := &job.RoleStatus{Waiting: "round 7"}
+		if c.failure != nil {
+			r.Failure = wire.FailureOf(c.failure)
+		}
+		if got := lastOf(r); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestRangeNames(t *testing.T) {
+	for want, r := range map[string]*rpc.RecordRange{"3": {From: 3, To: 4}, "3-4": {From: 3, To: 5}} {
+		if got := rangeName(r); got != want {
+			t.Errorf("%v is %s, want %s", r, got, want)
+		}
+	}
+}
+
+// A snapshot that is cut at any byte, or hostile, is refused or shown, and nothing in it reaches the terminal as it is.
+func TestSnapshotsFromOutside(t *testing.T) {
+	snapshot := func(m *state.Snapshot) []byte {
+		b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(binary.LittleEndian.AppendUint32(nil, queueMagic), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	path := filepath.Join(t.TempDir(), "snapshot")
+	show := func(b []byte) (string, error) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err := showQueues(&console{out: &out}, path, "table")
+		return out.String(), err
+	}
+	whole := snapshot(&state.Snapshot{Job: "x", Entries: map[string][]byte{"data/train/head": {8, 1}}})
+	for n := 4; n < len(whole); n++ {
+		if n == 7 {
+			continue // after the name of the job: a snapshot without entries
+		}
+		if _, err := show(whole[:n]); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	evil := "\x1b[2J"
+	text, err := show(snapshot(&state.Snapshot{Job: evil,
+		Entries: map[string][]byte{evil: []byte(evil), "job/left/0": []byte(evil), "data/a/head": []byte(evil)}}))
+	if err != nil || strings.Contains(text, "\x1b") {
+		t.Errorf("%q, %v", text, err)
+	}
+	many := snapshot(&state.Snapshot{Job: "x"})
+	entry := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), nil)
+	if _, err := show(append(many, bytes.Repeat(entry, maxEntries)...)); !errors.Is(err, fault.TooLarge) {
+		t.Errorf("too many entries: %v", err)
+	}
+}

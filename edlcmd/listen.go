@@ -1,0 +1,133 @@
+package edlcmd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/launch"
+)
+
+// listenFlags are the flags of "edl listen".
+type listenFlags struct {
+	etcdFlags
+	address  string
+	node     string
+	spread   bool
+	insecure bool
+	quiet    bool
+	launcher *choice
+}
+
+func newListen(c *console) *cobra.Command {
+	f := &listenFlags{}
+	cmd := &cobra.Command{
+		Use:   "listen",
+		Short: "Serve jobs: the other end of \"edl run --remote=ADDR\"",
+		Long: `Serve jobs until interrupted: take programs, spread them over trainers and parameter servers, start these as
+processes of this machine, and follow them to their end. With --etcd, listeners form a cluster: --node offers this machine to
+others, and --spread starts the roles of jobs on all machines that are offered.`,
+		Example: "  edl listen --addr 127.0.0.1:7164",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd, c, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
+	f.add(cmd)
+	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster under this name")
+	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach, although nobody is asked who he is")
+	f.launcher = c.launcherFlag(cmd)
+	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
+	return cmd
+}
+
+// serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
+func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
+	ctx := cmd.Context()
+	if len(f.endpoints) == 0 && (f.node != "" || f.spread) {
+		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("no cluster for --node or --spread"), fault.Want("--etcd ENDPOINTS"))
+	}
+	etcd, err := f.options(cmd.Flags(), c)
+	if err != nil {
+		return err
+	}
+	if err := checkAddress("--addr", f.address); err != nil {
+		return err
+	}
+	launcher, err := c.launcherOf(f.launcher, "", f.access)
+	if err != nil {
+		return err
+	}
+	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version))
+	if f.node != "" {
+		options = append(options, remote.WithNode(f.node))
+	}
+	if f.spread {
+		options = append(options, remote.WithNodes())
+	}
+	if f.insecure {
+		options = append(options, remote.WithoutSecurity())
+	}
+	if !f.quiet {
+		options = append(options, remote.WithLogger(slog.New(slog.NewTextHandler(c.err, nil))))
+	}
+	l, err := remote.Listen(ctx, options...)
+	if err != nil {
+		return unanswered(f.endpoints, err)
+	}
+	defer announce(l.Address())()
+	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// childLauncher is the name of the launcher that starts child processes.
+const childLauncher = "processes"
+
+// launcherFlag adds --launcher to a command if there is anything to choose.
+func (s *settings) launcherFlag(cmd *cobra.Command) *choice {
+	if len(s.launchers) == 0 {
+		return nil
+	}
+	names := []string{childLauncher}
+	for _, l := range s.launchers {
+		names = append(names, l.name)
+	}
+	return choiceFlag(cmd, "launcher", "what starts the roles of jobs", names...)
+}
+
+// launcherOf returns the launcher that a flag has chosen.
+func (s *settings) launcherOf(chosen *choice, binary string, access cluster.Access) (launch.Launcher, error) {
+	if chosen != nil {
+		for _, l := range s.launchers {
+			if l.name == chosen.value {
+				return l.launcher, nil
+			}
+		}
+	}
+	return childProcesses(binary, access)
+}
+
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs. What etcd asks for is in their environment, and
+// nowhere else.
+func childProcesses(binary string, access cluster.Access) (launch.Launcher, error) {
+	if binary == "" {
+		var err error
+		if binary, err = os.Executable(); err != nil {
+			return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+		}
+	}
+	return launch.Processes{Binary: binary, Args: []string{"role", "--"}, Env: access.Environment()}, nil
+}

@@ -1,0 +1,247 @@
+package edlcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/cluster"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A place is where a program runs.
+type place struct {
+	remote    bool
+	address   string            // of a listener; empty: an embedded cluster of processes on this machine
+	binary    string            // of these processes; empty: this one
+	settings  settings          // has the launchers
+	launcher  *choice           // of one of these; nil: child processes
+	etcd      []remote.Option   // of the embedded cluster; none: its own etcd
+	endpoints []string          // of that etcd
+	access    cluster.Access    // to that etcd
+	profile   *executor.Profile // of what runs on this machine; nil: none
+	told      io.Writer         // is told the name of the job and where its listener is; nil: nobody
+}
+
+// openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
+func openExecutor(where place, spec *job.JobSpec) (executor.Executor, error) {
+	if where.remote {
+		return openRemote(where, spec)
+	}
+	options := localOptions(spec)
+	if where.profile != nil {
+		options = append(options, executor.WithProfile(where.profile))
+	}
+	return executor.New(options...), nil
+}
+
+func localOptions(spec *job.JobSpec) []executor.Option {
+	options := []executor.Option{executor.WithWorkers(int(spec.Workers))}
+	if spec.NoFiniteCheck {
+		options = append(options, executor.WithoutFiniteCheck())
+	}
+	return options
+}
+
+// openRemote starts an embedded cluster whose roles are processes, or connects to a listener.
+func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
+	launcher, err := where.settings.launcherOf(where.launcher, where.binary, where.access)
+	if err != nil {
+		return nil, err
+	}
+	e, err := remote.NewExecutor(where.address, spec, append(where.etcd, remote.WithLauncher(launcher))...)
+	if err != nil {
+		return nil, unanswered(where.endpoints, err)
+	}
+	opened := clusterExecutor{Executor: e, told: where.told, withdraw: func() {}}
+	if where.address == "" {
+		opened.withdraw = announce(e.Client().Address())
+	}
+	return opened, nil
+}
+
+// clusterExecutor is a remote executor whose listener other commands find.
+type clusterExecutor struct {
+	*remote.Executor
+	told     io.Writer
+	withdraw func()
+}
+
+// Train implements executor.Executor, and tells what to call the job.
+func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
+	j, err := e.Submit(ctx, p, run)
+	if err != nil {
+		return executor.Summary{}, err
+	}
+	if e.told != nil {
+		fmt.Fprintf(e.told, "job %s on the listener at %s\n", j.ID, e.Client().Address())
+	}
+	s, err := j.Follow(ctx, each)
+	if err == nil && e.told != nil {
+		e.tellDiscarded(ctx, j.ID)
+	}
+	return s, fellSilent(err)
+}
+
+// tellDiscarded says which records were left out. Where it cannot be asked any more, "edl jobs show" still tells.
+func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	d, err := e.Client().Show(ctx, id)
+	if err != nil {
+		return
+	}
+	for _, q := range d.Queues.GetQueues() {
+		if len(q.DiscardedTasks) == 0 {
+			continue
+		}
+		first := q.DiscardedTasks[0]
+		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
+			q.Discarded, oneLine(first.Reason))
+	}
+}
+
+func (e clusterExecutor) Close() error {
+	e.withdraw()
+	return e.Executor.Close()
+}
+
+// closeExecutor ends an executor at the end of a command, whose error it may become.
+func closeExecutor(e executor.Executor, err *error) {
+	if closed := e.Close(); *err == nil {
+		*err = closed
+	}
+}
+
+// runTrain is one run of a self-reading program to its end.
+func runTrain(ctx context.Context, where place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (s executor.Summary, err error) {
+	e, err := openExecutor(where, spec)
+	if err != nil {
+		return s, err
+	}
+	defer closeExecutor(e, &err)
+	run.Params = spec.Params
+	return e.Train(ctx, p, run, each)
+}
+
+// etcdFlags name a real etcd cluster. There is no flag for the password: arguments of a process are shown to everybody.
+type etcdFlags struct {
+	endpoints []string
+	access    cluster.Access
+}
+
+func (f *etcdFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.endpoints, "etcd", nil, "endpoints of an etcd cluster (default: one inside of this process)")
+	flags.StringVar(&f.access.CA, "etcd-ca", "", "`FILE` of certificates that sign those of etcd's servers")
+	flags.StringVar(&f.access.Certificate, "etcd-cert", "", "`FILE` of the certificate to show to etcd")
+	flags.StringVar(&f.access.Key, "etcd-key", "", "`FILE` of its key")
+	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
+}
+
+// accessFlags are those that say what etcd asks for.
+var accessFlags = append([]string{"etcd-user"}, etcdTLSFlags...)
+
+// options checks the flags and returns what they mean to a listener.
+func (f *etcdFlags) options(flags *pflag.FlagSet, c *console) ([]remote.Option, error) {
+	if len(f.endpoints) == 0 {
+		f.access = cluster.Access{} // the one inside of this process asks for nothing
+		return nil, refuseIdle(flags, accessFlags, "the etcd inside of this process, which asks for nothing", "--etcd URL,... beside it")
+	}
+	a := &f.access
+	if a.User != "" {
+		a.Password, _ = c.env(cluster.EnvPassword)
+	}
+	for _, path := range []*string{&a.CA, &a.Certificate, &a.Key} {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fileFault(*path, err)
+		}
+		*path = absolute
+	}
+	if err := a.Check(f.endpoints); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(f.endpoints[0], "https://") {
+		if err := refuseIdle(flags, etcdTLSFlags, "endpoints without TLS", "--etcd https://HOST:PORT,..."); err != nil {
+			return nil, err
+		}
+	}
+	return []remote.Option{remote.WithEtcd(f.endpoints...), remote.WithEtcdAccess(*a)}, nil
+}
+
+// profiled makes the runs of a place on this machine record when each op ran. The returned function writes the record to path; it is to be called
+// when the run has ended, with the error of the run, which it passes on.
+func (where *place) profiled(path string) (write func(error) error, err error) {
+	if path == "" {
+		return func(err error) error { return err }, nil
+	}
+	if where.remote {
+		return nil, fault.E(fault.InvalidArgument, fault.At("--profile"), fault.Got("a run on a cluster"), fault.Want("a run on this machine"))
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidArgument, "--profile", err)
+	}
+	where.profile = new(executor.Profile)
+	return func(err error) error {
+		return errors.Join(err, where.profile.WriteTrace(f), f.Close())
+	}, nil
+}
+
+// checkAddress refuses what is no address, so that nobody waits for an answer from there.
+func checkAddress(flag, address string) error {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(fault.Quote(address)), fault.Want("HOST:PORT, such as 127.0.0.1:7164"))
+	}
+	return nil
+}
+
+// unanswered adds what to do to the error of a listener or of an etcd cluster that does not answer. endpoints are those of the cluster, none for an
+// embedded one.
+func unanswered(endpoints []string, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable && f.Kind != fault.DeadlineExceeded || f.Hint != "" {
+		return err
+	}
+	known := *f
+	switch {
+	case strings.HasPrefix(f.Where, "listener"):
+		known.Hint = "start one there with \"edl listen\", or name the address of another"
+	case strings.HasPrefix(f.Where, "etcd") && len(endpoints) > 0:
+		if f.Where == "etcd" {
+			known.Where = "etcd at " + strings.Join(endpoints, ", ")
+		}
+		known.Hint = "start an etcd server there, or name others with --etcd"
+	default:
+		return err
+	}
+	return &known
+}
+
+// fellSilent adds to the error of a listener that has answered before, and does no more, what may have become of it.
+func fellSilent(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Hint != "" || !strings.HasPrefix(f.Where, "listener") {
+		return err
+	}
+	known := *f
+	known.Hint = "it has answered before: its process may be paused or gone, or its machine out of reach"
+	return &known
+}

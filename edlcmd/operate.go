@@ -1,0 +1,142 @@
+package edlcmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote"
+	"github.com/spf13/cobra"
+)
+
+func newLogs(c *console) *cobra.Command {
+	f := &findFlags{}
+	var follow bool
+	cmd := &cobra.Command{
+		Use:     "logs [JOB [ROLE]]",
+		Short:   "Print what the roles of a job wrote",
+		Example: "  edl logs mnist trainer-1 --follow",
+		Args:    cobra.MaximumNArgs(2),
+		RunE:    func(cmd *cobra.Command, args []string) error { return printLogs(cmd.Context(), c, f, follow, args) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the job has ended")
+	return cmd
+}
+
+func printLogs(ctx context.Context, c *console, f *findFlags, follow bool, args []string) error {
+	client, name, err := f.openJob(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	role := ""
+	if len(args) > 1 {
+		role = args[1]
+	}
+	if role != "" {
+		if err := checkRole(ctx, client, name, role); err != nil {
+			return err
+		}
+	}
+	err = client.Logs(ctx, name, role, follow, func(from, line string) error {
+		if role == "" {
+			line = from + " | " + line
+		}
+		_, err := fmt.Fprintln(c.out, line)
+		return err
+	})
+	return fellSilent(err)
+}
+
+// checkRole refuses the name of a role that a job does not have, which would have written nothing.
+func checkRole(ctx context.Context, client *remote.Client, name, role string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	s, err := client.Status(ctx, name)
+	if err != nil {
+		return err
+	}
+	var roles []string
+	for _, r := range s.Roles {
+		roles = append(roles, roleName(r))
+	}
+	if slices.Contains(roles, role) || s.State != job.State_RUNNING && !ended(s) { // not all may be there yet
+		return nil
+	}
+	return fault.E(fault.NotFound, fault.At("job "+name), fault.Got("role "+fault.Quote(role)),
+		fault.Want("one of "+strings.Join(roles, ", ")))
+}
+
+// stopTime bounds the end of a job's roles.
+const stopTime = time.Minute
+
+func newStop(c *console) *cobra.Command {
+	f := &findFlags{}
+	cmd := &cobra.Command{
+		Use:   "stop JOB",
+		Short: "End a job before its time",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return stopJob(cmd.Context(), c, f, args[0]) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func stopJob(ctx context.Context, c *console, f *findFlags, name string) error {
+	client, err := f.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	if err := client.Stop(ctx, name); err != nil {
+		return err
+	}
+	s, err := client.Status(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s: %s\n", name, rowOf(s).State)
+	return err
+}
+
+func newScale(c *console) *cobra.Command {
+	f := &findFlags{}
+	var trainers int32
+	cmd := &cobra.Command{
+		Use:   "scale JOB --trainers N",
+		Short: "Change the number of trainers of an elastic job",
+		Long: `Change how many trainers an elastic job wants, within the bounds that it was started with (--trainers MIN:MAX). Trainers that are
+missing are started. Those that are too many finish their round, give their tasks back, and end.`,
+		Example: "  edl scale mnist --trainers 5",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return scaleJob(cmd.Context(), c, f, args[0], trainers) },
+	}
+	f.add(cmd)
+	cmd.Flags().Int32Var(&trainers, "trainers", 0, "number of trainers")
+	return cmd
+}
+
+func scaleJob(ctx context.Context, c *console, f *findFlags, name string, trainers int32) error {
+	if trainers < 1 {
+		return tooFew("--trainers", int64(trainers))
+	}
+	client, err := f.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if _, err := client.Scale(ctx, name, int(trainers)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s wants %d trainers\n", name, trainers)
+	return err
+}

@@ -1,0 +1,232 @@
+package edlcmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/tensor"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/cwriter"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// A reporter shows what a run yields.
+type reporter interface {
+	// value is called for each variable that a single run fetched.
+	value(name string, t *tensor.Tensor) error
+	// step is called after a step of training.
+	step(s executor.StepResult) error
+	// done is called when the last step is over, with the means of what was fetched.
+	done(s executor.Summary, m *means) error
+	// close ends what the reporter started, also after an error.
+	close()
+}
+
+// A watch says which of the fetched variables are the loss and what they are called.
+type watch struct {
+	names []string // of StepResult.Fetched
+	loss  string   // one of names, or empty
+	every uint64   // report each step whose number is a multiple
+	mean  bool     // nothing is trained: the mean over all rows is what counts
+}
+
+// lossOf returns the loss of a step, when it is one number.
+func (w watch) lossOf(s executor.StepResult) (float64, bool) {
+	for i, t := range s.Fetched {
+		if w.names[i] == w.loss && w.loss != "" && t.Len() == 1 {
+			return float(t, 0), true
+		}
+	}
+	return 0, false
+}
+
+// means averages one-element values over the rows of a run.
+type means struct {
+	rows float64
+	sums map[string]float64
+}
+
+func (m *means) add(names []string, s executor.StepResult) {
+	if m.sums == nil {
+		m.sums = map[string]float64{}
+	}
+	rows := float64(s.Rows - s.Unreported)
+	m.rows += rows
+	for i, t := range s.Fetched {
+		if t.Len() == 1 {
+			m.sums[names[i]] += float(t, 0) * rows
+		}
+	}
+}
+
+func (m *means) of(name string) (float64, bool) {
+	sum, ok := m.sums[name]
+	return sum / m.rows, ok && m.rows > 0
+}
+
+// stepsOnly passes on the steps that are to be reported: every n-th, and the last one.
+type stepsOnly struct {
+	every uint64
+	show  func(executor.StepResult) error
+	held  *executor.StepResult // the last step, while it was not shown
+}
+
+func (o *stepsOnly) step(s executor.StepResult) error {
+	if s.Step%o.every == 0 {
+		o.held = nil
+		return o.show(s)
+	}
+	if o.held == nil {
+		o.held = &executor.StepResult{}
+	}
+	fetched := o.held.Fetched[:0]
+	for _, t := range s.Fetched {
+		fetched = append(fetched, t.Clone())
+	}
+	*o.held = s
+	o.held.Fetched = fetched
+	return nil
+}
+
+// flush shows the last step.
+func (o *stepsOnly) flush() error {
+	if o.held == nil {
+		return nil
+	}
+	return o.show(*o.held)
+}
+
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+// textReporter writes plain lines for people.
+type textReporter struct {
+	w     io.Writer
+	watch watch
+	some  stepsOnly
+}
+
+func newTextReporter(w io.Writer, what watch) *textReporter {
+	r := &textReporter{w: w, watch: what}
+	r.some = stepsOnly{every: what.every, show: r.show}
+	return r
+}
+
+func (r *textReporter) value(name string, t *tensor.Tensor) error {
+	_, err := fmt.Fprintf(r.w, "%s %v\n%s\n", name, t, textTensor(t))
+	return err
+}
+
+func (r *textReporter) step(s executor.StepResult) error {
+	return r.some.step(s)
+}
+
+func (r *textReporter) show(s executor.StepResult) error {
+	_, err := fmt.Fprintf(r.w, "pass %d  step %d  %s\n", s.Pass, s.Step, r.watch.line(s))
+	return err
+}
+
+func (r *textReporter) done(s executor.Summary, m *means) error {
+	if err := r.some.flush(); err != nil {
+		return err
+	}
+	return writeSummary(r.w, s, r.watch, m)
+}
+
+func (r *textReporter) close() {}
+
+// line returns the values of a step: "loss 0.31" first, then the others under their names.
+func (w watch) line(s executor.StepResult) string {
+	var parts []string
+	if loss, ok := w.lossOf(s); ok {
+		parts = append(parts, fmt.Sprintf("loss %.6g", loss))
+	}
+	for i, t := range s.Fetched {
+		switch {
+		case w.names[i] == w.loss && t.Len() == 1:
+		case t.Len() == 1:
+			parts = append(parts, fmt.Sprintf("%s %.6g", w.names[i], float(t, 0)))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %v", w.names[i], t))
+		}
+	}
+	if s.Unreported > 0 {
+		parts = append(parts, fmt.Sprintf("(of %d of %d rows)", s.Rows-s.Unreported, s.Rows))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// writeSummary says what a whole run did.
+func writeSummary(w io.Writer, s executor.Summary, what watch, m *means) error {
+	if _, err := fmt.Fprintf(w, "done  passes %d  steps %d  records %d  seconds %.2f  records/s %.0f\n", s.Passes, s.Steps, s.Records,
+		seconds(s.Elapsed), recordRate(s)); err != nil {
+		return err
+	}
+	if !what.mean {
+		return nil
+	}
+	for _, name := range what.names {
+		if mean, ok := m.of(name); ok {
+			if _, err := fmt.Fprintf(w, "mean  %s %.6g\n", name, mean); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recordRate is the records that a run trained per second.
+func recordRate(s executor.Summary) float64 {
+	if s.Elapsed <= 0 {
+		return 0
+	}
+	return float64(s.Records) / s.Elapsed.Seconds()
+}
+
+// barReporter shows a progress bar with the live loss on a terminal, and writes values and the summary like textReporter.
+type barReporter struct {
+	*textReporter
+	progress *mpb.Progress
+	bar      *mpb.Bar
+	line     atomic.Pointer[string]
+}
+
+// newBarReporter draws on screen. total is the number of records of the whole run, 0 when it is not known.
+func newBarReporter(screen, out io.Writer, what watch, total int64) *barReporter {
+	r := &barReporter{textReporter: newTextReporter(out, what)}
+	r.line.Store(new(string))
+	r.progress = mpb.New(mpb.WithOutput(screen), mpb.WithWidth(40))
+	r.bar = r.progress.AddBar(total,
+		mpb.PrependDecorators(decor.CountersNoUnit("%d / %d records")),
+		mpb.AppendDecorators(decor.AverageETA(decor.ET_STYLE_GO), decor.Any(func(decor.Statistics) string { return "  " + *r.line.Load() })))
+	return r
+}
+
+func (r *barReporter) step(s executor.StepResult) error {
+	text := r.watch.line(s)
+	r.line.Store(&text)
+	r.bar.IncrInt64(s.Rows)
+	return nil
+}
+
+func (r *barReporter) done(s executor.Summary, m *means) error {
+	r.bar.SetTotal(-1, true)
+	r.progress.Wait()
+	return r.textReporter.done(s, m)
+}
+
+// close takes an unfinished bar from the screen.
+func (r *barReporter) close() {
+	r.bar.Abort(false)
+	r.progress.Wait()
+}
+
+// isTerminal reports whether people watch what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && cwriter.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,136 @@
+package edlcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+func vector[T tensor.Element](t *testing.T, values []T, dims ...int64) *tensor.Tensor {
+	t.Helper()
+	v, err := tensor.FromSlice(values, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestValuesForPeople(t *testing.T) {
+	long := make([]int32, 20)
+	for i := range long {
+		long[i] = int32(i)
+	}
+	for _, test := range []struct {
+		value *tensor.Tensor
+		want  string
+	}{
+		{vector(t, []float32{0.1, float32(math.NaN())}, 2), "[0.1 NaN]"},
+		{vector(t, []float64{0.1, math.Inf(-1)}, 1, 2), "[[0.1 -Infinity]]"},
+		{vector(t, []int64{1, 2, 3, 4}, 2, 2), "[[1 2]\n [3 4]]"},
+		{vector(t, []bool{true, false}, 2, 1, 1), "[[[true]]\n [[false]]]"},
+		{vector(t, long, 20), "[0 1 2 3 4 5 ... 14 15 16 17 18 19]"},
+		{vector(t, []float32{}, 0, 3), "[]"},
+	} {
+		if got := textTensor(test.value); got != test.want {
+			t.Errorf("%v is shown as %s, want %s", test.value, got, test.want)
+		}
+	}
+}
+
+// steps reports three steps of falling loss and the end of the run.
+func steps(t *testing.T, r reporter) {
+	t.Helper()
+	var m means
+	for i := range uint64(3) {
+		s := executor.StepResult{Step: i, Rows: 4, Fetched: []*tensor.Tensor{vector(t, []float32{1 / float32(i+1)}, 1)}}
+		m.add([]string{"loss"}, s)
+		if err := r.step(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.done(executor.Summary{Passes: 1, Steps: 3, Records: 12, Elapsed: 2 * time.Second}, &m); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+}
+
+func TestLastStepIsAlwaysReported(t *testing.T) {
+	var out bytes.Buffer
+	steps(t, newTextReporter(&out, watch{names: []string{"loss"}, loss: "loss", every: 100, mean: true}))
+	want := "pass 0  step 0  loss 1\npass 0  step 2  loss 0.333333\n" +
+		"done  passes 1  steps 3  records 12  seconds 2.00  records/s 6\nmean  loss 0.611111\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func TestBarEndsWithTheSummary(t *testing.T) {
+	var screen, out bytes.Buffer
+	steps(t, newBarReporter(&screen, &out, watch{names: []string{"loss"}, loss: "loss", every: 1}, 12))
+	if want := "done  passes 1  steps 3  records 12  seconds 2.00  records/s 6\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// A step that some trainer did not live to report says for how many rows its loss stands; the mean weighs it with those.
+func TestUnreportedRows(t *testing.T) {
+	s := executor.StepResult{Step: 7, Rows: 64, Unreported: 16, Fetched: []*tensor.Tensor{vector(t, []float32{0.5}, 1)}}
+	what := watch{names: []string{"loss"}, loss: "loss", every: 1}
+	var text, lines bytes.Buffer
+	if err := errors.Join(newTextReporter(&text, what).step(s), newJSONReporter(&lines, what).step(s)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pass 0  step 7  loss 0.5  (of 48 of 64 rows)\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	if want := `{"event":"step","pass":0,"step":7,"loss":0.5,"rows":64,"unreported":16,"fetch":{"loss":0.5}}` + "\n"; lines.String() != want {
+		t.Errorf("%s, want %s", lines.String(), want)
+	}
+	var m means
+	m.add(what.names, s)
+	s.Unreported, s.Fetched = 0, []*tensor.Tensor{vector(t, []float32{2}, 1)}
+	m.add(what.names, s)
+	if mean, ok := m.of("loss"); !ok || mean != (0.5*48+2*64)/112 {
+		t.Errorf("the mean is %v", mean)
+	}
+}
+
+// A run that fails takes its bar away without waiting for the rest.
+func TestBarOfFailedRunIsClosed(t *testing.T) {
+	r := newBarReporter(io.Discard, io.Discard, watch{every: 1}, 1000)
+	r.close()
+}
+
+func TestEveryFaultHasItsLineAndCode(t *testing.T) {
+	list := fault.List{{Kind: fault.InvalidProgram, Op: "mul", Got: "one"}, {Kind: fault.InvalidProgram, Op: "sum", Got: "two"}}
+	for _, test := range []struct {
+		err   error
+		code  int
+		lines int
+	}{
+		{nil, 0, 0},
+		{list, 2, 3},
+		{fault.New(fault.VerifyFailed, "different"), 3, 1},
+		{fault.New(fault.Fenced, "lost"), 138, 1},
+		{errors.New("a bug"), 1, 1},
+		{fault.New(fault.NotFinite, "NaN"), 1, 1},
+	} {
+		var said strings.Builder
+		c := &console{err: &said, parsed: true}
+		if code := c.report(context.Background(), test.err); code != test.code {
+			t.Errorf("%v: exit code %d, want %d", test.err, code, test.code)
+		}
+		if n := strings.Count(said.String(), "edl: "); n != test.lines || strings.Count(said.String(), "\n") != n {
+			t.Errorf("%v: said %q", test.err, said.String())
+		}
+	}
+}

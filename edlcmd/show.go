@@ -1,0 +1,228 @@
+package edlcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/program/draw"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// showFlags are the flags of "edl show".
+type showFlags struct {
+	as   *choice
+	svg  string
+	full bool
+
+	plan    bool
+	rows    int64
+	workers int
+}
+
+func newShow(c *console) *cobra.Command {
+	f := &showFlags{}
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Show a program, parameters, records, a job file or task queues",
+		Long: `Show what is in a file: a program, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
+from its content; a job file is one whose name ends in .yaml or .yml.`,
+		Example: `  edl show program.pb
+  edl show program.pb --svg program.svg
+  edl show model/fc_0.w_0
+  edl show ops conv2d`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return showFile(cmd, c, f, args[0]) },
+	}
+	f.as = choiceFlag(cmd, "output", "form of the output; prototext is for programs", "table", "json", "prototext")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
+	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
+	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
+	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: rows of the batch (default: as the program reads)")
+	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: goroutines that run the ops of a step")
+	cmd.AddCommand(newShowOps(c))
+	return cmd
+}
+
+func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
+	ctx := cmd.Context()
+	if err := f.refuseIdle(cmd.Flags()); err != nil {
+		return err
+	}
+	kind, err := kindOf(path)
+	if err != nil {
+		return err
+	}
+	if kind != programFile {
+		if err := refuseIdle(cmd.Flags(), []string{"full"}, "a file that holds no program", "a program"); err != nil {
+			return err
+		}
+	}
+	if kind != programFile && (f.svg != "" || f.plan || f.as.value == "prototext") {
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a file that holds no program"),
+			fault.Want("a program for --svg, --plan and --output prototext"))
+	}
+	switch kind {
+	case tensorFile:
+		return showTensors(c, path, f.as.value)
+	case recordFile:
+		return showRecords(ctx, c, path, f.as.value)
+	case jobFile:
+		return showJob(c, path, f.as.value)
+	case queueFile:
+		return showQueues(c, path, f.as.value)
+	}
+	return showProgram(ctx, c, f, path)
+}
+
+// refuseIdle refuses flags that are for another form of the output than what is asked for.
+func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
+	switch {
+	case f.svg != "":
+		return refuseIdle(flags, []string{"plan", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg beside it")
+	case f.plan:
+		return refuseIdle(flags, []string{"full", "output"}, "a plan, which is a table of all steps", "no --plan beside it")
+	case f.as.value != "table":
+		if err := refuseIdle(flags, []string{"full"}, "a form of the program that shortens nothing", "--output table"); err != nil {
+			return err
+		}
+	}
+	return refuseIdle(flags, []string{"rows", "workers"}, "no plan to show", "--plan beside it")
+}
+
+// humanBytes writes a size for people.
+func humanBytes(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 10<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// showProgram writes a program in the form that is asked for. It need not be one that would run.
+func showProgram(ctx context.Context, c *console, f *showFlags, path string) error {
+	p, _, err := loadProgram(path)
+	if err != nil {
+		return err
+	}
+	if f.svg != "" {
+		return drawProgram(ctx, c, p, f.svg)
+	}
+	if f.plan {
+		return showPlan(ctx, c, f, p)
+	}
+	switch f.as.value {
+	case "json":
+		return p.JSON(c.out)
+	case "prototext":
+		text, err := p.ProtoText()
+		if err != nil {
+			return err
+		}
+		_, err = c.out.Write(text)
+		return err
+	}
+	return p.Text(c.out, program.TextOptions{Full: f.full})
+}
+
+func drawProgram(ctx context.Context, c *console, p *program.Program, path string) error {
+	svg, err := draw.SVG(ctx, p)
+	if err != nil {
+		return err
+	}
+	if path == "-" {
+		_, err = c.out.Write(svg)
+		return err
+	}
+	return fileFault(path, os.WriteFile(path, svg, 0o666))
+}
+
+// planSteps is how many steps a plan runs before its times are shown: enough for memory and caches to be warm.
+const planSteps = 10
+
+// showPlan prints how this machine would run a program: each step with shapes, arithmetic, memory, and the time that it takes on zeros.
+func showPlan(ctx context.Context, c *console, f *showFlags, p *program.Program) error {
+	rows := f.rows
+	switch {
+	case rows < 0:
+		return tooFew("--rows", rows)
+	case f.workers < 1:
+		return tooFew("--workers", int64(f.workers))
+	case rows == 0:
+		rows = batchOf(p)
+	}
+	return executor.DescribePlan(ctx, c.out, p, rows, planSteps, executor.WithWorkers(f.workers), executor.WithoutFiniteCheck())
+}
+
+// batchOf is the batch size that a program reads, 1 for one that is fed.
+func batchOf(p *program.Program) int64 {
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return 1
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return 1
+	}
+	return int64(pipeline.Batch)
+}
+
+// showJob shows what a job file asks for, defaults filled in.
+func showJob(c *console, path, output string) error {
+	file, err := jobspec.Load(path)
+	if err != nil {
+		return err
+	}
+	spec := file.Spec
+	jobspec.Complete(spec)
+	if err := jobspec.Check(spec); err != nil {
+		return inFile(path, err)
+	}
+	if output == "json" {
+		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+		if err != nil {
+			return err
+		}
+		return writeJSON(c.out, struct {
+			Program string  `json:"program"`
+			Job     rawJSON `json:"job"`
+		}{file.Program, b})
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	row := func(name string, value any) { fmt.Fprintf(t, "%s\t%v\n", name, value) }
+	row("program", file.Program)
+	for _, d := range spec.Data {
+		row("data", d.Dataset+" = "+strings.Join(d.Globs, ", "))
+	}
+	row("trainers", fmt.Sprintf("%d to %d", spec.Trainers, spec.TrainersMax))
+	row("pservers", spec.Pservers)
+	row("mode", modeName(spec))
+	row("passes", spec.Passes)
+	row("params", spec.Params)
+	row("save", spec.Save)
+	row("fetch", strings.Join(spec.Fetch, ", "))
+	row("deadlines", fmt.Sprintf("start %v, round %v, lease %v", spec.StartDeadline.AsDuration().Round(time.Millisecond),
+		spec.RoundDeadline.AsDuration(), spec.Lease.AsDuration()))
+	return t.Flush()
+}
+
+// rawJSON is text that is JSON already, without the white space that protojson varies at random.
+type rawJSON []byte
+
+// MarshalJSON implements json.Marshaler; the encoder that calls it compacts the result.
+func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }

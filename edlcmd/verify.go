@@ -1,0 +1,268 @@
+package edlcmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/edl-go/edl/dataset"
+	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/tensor"
+	"github.com/spf13/cobra"
+)
+
+// verifyFlags are the flags of "edl verify".
+type verifyFlags struct {
+	jobFlags
+	steps  int
+	output *choice
+}
+
+func newVerify(c *console) *cobra.Command {
+	f := &verifyFlags{}
+	cmd := &cobra.Command{
+		Use:   "verify [PROGRAM]",
+		Short: "Check that a cluster computes what one machine does",
+		Long: `Train a program twice on the same data: by the reference, which computes on one machine what the trainers compute
+and sums in the order of their ranks, and by a cluster of processes on this machine. Print the largest difference of
+each saved variable. In sync mode any difference at all is a failure, with exit code 3; in async mode differences are
+to be expected.`,
+		Example: "  edl verify program.pb --data train='data/train-*' --trainers 2 --pservers 2 --steps 20",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	f.addTraining(cmd)
+	f.addCluster(cmd)
+	f.addSupervision(cmd)
+	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first so many batches only")
+	f.output = outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return verifyProgram(cmd, c, f, args) }
+	return cmd
+}
+
+func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string) (err error) {
+	spec, path, err := f.spec(cmd, args)
+	if err != nil {
+		return err
+	}
+	p, _, err := loadWhole(path)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "edl-verify-")
+	if err != nil {
+		return fileFault(os.TempDir(), err)
+	}
+	defer os.RemoveAll(dir)
+	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes)}
+	if f.steps < 0 {
+		return fault.E(fault.InvalidArgument, fault.At("--steps"), fault.Got(fmt.Sprint(f.steps)), fault.Want("1 or more"))
+	}
+	if f.steps > 0 {
+		if err := refuseIdle(cmd.Flags(), []string{"passes"}, "the first batches only, which are read once", "no --steps beside it"); err != nil {
+			return err
+		}
+		for _, d := range spec.Data {
+			d.Follow = false // what is copied does not grow
+		}
+		if run, err = firstBatches(cmd.Context(), p, run, f.steps, filepath.Join(dir, "data")); err != nil {
+			return err
+		}
+	}
+	differences, summary, err := trainTwice(cmd.Context(), place{remote: true, binary: c.binary}, spec, p, run, dir)
+	if err != nil {
+		return err
+	}
+	return reportDifferences(c, f.output.value, spec, summary, differences)
+}
+
+// trainTwice trains p by the reference and by a cluster, and compares what both saved.
+func trainTwice(ctx context.Context, cluster place, spec *job.JobSpec, p *program.Program, run executor.TrainOptions,
+	dir string) ([]difference, executor.Summary, error) {
+	expected, actual := filepath.Join(dir, "reference"), filepath.Join(dir, "cluster")
+	run.Save = expected
+	if _, err := trainReference(ctx, spec, p, run); err != nil {
+		return nil, executor.Summary{}, err
+	}
+	run.Save = actual
+	summary, err := runTrain(ctx, cluster, spec, p, run, nil)
+	if err != nil {
+		return nil, summary, err
+	}
+	differences, err := compareSaved(p, expected, actual)
+	return differences, summary, err
+}
+
+// trainReference computes what the job must compute. In async mode there is no such thing; one machine stands for it.
+func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, run executor.TrainOptions) (s executor.Summary, err error) {
+	trainers := int(spec.Trainers)
+	if spec.Mode == job.Mode_ASYNC {
+		trainers = 1
+	}
+	run.Params = spec.Params
+	e, err := reference.New(p, trainers, localOptions(spec)...)
+	if err != nil {
+		return s, err
+	}
+	defer closeExecutor(e, &err)
+	return e.Train(ctx, p, run, nil)
+}
+
+// A verifyReport is what "edl verify --output json" prints.
+type verifyReport struct {
+	Mode      string       `json:"mode"`
+	Trainers  int32        `json:"trainers"`
+	PServers  int32        `json:"pservers"`
+	Steps     uint64       `json:"steps"`
+	Equal     bool         `json:"equal"` // bit for bit
+	Variables []difference `json:"variables"`
+}
+
+func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.Summary, differences []difference) error {
+	r := verifyReport{modeName(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences}
+	worst := difference{}
+	for _, d := range differences {
+		if d.Differing > 0 {
+			r.Equal = false
+		}
+		if d.Differing > 0 && (worst.Name == "" || d.Largest > worst.Largest) {
+			worst = d
+		}
+	}
+	if err := writeVerifyReport(c, output, r); err != nil {
+		return err
+	}
+	if r.Equal || spec.Mode == job.Mode_ASYNC {
+		return nil
+	}
+	return fault.E(fault.VerifyFailed, fault.Var(worst.Name),
+		fault.Gotf("%d of %d elements different from the reference, by up to %g", worst.Differing, worst.Elements, float64(worst.Largest)),
+		fault.Want("equal bits"))
+}
+
+func writeVerifyReport(c *console, output string, r verifyReport) error {
+	if output == "json" {
+		return writeJSON(c.out, r)
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE")
+	for _, d := range r.Variables {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%g\n", d.Name, d.Elements, d.Differing, float64(d.Largest))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	verdict := "bitwise equal"
+	if !r.Equal {
+		verdict = "different"
+	}
+	_, err := fmt.Fprintf(c.out, "%s after %d steps: %s, %d trainers, %d pservers\n", verdict, r.Steps, r.Mode, r.Trainers, r.PServers)
+	return err
+}
+
+// verifyChunks is into how many chunks the records of a shortened run are cut, so that there is work to divide.
+const verifyChunks = 16
+
+// firstBatches copies the records of the first batches that run reads to dir, and returns the run that reads those, once.
+func firstBatches(ctx context.Context, p *program.Program, run executor.TrainOptions, steps int, dir string) (executor.TrainOptions, error) {
+	read, err := executor.ReadOp(p)
+	if err != nil {
+		return run, err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return run, err
+	}
+	if steps > math.MaxInt32 {
+		return run, fault.E(fault.InvalidArgument, fault.At("--steps"), fault.Got(fmt.Sprint(steps)), fault.Want("fewer"))
+	}
+	source, err := executor.OpenFiles(ctx, p, run.Data, 1)
+	if err != nil {
+		return run, err
+	}
+	defer source.Close()
+	name, records := source.Dataset()
+	wanted := min(int64(steps)*int64(pipeline.Batch), records.NumRecords())
+	w, err := dataset.CreateShards(dir, "train", 1, recordio.Options{ChunkRecords: int(max(1, wanted/verifyChunks))})
+	if err != nil {
+		return run, err
+	}
+	defer w.Abort()
+	for record, err := range records.Records(ctx, 0, wanted) {
+		if err != nil {
+			return run, err
+		}
+		if err := w.Write(record.Bytes); err != nil {
+			return run, err
+		}
+	}
+	run.Data, run.Passes = map[string][]string{name: {filepath.Join(dir, "train-*")}}, 1
+	return run, w.Close()
+}
+
+// A difference compares two values of one variable.
+type difference struct {
+	Name      string     `json:"name"`
+	Elements  int        `json:"elements"`
+	Differing int        `json:"differing"` // elements with other bits
+	Largest   jsonNumber `json:"largest"`   // absolute difference; infinite where one of two elements is not a number
+}
+
+// compareSaved compares every persistable variable of p as two runs saved it.
+func compareSaved(p *program.Program, expected, actual string) ([]difference, error) {
+	a, b := executor.NewScope(), executor.NewScope()
+	if err := executor.LoadPersistables(a, expected, p); err != nil {
+		return nil, err
+	}
+	if err := executor.LoadPersistables(b, actual, p); err != nil {
+		return nil, err
+	}
+	var all []difference
+	for _, name := range executor.Persistables(p) {
+		x, _ := a.Find(name)
+		y, _ := b.Find(name)
+		all = append(all, compare(name, x, y))
+	}
+	return all, nil
+}
+
+// compare compares two tensors of one dtype and dims.
+func compare(name string, x, y *tensor.Tensor) difference {
+	d := difference{Name: name, Elements: x.Len()}
+	if bytes.Equal(tensor.AppendStream(nil, x), tensor.AppendStream(nil, y)) {
+		return d
+	}
+	for i := range x.Len() {
+		if sameBits(x, y, i) {
+			continue
+		}
+		a, b := float(x, i), float(y, i)
+		d.Differing++
+		distance := math.Abs(a - b)
+		if math.IsNaN(distance) {
+			distance = math.Inf(1)
+		}
+		d.Largest = max(d.Largest, jsonNumber(distance))
+	}
+	return d
+}
+
+func sameBits(x, y *tensor.Tensor, i int) bool {
+	if x.DType() == tensor.Int64 {
+		return x.Int64s()[i] == y.Int64s()[i]
+	}
+	return math.Float64bits(float(x, i)) == math.Float64bits(float(y, i))
+}
+
+// modeName is the mode of a job as flags have it.
+func modeName(spec *job.JobSpec) string { return strings.ToLower(spec.Mode.String()) }
