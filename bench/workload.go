@@ -19,7 +19,6 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
-	_ "github.com/edl-go/edl/ops/all" // workloads use ops of every family
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"

@@ -7,7 +7,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
-	_ "github.com/edl-go/edl/ops/all"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
 )
@@ -27,15 +26,23 @@ func ExampleLocal_Run() {
 	defer e.Close()
 	inputs, _ := tensor.FromSlice([]float32{-1, 0, 1, 2}, 4, 1)
 	outputs, _ := tensor.FromSlice([]float32{-1, 1, 3, 5}, 4, 1)
-	for range 200 {
-		if _, err := e.Run(context.Background(), p, executor.Feed{"x": inputs, "y": outputs}); err != nil {
+	for step := range 201 {
+		fetched, err := e.Run(context.Background(), p, executor.Feed{"x": inputs, "y": outputs}, layers.Names(loss)...)
+		if err != nil {
 			log.Fatal(err)
+		}
+		if step%100 == 0 {
+			fmt.Printf("step %d: loss %.4f\n", step, executor.Scalar(fetched[0]))
 		}
 	}
 	w, _ := e.Scope().Find("fc_0.w_0")
 	b, _ := e.Scope().Find("fc_0.b_0")
-	fmt.Printf("y = %.2f x + %.2f\n", w.Float32s()[0], b.Float32s()[0])
-	// Output: y = 2.00 x + 1.00
+	fmt.Printf("y = %.2f x + %.2f\n", executor.Scalar(w), executor.Scalar(b))
+	// Output:
+	// step 0: loss 19.5226
+	// step 100: loss 0.0000
+	// step 200: loss 0.0000
+	// y = 2.00 x + 1.00
 }
 
 // Prepare is for many steps of one shape: they allocate nothing and copy nothing.

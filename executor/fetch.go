@@ -9,6 +9,28 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// Scalar returns the only element of a tensor, such as a fetched loss, as a number: 0 or 1 for a truth value. It panics when t has another number of
+// elements.
+func Scalar(t *tensor.Tensor) float64 {
+	if t.Len() != 1 {
+		panic("executor.Scalar of " + t.String())
+	}
+	switch t.DType() {
+	case tensor.Bool:
+		if t.Bools()[0] {
+			return 1
+		}
+		return 0
+	case tensor.Int32:
+		return float64(t.Int32s()[0])
+	case tensor.Int64:
+		return float64(t.Int64s()[0])
+	case tensor.Float32:
+		return float64(t.Float32s()[0])
+	}
+	return t.Float64s()[0]
+}
+
 // A Part is what one trainer fetched from its rows of a batch.
 type Part struct {
 	Value *tensor.Tensor // not read when Rows is 0

@@ -66,3 +66,23 @@ func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 		t.Errorf("two sizes: %v", err)
 	}
 }
+
+func TestScalarIsTheOnlyElement(t *testing.T) {
+	b, _ := tensor.FromSlice([]bool{true})
+	i, _ := tensor.FromSlice([]int32{-3}, 1, 1)
+	l, _ := tensor.FromSlice([]int64{1 << 40})
+	f, _ := tensor.FromSlice([]float32{0.5})
+	d, _ := tensor.FromSlice([]float64{0.1})
+	for want, v := range map[float64]*tensor.Tensor{1: b, -3: i, 1 << 40: l, 0.5: f, 0.1: d} {
+		if got := executor.Scalar(v); got != want {
+			t.Errorf("%v: %v, want %v", v, got, want)
+		}
+	}
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("two elements are one number")
+		}
+	}()
+	two, _ := tensor.FromSlice([]float32{1, 2})
+	executor.Scalar(two)
+}

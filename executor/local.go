@@ -9,6 +9,7 @@ import (
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	_ "github.com/edl-go/edl/ops/all" // a program that was loaded may have any op
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )

@@ -167,6 +167,15 @@ func (v Variable) Name() string {
 	return v.v.Name
 }
 
+// Names returns the names of variables in their order, as executors take them: e.Run(ctx, p, feed, layers.Names(loss, accuracy)...).
+func Names(variables ...Variable) []string {
+	names := make([]string, len(variables))
+	for i, v := range variables {
+		names[i] = v.Name()
+	}
+	return names
+}
+
 // Dims returns the extents. An open extent, such as the batch, is program.Unknown. The dims of a poisoned variable are nil.
 func (v Variable) Dims() []int64 {
 	if v.v == nil {

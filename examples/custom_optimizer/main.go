@@ -10,7 +10,6 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/examples/internal/page"
 	"github.com/edl-go/edl/layers"
-	_ "github.com/edl-go/edl/ops/all"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"

@@ -18,7 +18,6 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
-	_ "github.com/edl-go/edl/ops/all"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/remote"
@@ -26,17 +25,18 @@ import (
 )
 
 // model is y = w x + b with its square error.
-func model() (*program.Program, error) {
+func model() (p *program.Program, loss layers.Variable, err error) {
 	m := layers.NewModel().Seed(1)
 	x := layers.Data(m, "x", layers.Dims(1))
 	y := layers.Data(m, "y", layers.Dims(1))
-	loss := layers.Mean(layers.SquareErrorCost(layers.FC(x, 1), y), layers.Name("loss"))
+	loss = layers.Mean(layers.SquareErrorCost(layers.FC(x, 1), y), layers.Name("loss"))
 	optimizer.SGD(0.1).Minimize(loss)
-	return m.Program()
+	p, err = m.Program()
+	return p, loss, err
 }
 
 // train feeds the points of y = 3x + 1. It does not know where its steps run.
-func train(ctx context.Context, exe executor.Executor, p *program.Program, w io.Writer) error {
+func train(ctx context.Context, exe executor.Executor, p *program.Program, loss layers.Variable, w io.Writer) error {
 	x, err := tensor.FromSlice([]float32{-1, 0, 1, 2}, 4, 1)
 	if err != nil {
 		return err
@@ -45,13 +45,15 @@ func train(ctx context.Context, exe executor.Executor, p *program.Program, w io.
 	if err != nil {
 		return err
 	}
+	fetch := append(layers.Names(loss), "fc_0.w_0", "fc_0.b_0")
 	for step := range 101 {
-		fetched, err := exe.Run(ctx, p, executor.Feed{"x": x, "y": y}, "loss", "fc_0.w_0", "fc_0.b_0")
+		fetched, err := exe.Run(ctx, p, executor.Feed{"x": x, "y": y}, fetch...)
 		if err != nil {
 			return err
 		}
 		if step%25 == 0 {
-			fmt.Fprintf(w, "step %3d  loss %9.6f  y = %.3f x + %.3f\n", step, fetched[0].Float32s()[0], fetched[1].Float32s()[0], fetched[2].Float32s()[0])
+			fmt.Fprintf(w, "step %3d  loss %9.6f  y = %.3f x + %.3f\n", step, executor.Scalar(fetched[0]), executor.Scalar(fetched[1]),
+				executor.Scalar(fetched[2]))
 		}
 	}
 	return nil
@@ -68,7 +70,7 @@ func main() {
 }
 
 func run(ctx context.Context, address, out string, w io.Writer) error {
-	p, err := model()
+	p, loss, err := model()
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func run(ctx context.Context, address, out string, w io.Writer) error {
 	local := executor.New()
 	defer local.Close()
 	fmt.Fprintln(w, "on this machine:")
-	if err := train(ctx, local, p, w); err != nil {
+	if err := train(ctx, local, p, loss, w); err != nil {
 		return err
 	}
 	cluster, err := remote.NewExecutor(address, &remote.JobSpec{Trainers: 2, Pservers: 2})
@@ -88,7 +90,7 @@ func run(ctx context.Context, address, out string, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "on a cluster of 2 trainers and 2 parameter servers:")
-	if err := train(ctx, cluster, p, w); err != nil {
+	if err := train(ctx, cluster, p, loss, w); err != nil {
 		cluster.Close()
 		return err
 	}

@@ -27,13 +27,13 @@ func TestClusterLearnsTheSameLine(t *testing.T) {
 }
 
 func TestLaw(t *testing.T) {
-	p, err := model()
+	p, loss, err := model()
 	if err != nil {
 		t.Fatal(err)
 	}
 	exampletest.ObeysOn(t, p, func(exe executor.Executor) map[string][]byte {
 		recorder := exampletest.Steps(exe)
-		if err := train(t.Context(), recorder, p, io.Discard); err != nil {
+		if err := train(t.Context(), recorder, p, loss, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		return recorder.Fetched

@@ -4,7 +4,6 @@ package testkit
 
 import (
 	"github.com/edl-go/edl/layers"
-	_ "github.com/edl-go/edl/ops/all" // tests train any model
 	"github.com/edl-go/edl/program"
 )
 
