@@ -46,7 +46,7 @@ func (m *Manager) openState(id string, spec *job.JobSpec, p *program.Program) (_
 		s.dir, from = "", s.params
 	}
 	var progress executor.Progress
-	if from != "" {
+	if from != "" && executor.Trains(p) { // an evaluation begins with its first step, whatever the state
 		if progress, _, err = executor.ReadProgress(from); err != nil {
 			return nil, err
 		}
