@@ -2,13 +2,13 @@ package kernel
 
 import "math"
 
-// Number lists the element types that arithmetic and order are defined for.
+// Number lists the element types with arithmetic and order.
 type Number interface {
 	int32 | int64 | float32 | float64
 }
 
-// Cast converts numbers elementwise; both slices are of one length. Floats become integers by truncation towards zero; what
-// a NaN or a number outside of the integer's range becomes is up to the machine.
+// Cast converts numbers elementwise. Both slices have one length. Floats are truncated towards zero to integers. The result for a NaN, or for a
+// number outside of the range of the integer, depends on the machine.
 func Cast[To, From Number](out []To, x []From) {
 	x = x[:len(out)]
 	for i := range out {

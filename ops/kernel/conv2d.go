@@ -92,19 +92,18 @@ func Conv2DInputGrad[T tensor.Float](s *Conv2DShape, images int, dx, filter, dou
 	}
 }
 
-// A Conv2DBlock is a part of a filter that callers compute by itself: input channels and filters of every group, each
-// from a first one on up to but not including another.
+// A Conv2DBlock is a part of a filter: input channels and filters of every group, each from a first one up to, but not including, a last one.
 type Conv2DBlock struct {
 	FirstChannel, LastChannel int // within [0, InChannels/Groups]
 	FirstFilter, LastFilter   int // within [0, OutChannels/Groups]
 
-	part Conv2DShape // of these channels; here so that it is allocated with the block
+	part Conv2DShape // of these channels; a field, so that a call allocates nothing
 }
 
-// Conv2DFilterGrad overwrites a block of dfilter with the gradient of the filter, summed over images in their order, and
-// leaves the rest. It has the same bits in every block that it is in. A block serves one call at a time.
+// Conv2DFilterGrad overwrites a block of dfilter with the gradient of the filter, summed over images in their order. It does not touch the rest.
+// Every block gives an element the same bits. A block serves one call at a time.
 //
-// It is computed as its transpose, [patch, filter], where that is faster. The bits of both ways are the same.
+// If it is faster, it computes the transpose, [patch, filter], with the same bits.
 func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images int, dfilter, x, dout, workspace []T) {
 	inGroup, plane := s.InChannels/s.Groups, s.InHeight*s.InWidth
 	if block.FirstChannel == block.LastChannel || block.FirstFilter == block.LastFilter {
@@ -144,21 +143,20 @@ func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images
 	}
 }
 
-// exchangesFilter estimates whether the gradient of a filter is faster as its transpose. Gemm fills vectors with columns, of which the last may be
-// empty for a good part, and has to transpose the factor that the columns come from: an element of it takes about a third of what a
-// vector takes to be multiplied and added.
+// exchangesFilter estimates whether the gradient of a filter is faster as its transpose. Gemm fills vectors with columns, so the last vector may be
+// largely empty. It must also transpose the factor of the columns: an element of it costs about a third of a vector multiplication and addition.
 func exchangesFilter(filters, patch int) bool {
 	const vector = 16
 	cost := func(rows, columns int) int { return 3*rows*((columns+vector-1)/vector) + columns }
 	return cost(patch, filters) < cost(filters, patch)
 }
 
-// patchSlack is how many elements behind an image or a matrix of patches may be touched by whole vectors.
+// patchSlack is how many elements after an image or a matrix of patches whole vectors may touch.
 const patchSlack = 7
 
-// A patchMatrix goes between one group of an image and the matrix of its patches, [channel, kernel row, kernel column] x
-// [output row, output column], which holds the input element that each meets, 0 in the padding. Between them lies a copy of
-// the image with its padding, so that no window leaves it, unless there is no padding.
+// A patchMatrix converts between one group of an image and its matrix of patches, [channel, kernel row, kernel column] x [output row, output
+// column]. The matrix holds the input elements of each window, 0 in the padding. If there is padding, the conversion uses a copy of the image with
+// its padding, so that no window leaves it.
 type patchMatrix[T tensor.Float] struct {
 	shape         *Conv2DShape
 	height, width int // of a padded plane
@@ -171,7 +169,7 @@ func (s *Conv2DShape) paddedLength() int {
 	return s.InChannels / s.Groups * (s.InHeight + 2*s.PaddingHeight) * (s.InWidth + 2*s.PaddingWidth)
 }
 
-// newPatchMatrix takes what it needs off workspace and returns the rest.
+// newPatchMatrix takes its memory from workspace and returns the rest.
 func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatrix[T], rest []T) {
 	size, padded := s.patch()*s.pixels()+patchSlack, s.paddedLength()+patchSlack
 	return patchMatrix[T]{
@@ -180,7 +178,7 @@ func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatri
 	}, workspace[size+padded:]
 }
 
-// of returns the matrix of one group of an image, which is the first size elements of images: these themselves where that is the same.
+// of returns the matrix of one group of an image, the first size elements of images. If both are equal, it returns images itself.
 func (m *patchMatrix[T]) of(images []T, size int) []T {
 	switch s := m.shape; {
 	case s.isPointwise():
@@ -208,12 +206,12 @@ func (m *patchMatrix[T]) pad(image []T) {
 	}
 }
 
-// inside returns the place in padded of the first element of row y of channel c of the image.
+// inside returns the index in padded of the first element of row y of channel c of the image.
 func (m *patchMatrix[T]) inside(c, y int) int {
 	return (c*m.height+m.shape.PaddingHeight+y)*m.width + m.shape.PaddingWidth
 }
 
-// gather fills columns from an image with its padding, behind which there are patchSlack elements of any content.
+// gather fills columns from a padded image. patchSlack elements after the image may hold any values.
 func (m *patchMatrix[T]) gather(padded []T) {
 	s := m.shape
 	v := vectorsOf[T]()
@@ -234,7 +232,7 @@ func (m *patchMatrix[T]) gather(padded []T) {
 	}
 }
 
-// spread is the gradient of of: it overwrites image with the sums, in the order of columns, of what met each element.
+// spread is the gradient of of: it overwrites image with sums over the windows of each element, in the order of columns.
 func (m *patchMatrix[T]) spread(image []T) {
 	s := m.shape
 	v := vectorsOf[T]()
@@ -259,7 +257,7 @@ func (m *patchMatrix[T]) spread(image []T) {
 	}
 }
 
-// eachRow calls f with the part of plane that begins where a row of a window does, for all windows in the order of columns.
+// eachRow calls f with the part of plane from a row of a window on, for all windows in the order of columns.
 func (m *patchMatrix[T]) eachRow(plane []T, f func(row []T)) {
 	s := m.shape
 	for ky := range s.KernelHeight {

@@ -1,48 +1,41 @@
-// Package kernel is the room of the numeric loops. Its functions know slices and plain integers: no programs, no
-// variables, no tensors. The packages of ops above it validate shapes and attributes, choose buffers, and call these.
+// Package kernel holds the numeric loops. Its functions know slices and plain integers, and no programs, variables or tensors. The packages of ops
+// validate shapes and attributes, choose buffers, and call these functions.
 //
-// # Contracts that hold for every function here
+// # Contracts of every function
 //
-// Lengths. A caller passes slices of exactly the lengths that the comment of a function names; the functions do not
-// report errors. A slice that is too short ends in Go's own bounds check.
+// Lengths. A caller passes slices of exactly the lengths in the comment of a function. The functions do not report errors. A slice that is too
+// short ends in Go's bounds check.
 //
-// Memory. Nothing is allocated while running. What needs scratch memory takes a workspace slice, and a function named
-// XxxWorkspace tells its length. The content of a workspace is undefined before and after a call. Plans (ReducePlan,
-// TransposePlan) are built once per shape and may be shared by concurrent calls.
+// Memory. A run allocates nothing. A function that needs scratch memory takes a workspace slice, and a function named XxxWorkspace returns its
+// length. A workspace holds arbitrary values before and after a call. Plans (ReducePlan, TransposePlan) are built once per shape, and concurrent
+// calls may share them.
 //
-// Aliasing. Where a comment says so, an output may be the very same slice as an input. Partly overlapping slices are
-// never allowed.
+// Aliasing. If the comment of a function says so, an output may be the same slice as an input. Slices must never overlap partly.
 //
-// Determinism. The order of every summation depends on shapes alone, so equal inputs give equal bits wherever the same
-// build runs on machines with the same vector instructions, see below. Elementwise and optimizer functions compute each
-// element from its own operands only: cutting an array into slices and computing these one by one gives the bits of
-// computing it whole. Gemm, convolution and the functions over rows give a row the same bits whatever other rows stand in
-// the batch.
+// Determinism. The order of every sum depends only on shapes. So equal inputs give equal bits on all machines with the same build and the same
+// vector instructions, see below. Elementwise and optimizer functions compute each element from its own operands only, so a slice of an array gets
+// the bits of the whole. Gemm, convolution and the functions over rows give a row the same bits, whatever other rows are in the batch.
 //
-// Precision. Elements are computed in their own type, as Fluid does. Sums along contiguous memory are accumulated in
-// float64 in four interleaved lanes (element i in lane i mod 4) and rounded once; transcendental functions are evaluated
-// in float64, but for Exp, Sigmoid, Tanh and the exponentials of softmax of float32 with vector instructions, which are
-// within 2 units in the last place.
+// Precision. Elements are computed in their own type, as in Fluid. Sums along contiguous memory run in float64 in four interleaved lanes (element i
+// in lane i mod 4) and are rounded once. Transcendental functions are evaluated in float64. Exceptions are Exp, Sigmoid, Tanh and the exponentials
+// of softmax in float32 with vector instructions, which are within 2 units in the last place.
 //
-// Goroutines. None are started. Functions may run concurrently when the slices that they write are disjoint; callers
-// split work by rows.
+// Goroutines. The functions start none. They may run concurrently if they write disjoint slices. Callers divide work by rows.
 //
 // # Vector instructions
 //
-// On amd64 the loops of float32, and the matrix products of float64, run on AVX2 with FMA or on AVX-512 where the machine has
-// them (internal/simd; the choice is made at run time). Otherwise, and with the build tag purego, portable Go computes
-// the same functions. What differs between machines:
+// On amd64 the loops of float32, and the matrix products of float64, use AVX2 with FMA or AVX-512 if the machine has them (package internal/simd,
+// which chooses at run time). Otherwise, and with the build tag purego, portable Go computes the same functions. Machines differ as follows:
 //
-//   - AVX2 and AVX-512 give the same bits everywhere. A cluster of such machines agrees in every bit.
-//   - Portable Go gives the bits of the vector instructions but for Gemm and convolution (which fuse a multiplication with its addition
-//     there), Exp, Sigmoid, Tanh and softmax.
-//   - On architectures where the compiler fuses by itself (arm64, or amd64 with GOAMD64=v3) the last bit may differ in functions
-//     without vector loops too.
+//   - AVX2 and AVX-512 give the same bits. A cluster of such machines agrees in every bit.
+//   - Portable Go gives the bits of the vector instructions except in Gemm and convolution, which fuse a multiplication with its addition in vector
+//     instructions, and in Exp, Sigmoid, Tanh and softmax.
+//   - On architectures where the compiler fuses (arm64, or amd64 with GOAMD64=v3), the last bit may also differ in functions without vector loops.
 //
 // # Naming
 //
-// Functions carry the names of Fluid's operators. XxxGrad computes input gradients from the gradient of the output, which
-// is called dout. A result that a caller does not want (a nil slice) is skipped where the comment allows it.
+// Functions have the names of Fluid's operators. XxxGrad computes gradients of inputs from the gradient of the output, which is called dout. If a
+// comment allows a nil slice, the function skips the result that the caller does not want.
 package kernel
 
 //go:generate go -C internal/gen run .

@@ -7,29 +7,27 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// GemmWorkspace returns the workspace length that Gemm needs for these extents. It does not shrink when an extent grows, so
-// the workspace of the largest call serves them all.
+// GemmWorkspace returns the workspace length of Gemm. It does not shrink if an extent grows, so the workspace of the largest call serves all calls.
 func GemmWorkspace(m, n, k int) int {
 	return max(portableWorkspace(m, n, k), vectorWorkspace(m, n, k))
 }
 
-// Gemm computes C = alpha*op(A)*op(B) + beta*C for row-major matrices, where op(X) is X or, with trans set, its
-// transpose. op(A) is m x k, op(B) is k x n, C is m x n; lda, ldb and ldc are the distances between the rows of A, B and
-// C as they are stored, at least the length of these rows. beta 0 overwrites C without reading it. workspace holds at least
-// GemmWorkspace(m, n, k) elements. C overlaps neither A nor B.
+// Gemm computes C = alpha*op(A)*op(B) + beta*C for row-major matrices. op(X) is X, or its transpose if trans is set. op(A) is m x k, op(B) is k x
+// n, C is m x n. lda, ldb and ldc are the distances between rows in memory, at least the length of a row. With beta 0, Gemm overwrites C without
+// reading it. workspace has at least GemmWorkspace(m, n, k) elements. C overlaps neither A nor B.
 //
-// An element of C sums its products in ascending order of k, in blocks of a length fixed by k alone. It therefore does
-// not depend on m, n or its place in C: computing any rows or columns alone gives the same bits as computing all. With
-// vector instructions every product is fused with its sum, and all of them give the same bits.
+// An element of C sums its products in ascending order of k, in blocks whose length depends only on k. So it does not depend on m, n or its place
+// in C: computing some rows or columns gives the same bits as computing all. With vector instructions every product is fused with its sum, and all
+// vector instructions give the same bits.
 func Gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int, beta T, c []T, ldc int, workspace []T) {
 	GemmEpilogue(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, Epilogue[T]{}, workspace)
 }
 
-// AddsInPlace reports whether a product over k that is added to C, with alpha and beta 1, gives the bits of adding C to the product: the sum over k
-// is one chain then, and its rounded value is added once. Portable loops add it to a zero first, which loses the sign of a zero.
+// AddsInPlace reports whether a product over k that is added to C, with alpha and beta 1, has the bits of C plus the product. It has if the sum
+// over k is one chain, because then its rounded value is added once. Portable loops start at zero, which loses the sign of a zero.
 func AddsInPlace(k int) bool { return Vectorized() && k > 0 && k <= vectorDepth }
 
-// gemm is GemmEpilogue where there is something to multiply.
+// gemm is GemmEpilogue for a product that is not empty.
 func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
 	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if level := simd.Current(); level != simd.None {
@@ -42,7 +40,7 @@ func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda 
 	gemmPortable(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, e, workspace)
 }
 
-// scaleMatrix multiplies an m x n matrix by beta; 0 sets it to zero whatever it holds.
+// scaleMatrix multiplies an m x n matrix by beta. With beta 0 it sets the matrix to zero, even NaN elements.
 func scaleMatrix[T tensor.Float](m, n int, beta T, c []T, ldc int) {
 	if beta == 1 {
 		return
@@ -59,20 +57,20 @@ func scaleMatrix[T tensor.Float](m, n int, beta T, c []T, ldc int) {
 	}
 }
 
-// An Epilogue is what becomes of each element of C when its sum over k is complete, alpha and beta included: a bias is added, then a function
-// applied, then a term added. The bits are those of Gemm, then Add, then the function, then Accumulate over all of C.
+// An Epilogue is applied to each element of C when its sum over k is complete, alpha and beta included: first the bias is added, then the function
+// applied, then the term added. The bits are those of Gemm, Add, the function and Accumulate, each over all of C.
 type Epilogue[T tensor.Float] struct {
 	Bias       []T              // one number for each column of C, nil for none
-	ByRow      bool             // Bias has one for each row instead
-	Activation func(out, x []T) // nil for none; a function of each element alone, such as Relu, with out as x
-	Term       []T              // as C lies, nil for none
+	ByRow      bool             // Bias has one number for each row
+	Activation func(out, x []T) // nil for none; a function of single elements, such as Relu; out and x are one slice
+	Term       []T              // in the layout of C; nil for none
 }
 
-// finishRun is how many adjacent elements an epilogue takes at a time, which stay in the first-level cache between the bias and the function.
+// finishRun is how many adjacent elements an epilogue takes at a time. They stay in the first-level cache between the bias and the function.
 const finishRun = 2048
 
-// GemmEpilogue is Gemm with an epilogue, which runs over a block of rows of C as soon as it is complete. It waits for whole rows,
-// because over a few dozen adjacent elements at a time loops cost more than a nearer cache saves.
+// GemmEpilogue is Gemm with an epilogue, which runs on a block of rows of C as soon as the block is complete. It does not run on single tiles,
+// because loops over a few dozen elements cost more than the nearer cache saves.
 func GemmEpilogue[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
 	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if m == 0 || n == 0 {
@@ -108,7 +106,7 @@ func (e Epilogue[T]) finish(c []T, ldc, firstRow, rows, firstColumn, columns int
 	}
 }
 
-// bias returns the part of the bias that some rows and columns need.
+// bias returns the part of the bias for some rows and columns.
 func (e Epilogue[T]) bias(firstRow, rows, firstColumn, columns int) []T {
 	switch {
 	case e.Bias == nil:
@@ -119,7 +117,7 @@ func (e Epilogue[T]) bias(firstRow, rows, firstColumn, columns int) []T {
 	return e.Bias[firstColumn:][:columns]
 }
 
-// finishRows runs the epilogue over rows that follow each other without gaps, from element at of C on.
+// finishRows runs the epilogue on rows without gaps between them, from element at of C on.
 func (e Epilogue[T]) finishRows(c []T, at, rows, columns int, bias []T) {
 	switch {
 	case bias == nil:
@@ -136,8 +134,8 @@ func (e Epilogue[T]) finishRows(c []T, at, rows, columns int, bias []T) {
 	}
 }
 
-// runThin computes C of few columns as the transpose of op(B)'*op(A)', so that the many rows fill the vectors. A product
-// and a fused sum do not tell which factor came first.
+// runThin computes C with few columns as the transpose of op(B)'*op(A)', so that the rows fill the vectors. The order of the factors does not
+// change a product or a fused sum.
 func (g *gemmCall[T]) runThin() {
 	size := sizeOf[T]()
 	var c [thinColumns * vectorColumns]T // a panel of C, transposed

@@ -5,8 +5,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// PackGemm copies op(B), k x n, into packed, of k*n elements, in the order in which GemmPacked reads it. ldb is as in
-// Gemm. It pays for a matrix that many products share.
+// PackGemm copies op(B), k x n, into packed, which has k*n elements, in the order of GemmPacked. ldb is as in Gemm. It pays for a matrix that many
+// products share.
 func PackGemm[T tensor.Float](transB bool, n, k int, b []T, ldb int, packed []T) {
 	for j := 0; j < n; j += vectorColumns {
 		width := min(vectorColumns, n-j)
@@ -21,8 +21,8 @@ func PackGemm[T tensor.Float](transB bool, n, k int, b []T, ldb int, packed []T)
 	}
 }
 
-// GemmPacked is Gemm with an A that is not transposed and an op(B) that PackGemm packed; it gives the same bits.
-// workspace holds GemmPackedWorkspace(m, n, k) elements.
+// GemmPacked is Gemm for an A that is not transposed and an op(B) that PackGemm has packed. It gives the same bits. workspace has
+// GemmPackedWorkspace(m, n, k) elements.
 func GemmPacked[T tensor.Float](m, n, k int, alpha T, a []T, lda int, packed []T, beta T, c []T, ldc int, workspace []T) {
 	if m == 0 {
 		return
@@ -37,9 +37,9 @@ func GemmPacked[T tensor.Float](m, n, k int, alpha T, a []T, lda int, packed []T
 // extent grows.
 func GemmPackedWorkspace(m, n, k int) int { return GemmWorkspace(m, min(n, vectorColumns), k) }
 
-// packStrips copies the columns of a depth x count matrix whose rows are ld apart into strips of at most width columns, the
-// numbers of which differ by one at most: a strip has width places for each row. It returns how far apart strips begin, which keeps them out of one
-// set of the cache.
+// packStrips copies the columns of a depth x count matrix, whose rows are ld apart, into strips of at most width columns. The widths of strips
+// differ by at most one, but each strip has memory for width columns. It returns the distance between strips, which keeps them out of one set of
+// the cache.
 func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
 	apart := width*depth + packedGap
 	strips := (count + width - 1) / width
@@ -54,10 +54,10 @@ func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
 	return apart
 }
 
-// rowsOfStrip returns how many rows the next of some strips takes: about equal parts of those that are left.
+// rowsOfStrip returns the rows of the next strip: about an equal part of the rows that are left.
 func rowsOfStrip(left, strips int) int { return (left + strips - 1) / strips }
 
-// copyMatrix copies rows rows of columns elements; to and from are the distances between them.
+// copyMatrix copies a matrix. to and from are the distances between rows.
 func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns int) {
 	for r := range rows {
 		copy(dst[r*to:][:columns], src[r*from:][:columns])

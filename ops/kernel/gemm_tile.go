@@ -55,8 +55,8 @@ func gemmTile[T tensor.Float](a, b []T, tile *[tileRows * tileCols]T) {
 	*tile = [tileRows * tileCols]T{c00, c01, c02, c03, c10, c11, c12, c13}
 }
 
-// A gemmCall holds the arguments of Gemm where vector instructions compute it. Every way through it gives the same bits:
-// k is cut into blocks of a length fixed by k alone, and within a block simd.RunTile adds in one order for every tile.
+// A gemmCall holds the arguments of Gemm with vector instructions. Every way to compute it gives the same bits: k is divided into blocks whose
+// length depends only on k, and within a block simd.RunTile adds in one order for every tile.
 type gemmCall[T tensor.Float] struct {
 	level            simd.Level
 	transA, transB   bool
@@ -68,7 +68,7 @@ type gemmCall[T tensor.Float] struct {
 	packedA, packedB []T
 }
 
-// Limits of blocks. They hold for both element types, so that GemmWorkspace need not know it.
+// Limits of blocks. They are equal for both element types, so GemmWorkspace does not depend on the type.
 const (
 	vectorDepth   = 256 // of k
 	vectorRows    = 384 // of a block of op(A), which is to stay in the second-level cache
@@ -84,14 +84,14 @@ func vectorWorkspace(m, n, k int) int {
 	return vectorColumns*depth + roundUp(min(m, longRows), 12)*(depth+packedGap)
 }
 
-// depthOfBlock returns the length of all blocks of k but the last: equal parts, so that none is short.
+// depthOfBlock returns the length of all blocks of k but the last. Blocks are about equal, so that none is short.
 func depthOfBlock(k int) int {
 	blocks := (k + vectorDepth - 1) / vectorDepth
 	return min(roundUp((k+blocks-1)/blocks, 8), vectorDepth)
 }
 
-// run computes C block by block. A block of rows is finished before the next one begins, so that its part of C stays near, too; but where op(A) is
-// packed, which happens for products over a long k, a part of op(B) serves all rows before the next one is fetched.
+// run computes C block by block. It completes a block of rows before the next one begins, so that this part of C stays in the cache. But if op(A)
+// is packed, as for products over a long k, each part of op(B) serves all rows before the next part is read.
 func (g *gemmCall[T]) run() {
 	if g.n <= thinColumns && g.m >= 2*g.n {
 		g.runThin()
@@ -113,7 +113,7 @@ func (g *gemmCall[T]) run() {
 	}
 }
 
-// rowsOfBlock returns how many rows all blocks but the last have: about equal parts, and whole tiles.
+// rowsOfBlock returns the rows of all blocks but the last: about equal parts, in whole tiles.
 func (g *gemmCall[T]) rowsOfBlock() int {
 	most := vectorRows
 	if g.transA && g.packsA() {
@@ -123,7 +123,7 @@ func (g *gemmCall[T]) rowsOfBlock() int {
 	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), most)
 }
 
-// block adds the products of depth k from p to count rows of C from first, and finishes what becomes complete by that.
+// block adds the products of depth k from p on to count rows of C from first on, and finishes the elements that become complete.
 func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	size, beta := sizeOf[T](), g.beta
 	if p > 0 {
@@ -159,8 +159,8 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 
 func sizeOf[T tensor.Float]() int { return int(unsafe.Sizeof(T(0))) }
 
-// packsA reports whether op(A) is copied before use. Tiles read A in place at the same speed, but where what a tile reads at a time, or one after
-// another, falls into few sets of the cache. Enough columns have to share the copy.
+// packsA reports whether op(A) is copied before use. Usually tiles read A in place at the same speed. A copy pays if the elements that a tile reads
+// together fall into few sets of the cache, and enough columns share the copy.
 func (g *gemmCall[T]) packsA() bool {
 	if g.transA {
 		return sizeOf[T]()*g.lda%2048 == 0 && g.n >= 128
@@ -168,8 +168,8 @@ func (g *gemmCall[T]) packsA() bool {
 	return sizeOf[T]()*g.lda%4096 == 0 && g.n >= 512
 }
 
-// packsB is packsA for a panel of op(B) that count rows of C share. A copy pays where rows of B are far apart and enough
-// tiles use it. A transposed B always goes through one.
+// packsB is packsA for a panel of op(B) that count rows of C share. A copy pays if rows of B are far apart and enough tiles use it. A transposed B
+// is always copied.
 func (g *gemmCall[T]) packsB(count int) bool {
 	worth := 1 << 18
 	if g.level == simd.AVX512 { // its tiles have twice the rows, and wait less for each vector
@@ -178,8 +178,8 @@ func (g *gemmCall[T]) packsB(count int) bool {
 	return g.transB || sizeOf[T]()*g.ldb*count >= worth
 }
 
-// placeOfA returns the block of op(A) and sets its distances. The strips of a copy of a transposed A begin strip bytes after each other; otherwise
-// strip is 0.
+// placeOfA returns the block of op(A) and sets its distances. If a transposed A is copied, strip is the number of bytes between strips, otherwise
+// 0.
 func (g *gemmCall[T]) placeOfA(t *simd.Tile[T], p, depth, first, count int, pack bool) (a []T, strip int) {
 	size := sizeOf[T]()
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// FirstBadLabel returns the index of the first label that is neither in [0, classes) nor ignored, or -1. The functions
-// with hard labels require that it returned -1.
+// FirstBadLabel returns the index of the first label that is neither in [0, classes) nor ignored, -1 if there is none. Functions with hard labels
+// require -1.
 func FirstBadLabel(labels []int64, classes, ignored int64) int {
 	for i, l := range labels {
 		if (l < 0 || l >= classes) && l != ignored {
@@ -17,7 +17,7 @@ func FirstBadLabel(labels []int64, classes, ignored int64) int {
 	return -1
 }
 
-// lossLimit stands for the loss of a probability of zero, as in Fluid, which keeps infinities out of its losses.
+// lossLimit is the loss for a probability of zero. As in Fluid, it avoids infinite losses.
 const lossLimit = 1e20
 
 func negativeLog[T tensor.Float](p T) float64 { return min(-math.Log(float64(p)), lossLimit) }

@@ -11,10 +11,9 @@ import (
 // elements. Variances are those of the population (divided by n*hw). A call computes the channels [from, to) alone, and is given the whole of
 // every slice.
 
-// BatchNormTrain normalises by the statistics of the batch: out = (x-mean)*inverseStd*scale + bias with inverseStd =
-// 1/sqrt(variance+epsilon). savedMean gets the mean and savedInverseStd the inverse standard deviation, which is what
-// Fluid keeps in SavedVariance. runningMean and runningVariance are updated in place: running*momentum +
-// batch*(1-momentum). out may be x.
+// BatchNormTrain normalises by the statistics of the batch: out = (x-mean)*inverseStd*scale + bias with inverseStd = 1/sqrt(variance+epsilon). It
+// sets savedMean to the mean and savedInverseStd to the inverse standard deviation, which Fluid keeps in SavedVariance. It updates runningMean and
+// runningVariance in place: running*momentum + batch*(1-momentum). out may be x.
 func BatchNormTrain[T tensor.Float](out, savedMean, savedInverseStd, runningMean, runningVariance, x, scale, bias []T,
 	n, c, hw, from, to int, momentum, epsilon float64) {
 	count := float64(n * hw)
@@ -130,8 +129,8 @@ func sumCentredProduct[T tensor.Float](g, x []T, center float64) float64 {
 	return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 }
 
-// AddGradChannels is the dy of AddGrad for elements [from, to) of it, with the same bits: it overwrites these with the
-// sum of dout, which is seen as [pre, n, post], over pre and post, and leaves the rest of dy.
+// AddGradChannels is the dy of AddGrad for elements [from, to) of dy, with the same bits. It overwrites them with the sum of dout, seen as [pre, n,
+// post], over pre and post. It does not touch the rest of dy.
 func AddGradChannels[T tensor.Float](dy, dout []T, pre, n, post, from, to int) {
 	clear(dy[from:to])
 	for p := range pre {

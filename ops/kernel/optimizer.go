@@ -151,8 +151,8 @@ func Adamax[T tensor.Float](param, moment, infinityNorm, grad []T, lr, beta1, be
 //	param = 0 where |linear| <= l1, else (sign(linear)*l1 - linear)/(n^-lrPower/lr + 2*l2)
 //	squared = n
 //
-// A rate of 0 changes nothing: that is the limit of rates towards 0, in which linear grows beyond all bounds while param stays where it is. Fluid
-// divides by it, and gets NaN.
+// A rate of 0 changes nothing. This is the limit of small rates: linear grows without bound and param does not change. Fluid divides by the
+// rate and gets NaN.
 func FTRL[T tensor.Float](param, squared, linear, grad []T, lr, l1, l2, lrPower T) {
 	if lr == 0 {
 		return

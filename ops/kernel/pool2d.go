@@ -26,12 +26,13 @@ type Pool2DShape struct {
 	OutHeight, OutWidth         int
 	KernelHeight, KernelWidth   int
 	StrideHeight, StrideWidth   int
-	PaddingHeight, PaddingWidth int // on each of both sides; never looked at
+	PaddingHeight, PaddingWidth int // on each of both sides; its elements do not count
 }
 
 // window is the part of an input plane behind one output element. It may be empty, in the padding beyond a plane.
 type window struct{ top, bottom, left, right int }
 
+// window is the part of an input plane that an output element depends on. A window in the padding may be empty.
 func (s *Pool2DShape) window(oy, ox int) window {
 	top, left := oy*s.StrideHeight-s.PaddingHeight, ox*s.StrideWidth-s.PaddingWidth
 	return window{
@@ -172,7 +173,7 @@ func AvgPool2DGrad[T tensor.Float](s *Pool2DShape, planes int, exclusive bool, d
 	}
 }
 
-// divisor returns what the sum of a window is divided by, at least 1.
+// divisor returns the divisor of the sum of a window, at least 1.
 func (s *Pool2DShape) divisor(w window, exclusive bool) float64 {
 	if exclusive {
 		return float64(max(w.count(), 1))

@@ -26,9 +26,8 @@ func philox4x32(c0, c1, c2, c3, k0, k1 uint32) (r0, r1, r2, r3 uint32) {
 	return c0, c1, c2, c3
 }
 
-// random64 returns the 64 random bits of element index of a stream. The key is the seed; the upper half of the counter
-// is the stream and the lower half is index/2, so different streams of one seed never meet. The first word pair of a
-// block serves the even index, the second the odd one.
+// random64 returns the 64 random bits of element index of a stream. The key is the seed. The upper half of the counter is the stream and the lower
+// half is index/2, so streams of one seed never overlap. The first word pair of a block belongs to the even index, the second to the odd one.
 func random64(seed int64, stream, index uint64) uint64 {
 	block, key := index>>1, uint64(seed)
 	r0, r1, r2, r3 := philox4x32(uint32(block), uint32(block>>32), uint32(stream), uint32(stream>>32), uint32(key), uint32(key>>32))
@@ -38,8 +37,8 @@ func random64(seed int64, stream, index uint64) uint64 {
 	return uint64(r3)<<32 | uint64(r2)
 }
 
-// StreamOf derives the number of a random stream from names, such as those of a job and a variable: 64-bit FNV-1a over each
-// name's length and bytes. Equal names give equal streams in every process and release.
+// StreamOf derives the number of a random stream from names, such as those of a job and a variable: 64-bit FNV-1a over the length and bytes of each
+// name. Equal names give equal streams in every process and release.
 func StreamOf(names ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash := uint64(offset)

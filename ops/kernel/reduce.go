@@ -9,7 +9,7 @@ import (
 // The reductions compute the iterations [from, to) of a plan, see ReducePlan.Iterations, and their gradients those of ReducePlan.GradIterations. They
 // are given the whole of every slice: x and dx hold InCount elements, out and dout OutCount.
 
-// ReduceSum adds what falls together under the plan.
+// ReduceSum sums the elements of each result.
 func ReduceSum[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	c, first, last := p.forward(from, to)
 	clear(out[first:last])
@@ -25,7 +25,7 @@ func ReduceSum[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	}
 }
 
-// ReduceMean is ReduceSum divided by the number of elements that fall together, NaN for none.
+// ReduceMean is ReduceSum divided by the number of elements of a result, NaN for none.
 func ReduceMean[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	ReduceSum(p, out, x, from, to)
 	_, first, last := p.forward(from, to)
@@ -35,7 +35,7 @@ func ReduceMean[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	}
 }
 
-// ReduceMax finds the largest of what falls together, NaN if there is one, -Inf for nothing.
+// ReduceMax finds the largest element of each result, NaN if one is NaN, -Inf for none.
 func ReduceMax[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	c, first, last := p.forward(from, to)
 	Fill(out[first:last], T(math.Inf(-1)))
@@ -50,12 +50,12 @@ func ReduceMax[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	}
 }
 
-// ReduceSumGrad gives every element the gradient of the sum it fell into.
+// ReduceSumGrad gives every element the gradient of its result.
 func ReduceSumGrad[T tensor.Float](p *ReducePlan, dx, dout []T, from, to int) {
 	spread(p, dx, dout, 1, from, to)
 }
 
-// ReduceMeanGrad gives every element the gradient of the mean it fell into, divided by Ratio.
+// ReduceMeanGrad gives every element the gradient of its result, divided by Ratio.
 func ReduceMeanGrad[T tensor.Float](p *ReducePlan, dx, dout []T, from, to int) {
 	spread(p, dx, dout, T(p.Ratio()), from, to)
 }
@@ -86,8 +86,8 @@ func repeat[T any](x []T, n int) {
 	}
 }
 
-// ReduceMaxGrad gives every element that equals the maximum it fell into the gradient of that maximum, the others 0. Like
-// Fluid, all of several equal maxima get it.
+// ReduceMaxGrad gives every element that equals its result the gradient of the result, and 0 to the others. As in Fluid, several equal elements all
+// get it.
 func ReduceMaxGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T, from, to int) {
 	for c := p.backward(from, to); c.at < c.end; c.next(p) {
 		d, v, o, step := block(&c, dx), block(&c, x), c.out+c.lo, 1
@@ -104,8 +104,8 @@ func ReduceMaxGrad[T tensor.Float](p *ReducePlan, dx, x, out, dout []T, from, to
 	}
 }
 
-// ReduceMin finds the smallest of what falls together under the plan, NaN if there is one, +Inf for nothing. Its gradient
-// is ReduceMaxGrad, which only asks which elements equal the result.
+// ReduceMin finds the smallest element of each result, NaN if one is NaN, +Inf for none. Its gradient is ReduceMaxGrad, which only compares
+// elements with the result.
 func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 	c, first, last := p.forward(from, to)
 	Fill(out[first:last], T(math.Inf(1)))
@@ -125,23 +125,22 @@ func ReduceMin[T tensor.Float](p *ReducePlan, out, x []T, from, to int) {
 // maxRank bounds the rank of the arrays that plans are built for.
 const maxRank = 16
 
-// A ReducePlan says how the elements of a row-major array fall together when some of its axes are reduced. Build it once
-// per shape with NewReducePlan; it is immutable afterwards.
+// A ReducePlan says which elements of a row-major array belong to which result when some axes are reduced. Build it once per shape with
+// NewReducePlan. It is immutable.
 type ReducePlan struct {
 	outer    int          // axes of the loop around blocks
 	dims     [maxRank]int // their extents
-	strides  [maxRank]int // what a step along each moves the place in the output, 0 for a reduced axis
+	strides  [maxRank]int // distance in the output of a step along each, 0 for a reduced axis
 	block    int          // length of the contiguous innermost run
-	reduced  bool         // whether the block falls onto one output element, or onto as many as it has
-	leads    bool         // whether the first axis of the loop is kept
+	reduced  bool         // the block belongs to one result; false: each element has its own
+	leads    bool         // the first axis of the loop is kept
 	inCount  int
 	outCount int
 }
 
-// NewReducePlan plans the reduction of the axes that reduced marks; dims and reduced are of one length, at most 16. The
-// output is row-major over the other axes. Neighbouring axes are merged where both are reduced or both kept, which depends
-// on the pattern only, never on extents, so that an output element gets the same order of summation in any slice
-// along kept axes.
+// NewReducePlan plans the reduction of the axes that reduced marks. dims and reduced have one length, at most 16. The output is row-major over the
+// other axes. Adjacent axes merge if both are reduced or both are kept. This depends on the pattern and not on extents, so an output element has
+// the same order of summation in any slice along kept axes.
 func NewReducePlan(dims []int, reduced []bool) ReducePlan {
 	var extents [maxRank]int
 	var falls [maxRank]bool
@@ -186,7 +185,7 @@ func (p *ReducePlan) InCount() int { return p.inCount }
 // OutCount returns the number of results.
 func (p *ReducePlan) OutCount() int { return p.outCount }
 
-// Ratio returns how many elements fall onto one result, 0 when there are none.
+// Ratio returns the number of elements of one result, 0 if there are no results.
 func (p *ReducePlan) Ratio() int {
 	if p.outCount == 0 {
 		return 0

@@ -78,8 +78,8 @@ func ClearRowsOf[T tensor.Float](values []T, ids []int64, width int, id int64) {
 	}
 }
 
-// SGDRows computes param[rows[i]] -= lr*grad[i] for each i in turn, so that the gradients of a row that repeats are
-// applied one after another. Rows are width long. Where no row repeats, the bits are those of SGD with the dense gradient.
+// SGDRows computes param[rows[i]] -= lr*grad[i] for each i in turn, so gradients of a repeated row are applied one after another. Rows are width
+// long. If no row repeats, the bits are those of SGD with the dense gradient.
 func SGDRows[T tensor.Float](param []T, rows []int64, grad []T, width int, lr T) {
 	if v := vectorsOf[T](); v != nil && width > 0 {
 		grad = grad[:len(rows)*width]
@@ -104,18 +104,17 @@ func SGDRows[T tensor.Float](param []T, rows []int64, grad []T, width int, lr T)
 // sum them in the order of the batch, so the bits of a sum do not depend on what other rows there are, and
 // are those of the dense gradient (EmbeddingGrad).
 
-// digitBits bounds the radix of OrderRows: the counts of one digit fit into half of the L1 cache.
+// digitBits bounds the radix of OrderRows. The counts of one digit fit into half of the L1 cache.
 const digitBits = 11
 
-// placeBits is how many low bits of an entry of OrderRows are the place.
+// placeBits is the number of low bits of an entry of OrderRows that hold the place.
 func placeBits(n int) int { return bits.Len(uint(max(n-1, 0))) }
 
 // OrderableRows reports whether row numbers below height and n places fit into the entries of OrderRows.
 func OrderableRows(n int, height int64) bool { return placeBits(n)+bits.Len64(uint64(height)) < 64 }
 
-// OrderRows sorts the places of rows by the row that stands there, places of one row in rising order. The entries
-// are row<<bits | place with the bits of placeBits(len(rows)). The result is order or spare, both of the length of rows.
-// Rows are in [0, height), and OrderableRows holds.
+// OrderRows sorts the places of rows by the row at each place. Places of one row stay in rising order. An entry is row<<bits | place, with bits =
+// placeBits(len(rows)). The result is order or spare, which both have the length of rows. Rows are in [0, height), and OrderableRows must hold.
 func OrderRows(order, spare, rows []int64, height int64) []int64 {
 	n := len(rows)
 	shift := placeBits(n)
@@ -152,7 +151,7 @@ func orderByDigit(out, from []int64, shift, digit int) {
 	}
 }
 
-// OrderedBetween returns the entries of OrderRows, for n places, whose row is in [from, to).
+// OrderedBetween returns the entries of OrderRows, for n places, with rows in [from, to).
 func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
 	shift := placeBits(n)
 	first, _ := slices.BinarySearch(ordered, from<<shift)
@@ -160,9 +159,9 @@ func OrderedBetween(ordered []int64, n int, from, to int64) []int64 {
 	return ordered[first:last]
 }
 
-// MergeRows takes entries of OrderRows, for n places, from the front of ordered, for as many different rows as merged has room. It
-// writes these rows, counted from row first, to merged, and to row k of sums the sum of the values at the places of merged[k].
-// values and sums have rows of width. It returns how many rows it wrote and how many entries it took.
+// MergeRows takes entries of OrderRows, for n places, from the front of ordered, until merged is full of different rows. It writes the rows,
+// counted from row first, to merged. It sets row k of sums to the sum of the values at the places of merged[k]. values and sums have rows of width.
+// It returns the number of rows and the number of entries.
 func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, first int64, n int, values []T, width int) (rows, taken int) {
 	shift := placeBits(n)
 	mask := int64(1)<<shift - 1
@@ -194,9 +193,8 @@ func MergeRows[T tensor.Float](sums []T, merged []int64, ordered []int64, first 
 	return rows, taken
 }
 
-// AddRowsFrom takes entries of OrderRows, for n places, from the front of ordered as long as their row is one of those that
-// sums stands for: row first and those behind it. It adds the values at their places to sums, and returns how many entries it
-// took. values and sums have rows of width, which is at least 1.
+// AddRowsFrom takes entries of OrderRows, for n places, from the front of ordered while their row is in sums, whose first row is row first. It adds
+// the values at their places to sums, and returns the number of entries. values and sums have rows of width, which is at least 1.
 func AddRowsFrom[T tensor.Float](sums []T, first int64, ordered []int64, n int, values []T, width int) (taken int) {
 	shift := placeBits(n)
 	mask := int64(1)<<shift - 1
@@ -211,8 +209,7 @@ func AddRowsFrom[T tensor.Float](sums []T, first int64, ordered []int64, n int, 
 // NoPadding is the paddingID of a table without a padding row, Fluid's -1.
 const NoPadding int64 = -1
 
-// FirstBadID returns the index of the first id outside of [0, rows), or -1. The functions on rows require that it
-// returned -1.
+// FirstBadID returns the index of the first id outside of [0, rows), -1 if there is none. Functions on rows require -1.
 func FirstBadID(ids []int64, rows int64) int {
 	for i, id := range ids {
 		if id < 0 || id >= rows {
@@ -231,8 +228,8 @@ func Embedding[T tensor.Float](out, table []T, ids []int64, width int, paddingID
 	}
 }
 
-// EmbeddingGrad overwrites the rows [from, to) of dtable with those of the dense gradient of the table: zeros, to which row i of dout is added where
-// ids[i] says, in the order of ids, but for rows whose id is paddingID.
+// EmbeddingGrad overwrites rows [from, to) of dtable with the dense gradient of the table. It starts with zeros, and adds row i of dout to row
+// ids[i], in the order of ids. It skips rows whose id is paddingID.
 func EmbeddingGrad[T tensor.Float](dtable []T, ids []int64, dout []T, width int, paddingID int64, from, to int) {
 	clear(dtable[from*width : to*width])
 	for i, id := range ids {

@@ -55,14 +55,14 @@ func SequenceMaxGrad[T tensor.Float](dx, dout []T, index []int32, width int, fir
 	}
 }
 
-// An Activation is a function of single elements whose derivative follows from its value. Grad computes dx = dout*f'(x)
-// from out = f(x); of its arguments x may be nil, and dx may be dout.
+// An Activation is a function of single elements whose derivative is a function of its value. Grad computes dx = dout*f'(x) from out = f(x). x may
+// be nil, and dx may be dout.
 type Activation[T tensor.Float] struct {
 	Func func(out, x []T)
 	Grad func(dx, x, out, dout []T)
 }
 
-// Activations returns the functions that Fluid's recurrent ops can be told to use, by name.
+// Activations returns the functions of Fluid's recurrent ops, by name.
 func Activations[T tensor.Float]() map[string]Activation[T] {
 	return map[string]Activation[T]{
 		"sigmoid":  {Sigmoid[T], SigmoidGrad[T]},
@@ -72,10 +72,9 @@ func Activations[T tensor.Float]() map[string]Activation[T] {
 	}
 }
 
-// An LSTM computes steps of long short-term memory (Hochreiter and Schmidhuber 1997; peepholes: Gers and Schmidhuber
-// 2000) for one sequence at a time. A row of gates has the four parts of Fluid's lstm, Width elements each: candidate c~,
-// input gate i, forget gate f and output gate o. Peepholes has the weights of i, f and o, or is nil for none. With c' the
-// cell of the step before:
+// An LSTM computes steps of long short-term memory (Hochreiter and Schmidhuber 1997; peepholes: Gers and Schmidhuber 2000) for one sequence at a
+// time. A row of gates has the four parts of Fluid's lstm, Width elements each: candidate c~, input gate i, forget gate f and output gate o.
+// Peepholes has the weights of i, f and o; nil means no peepholes. With c' the cell of the previous step:
 //
 //	c~ = Candidate(..)   i = Gate(.. + wi*c')   f = Gate(.. + wf*c')
 //	c  = c~*i + c'*f     o = Gate(.. + wo*c)    h = o*Cell(c)
@@ -94,7 +93,7 @@ func NewLSTM[T tensor.Float](width int, gate, cell, candidate string, peepholes 
 		usual: gate == "sigmoid" && cell == "tanh" && candidate == "tanh"}
 }
 
-// vectors returns the loops that do a whole step, with the bits of the loops over single arrays; nil where there are none for it.
+// vectors returns the vector loops of a whole step, with the bits of the loops over single arrays. It returns nil if there are none.
 func (l *LSTM[T]) vectors(previous []T) *simd.Vectors {
 	if !l.usual || l.Peepholes != nil || previous == nil || l.Width == 0 || l.Width%8 != 0 {
 		return nil
@@ -107,9 +106,9 @@ func (l *LSTM[T]) parts(row []T) (candidate, input, forget, output []T) {
 	return row[:d], row[d : 2*d], row[2*d : 3*d], row[3*d : 4*d]
 }
 
-// Forward computes a step. What goes into the activations, but for peepholes, is (row+bias)+sums, each of 4*Width elements; sums is used up. gates
-// gets their values. cell, active = Cell(cell) and hidden are written. previous is the cell of the step before, nil for zeros. gates may be row;
-// other slices do not overlap.
+// Forward computes a step. The input of the activations, without peepholes, is (row+bias)+sums, each of 4*Width elements; Forward overwrites sums.
+// It sets gates to the values of the gates, and writes cell, active = Cell(cell) and hidden. previous is the cell of the previous step, nil for
+// zeros. gates may be row. Other slices do not overlap.
 func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, row, bias, sums []T) {
 	d := l.Width
 	gates, cell, active, hidden, row, bias, sums = gates[:4*d], cell[:d], active[:d], hidden[:d], row[:4*d], bias[:4*d], sums[:4*d]
@@ -143,9 +142,9 @@ func (l *LSTM[T]) Forward(gates, cell, active, hidden, previous, row, bias, sums
 	mulVectors(hidden, output, active)
 }
 
-// Backward computes the gradient of a step. gates, cell, active and previous are those of Forward after it, and dhidden
-// is the gradient of hidden. dcell is the gradient of cell that came from the step after, and becomes that of previous.
-// dgates gets the gradient of what gates held before Forward; it does not overlap gates.
+// Backward computes the gradient of a step. gates, cell, active and previous are those after Forward, and dhidden is the gradient of hidden. dcell
+// is the gradient of cell from the next step; Backward replaces it by the gradient of previous. It sets dgates to the gradient of the input of the
+// gates. dgates does not overlap gates.
 func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous, work []T) {
 	if v := l.vectors(previous); v != nil {
 		d := l.Width
@@ -180,7 +179,7 @@ func (l *LSTM[T]) Backward(dgates, dcell, dhidden, gates, cell, active, previous
 	}
 }
 
-// PeepholeGrad adds what a step gives to the gradient of Peepholes. dgates is what Backward wrote.
+// PeepholeGrad adds the part of a step to the gradient of Peepholes. dgates is the result of Backward.
 func (l *LSTM[T]) PeepholeGrad(dpeepholes, dgates, cell, previous []T) {
 	_, dinput, dforget, doutput := l.parts(dgates)
 	if previous != nil {

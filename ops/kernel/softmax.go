@@ -79,7 +79,7 @@ func TopK[T Number](values []T, indices []int64, x []T, rows, width, k int) {
 	}
 }
 
-// topKRow keeps the best seen so far sorted and inserts each element that beats the last of them.
+// topKRow keeps the best elements so far sorted, and inserts each element that beats the last of them.
 func topKRow[T Number](values []T, indices []int64, x []T) {
 	k, filled := len(values), 0
 	for i, v := range x {

@@ -67,7 +67,7 @@ func Accumulate[T Number](out, x []T) {
 // narrow is how many columns sumRows takes together. Of wider rows, one row after the other is read in the order of memory.
 const narrow = 64
 
-// sumRows adds rows rows of x, which are as long as out, to out, one after the other.
+// sumRows adds the rows of x, each as long as out, to out, one after the other.
 func sumRows[T Number](out, x []T, rows int) {
 	n := len(out)
 	if n == 1 {
@@ -87,7 +87,7 @@ func sumRows[T Number](out, x []T, rows int) {
 	}
 }
 
-// Axpy computes out[i] += weight*x[i]: it adds a contribution with its weight to an average. Both slices are of one length.
+// Axpy computes out[i] += weight*x[i]. Both slices have one length.
 func Axpy[T tensor.Float](out, x []T, weight T) {
 	x = x[:len(out)]
 	if v := vectorsFor[T](len(out)); v != nil {
@@ -130,10 +130,10 @@ func sumSquaredDeviation[T tensor.Float](x []T, center float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// Vectorized reports whether loops over float32 run on vector instructions, which is ten times as fast or more.
+// Vectorized reports whether loops over float32 use vector instructions, which is at least ten times as fast.
 func Vectorized() bool { return simd.Current() != simd.None }
 
-// vectorsOf returns the vector loops for T: nil where this machine or T has none.
+// vectorsOf returns the vector loops for T, nil if there are none on this machine or for T.
 func vectorsOf[T any]() *simd.Vectors {
 	var zero T
 	if _, ok := any(zero).(float32); !ok {
@@ -145,7 +145,7 @@ func vectorsOf[T any]() *simd.Vectors {
 // shortVector is the length below which a portable loop of the same bits is faster than a call.
 const shortVector = 8
 
-// vectorsFor is vectorsOf for loops that give the same bits as portable ones: nil where n is too short to gain.
+// vectorsFor is vectorsOf for loops with the bits of portable loops. It returns nil if n is too small to gain.
 func vectorsFor[T any](n int) *simd.Vectors {
 	if n < shortVector {
 		return nil

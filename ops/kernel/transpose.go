@@ -6,14 +6,13 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
-// A TransposePlan says how to permute the axes of a row-major array. Build it once per shape with NewTransposePlan; it is
-// immutable afterwards.
+// A TransposePlan says how to permute the axes of a row-major array. Build it once per shape with NewTransposePlan. It is immutable.
 type TransposePlan struct {
 	outer   int          // axes of the loop around runs
 	dims    [maxRank]int // their extents, in the order of the output
-	strides [maxRank]int // what a step along each moves the place in the input
-	run     int          // length of the innermost axis of the output
-	stride  int          // its step in the input
+	strides [maxRank]int // distance in the input of a step along each
+	run     int          // extent of the innermost axis of the output
+	stride  int          // distance in the input of a step along it
 	count   int
 }
 
@@ -45,7 +44,7 @@ func NewTransposePlan(dims, perm []int) TransposePlan {
 	return p
 }
 
-// Iterations returns into how many equal parts the output can be cut.
+// Iterations returns the number of equal parts that the output can be divided into.
 func (p *TransposePlan) Iterations() int {
 	if p.outer > 0 {
 		return p.dims[0]
@@ -137,10 +136,10 @@ func transposeMatrix[T any](out, x []T, step, rows, columns int) {
 // as sees elements as others of the same size.
 func as[E, T any](x []T) []E { return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(x))), len(x)) }
 
-// CopyStrided copies rows runs of width elements: run i from src[srcOffset+i*srcStride] to dst[dstOffset+i*dstStride]. It is
-// the one move behind concat and split along an axis. With pre the product of the extents before the axis and post that
-// of those after it, a part of extent n that begins at position k on the axis of an array of extent total is rows = pre
-// runs of width = n*post at offset k*post with stride total*post there, and at offset 0 with stride n*post in the part.
+// CopyStrided copies rows runs of width elements: run i from src[srcOffset+i*srcStride] to dst[dstOffset+i*dstStride]. Concat and split along an
+// axis consist of such copies. Let pre be the product of the extents before the axis, and post of those after it. A part of extent n begins at
+// position k of the axis of an array of extent total. It is rows = pre runs of width = n*post. In the array they have offset k*post and stride
+// total*post, in the part offset 0 and stride n*post.
 func CopyStrided[T any](dst []T, dstOffset, dstStride int, src []T, srcOffset, srcStride, rows, width int) {
 	if width == 0 {
 		return
