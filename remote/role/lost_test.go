@@ -85,7 +85,7 @@ type (
 	deafToScaling struct{ cluster.Registry }
 )
 
-func (deafToLosses) Lost(context.Context) (<-chan cluster.Member, error) {
+func (deafToLosses) WatchLost(context.Context) (<-chan cluster.Member, error) {
 	lost := make(chan cluster.Member)
 	close(lost)
 	return lost, nil

@@ -233,7 +233,7 @@ func TestRoleThatFindsNobody(t *testing.T) {
 // deafToAddresses is a registry whose store tells an address that was, and refuses to tell more.
 type deafToAddresses struct{ cluster.Registry }
 
-func (deafToAddresses) Follow(context.Context, cluster.Member) (<-chan string, error) {
+func (deafToAddresses) WatchAddress(context.Context, cluster.Member) (<-chan string, error) {
 	addresses := make(chan string, 1)
 	addresses <- "127.0.0.1:1"
 	close(addresses)
