@@ -9,6 +9,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
@@ -47,13 +48,23 @@ type fakeCoordinator struct {
 	known    int                     // reports that had been taken when somebody left last
 	over     bool                    // all members have left: nobody else is wanted
 	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
-}
+	fence    uint64
 
-const fence = 5
+	feeds     []*fedItem
+	firstItem int  // that the current generation is given
+	noMore    bool // feeds are all that there are
+
+	permitted uint64  // rounds below this number may begin
+	permits   int     // requests for permission
+	endRound  *uint64 // the first round that is not trained
+	endAfter  int     // answers for tasks tell of that only after so many of them
+	endAtJoin *uint64 // what answers to Join tell of that
+	progress  *job.Progress
+}
 
 func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *fakeCoordinator {
 	p.Epoch = time.Now()
-	return &fakeCoordinator{policy: p, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{},
+	return &fakeCoordinator{policy: p, fence: 5, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{},
 		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
@@ -85,7 +96,7 @@ func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) er
 }
 
 func (c *fakeCoordinator) id(generation uint64) *rpc.Identity {
-	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: generation, Fence: fence}.Of(0, 0, 0)
+	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: generation, Fence: c.fence}.Of(0, 0, 0)
 }
 
 // end ends the current generation as far as the coordinator itself is concerned, and reports whether it had not ended before.
@@ -149,9 +160,9 @@ func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.Jo
 		close(c.changed)
 		c.changed = make(chan struct{})
 		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round,
-			Fence: fence}
+			Fence: c.fence}
 		if c.policy.Sync {
-			r.Segment = &rpc.Segment{}
+			r.Segment, r.EndRound = &rpc.Segment{}, c.endAtJoin
 			if c.queue != nil {
 				r.Segment = c.queue.Segment(id.Round(c.current.Round))
 			}
@@ -187,7 +198,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.end()
-	next := machine.Generation{Number: c.current.Number + 1, Round: c.current.Round}
+	next := machine.Generation{Number: c.current.Number + 1, Round: max(c.current.Round, uint64(c.policy.Start.Round))}
 	if c.policy.Sync && c.current.Number > 0 {
 		answers := make([]*rpc.FreezeResponse, len(c.servers))
 		err := rig.Each(len(c.servers), func(i int) (err error) {
@@ -229,6 +240,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	c.change(func() {
 		c.current = next
 		c.began = append(c.began, next)
+		c.handOutAgain()
 	})
 	if err != nil {
 		return err
@@ -324,7 +336,23 @@ func (c *fakeCoordinator) GetTask(ctx context.Context, m *rpc.GetTaskRequest) (*
 		}
 		g := effects.Grant
 		r = &rpc.GetTaskResponse{Task: g.Task, Next: g.Next, EndOfPass: g.EndOfPass, EndOfData: g.EndOfData, Pending: g.Wait}
+		if c.gets > c.endAfter {
+			r.EndRound = c.endRound
+		}
 		return !g.Wait || !m.Wait, nil
+	})
+	return r, err
+}
+
+func (c *fakeCoordinator) Permit(ctx context.Context, m *rpc.PermitRequest) (*rpc.PermitResponse, error) {
+	r := &rpc.PermitResponse{}
+	c.change(func() { c.permits++ })
+	err := c.await(ctx, func() (bool, error) {
+		if err := c.admit(m.Id); err != nil {
+			return false, err
+		}
+		r.Until, r.End = c.permitted, c.endRound != nil && m.Id.Round >= *c.endRound
+		return r.End || r.Until > m.Id.Round, nil
 	})
 	return r, err
 }
@@ -359,7 +387,7 @@ func (c *fakeCoordinator) RequestSaveModel(ctx context.Context, m *rpc.SaveModel
 		granted = *c.saver == m.Id.Rank
 		return !granted || len(c.left) == len(c.current.Members)-1, nil
 	})
-	return &rpc.SaveModelResponse{Granted: granted}, err
+	return &rpc.SaveModelResponse{Granted: granted, Progress: c.progress}, err
 }
 
 func (c *fakeCoordinator) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {

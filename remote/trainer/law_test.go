@@ -33,17 +33,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	ctx := bounded(t)
 	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
-	x := &trouble{job: c, ctx: ctx, kills: kills, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
-	x.ranks = func() []uint32 {
-		all := []uint32{0, 1, 2}
-		if !vary {
-			return all
-		}
-		x.chance.Shuffle(3, func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = all[:1+x.chance.IntN(3)]
-		slices.Sort(all)
-		return all
-	}
+	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
 	c.call = x.call
 	err := c.train(ctx, 3)
 	x.group.Wait()

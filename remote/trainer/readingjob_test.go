@@ -28,8 +28,8 @@ type readingJob struct {
 	model  testkit.Model
 	data   map[string][]string
 
-	begin   *job.Progress // async: where the job begins; may be nil
-	permits bool          // sync: rounds need permission
+	begin          *job.Progress // async: where the job begins; may be nil
+	asksPermission bool          // sync: rounds need it
 }
 
 func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p queue.Policy) *readingJob {
@@ -66,7 +66,7 @@ func (j *readingJob) source(ctx context.Context, g *generationRun) (source, erro
 	if !j.policy.Sync {
 		return newAsyncSource(read, j.begin, func() error { return nil }), nil
 	}
-	return newSyncSource(read, j.permits)
+	return newSyncSource(read, j.asksPermission)
 }
 
 // readAs joins as a rank and reads to the end. begin may change where.

@@ -64,17 +64,9 @@ func TestOrderedBeginsAnywhere(t *testing.T) {
 				t.Errorf("record %d was read %d times, left out: %v", i, n, left)
 			}
 		}
-		flat := func(ranges []ranges.Range) (out []int64) {
-			for _, r := range ranges {
-				for i := r.From; i < r.To; i++ {
-					out = append(out, i)
-				}
-			}
-			return out
-		}
-		all := flat(whole)
+		all := recordsOf(whole)
 		for first := 5; first < len(all); first += 5 {
-			got := flat(from(segment.FirstRound+uint64(first/5), segment))
+			got := recordsOf(from(segment.FirstRound+uint64(first/5), segment))
 			if !slices.Equal(got, all[first:]) {
 				t.Fatalf("from batch %d on: %v, want %v", first/5, got, all[first:])
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -175,8 +176,8 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 77)) }
 type trouble struct {
 	job   *testJob
 	ctx   context.Context
-	ranks func() []uint32 // of the next generation
-	kills float64         // how likely a trainer is killed with it
+	vary  bool    // the members of the next generation are any of the three ranks, else all
+	kills float64 // how likely a trainer is killed with it
 	group sync.WaitGroup
 
 	mu       sync.Mutex
@@ -215,6 +216,18 @@ func (x *trouble) call(rank uint32, server int, when string, round uint64) {
 		defer x.mu.Unlock()
 		x.busy, x.err = false, errors.Join(x.err, err)
 	})
+}
+
+// ranks returns the members of the next generation.
+func (x *trouble) ranks() []uint32 {
+	all := []uint32{0, 1, 2}
+	if !x.vary {
+		return all
+	}
+	x.chance.Shuffle(3, func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:1+x.chance.IntN(3)]
+	slices.Sort(all)
+	return all
 }
 
 // overlooked leaves out that trainers who were waiting for a generation were told that the job has ended.
