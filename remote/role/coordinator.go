@@ -69,9 +69,9 @@ func (r *runner) newCoordinator(p *program.Program, servers []rpc.ParameterServe
 	same := received(p)
 	return coordinator.New(coordinator.Config{
 		Identity: r.identity, Program: p, Trainers: int(spec.Trainers), TrainersMax: int(spec.TrainersMax), Sync: spec.Mode == job.Mode_SYNC,
-		Fed: spec.Fed, Passes: passes, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
+		Fed: spec.Fed, Passes: passes, Begin: r.spec.Begin, Fetch: spec.Fetch, RecordsPerTask: spec.RecordsPerTask,
 		MaxFailures: int(spec.MaxTaskFailures), TaskTimeout: [2]time.Duration{r.deadlines.TaskMin, r.deadlines.TaskMax},
-		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow,
+		StartDeadline: r.deadlines.Gather, RejoinDeadline: r.deadlines.Rejoin, FollowEvery: r.deadlines.Follow, LedgerDeadline: r.deadlines.Ledger,
 		Servers: servers, Live: r.registry.Live, Follow: following(spec), Log: r.log,
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
 	}), nil
