@@ -157,6 +157,9 @@ func (w watch) line(s executor.StepResult) string {
 	if s.Unreported > 0 {
 		parts = append(parts, fmt.Sprintf("(of %d of %d rows)", s.Rows-s.Unreported, s.Rows))
 	}
+	if s.Repeated {
+		parts = append(parts, fmt.Sprintf("(again, attempt %d)", s.Attempt+1))
+	}
 	return strings.Join(parts, "  ")
 }
 

@@ -21,6 +21,8 @@ type (
 		Event      string         `json:"event"`
 		Pass       int            `json:"pass"`
 		Step       uint64         `json:"step"`
+		Attempt    int            `json:"attempt,omitempty"`  // from 0: how often the job has started over
+		Repeated   bool           `json:"repeated,omitempty"` // a step of this number was told before, by an earlier attempt
 		Loss       *jsonNumber    `json:"loss,omitempty"`
 		Rows       int64          `json:"rows,omitempty"`       // given where Unreported is
 		Unreported int64          `json:"unreported,omitempty"` // of Rows
@@ -58,7 +60,7 @@ func (r *jsonReporter) step(s executor.StepResult) error {
 }
 
 func (r *jsonReporter) show(s executor.StepResult) error {
-	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Fetch: map[string]any{}}
+	e := stepEvent{Event: "step", Pass: s.Pass, Step: s.Step, Attempt: s.Attempt, Repeated: s.Repeated, Fetch: map[string]any{}}
 	if s.Unreported > 0 {
 		e.Rows, e.Unreported = s.Rows, s.Unreported
 	}

@@ -1,7 +1,12 @@
 package edlcmd
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -18,6 +23,7 @@ type runFlags struct {
 	where   place
 	feed    []string
 	every   uint64
+	start   startFlags
 	output  *choice
 	trace   string
 }
@@ -48,6 +54,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
 	flags.StringVar(&f.where.address, "remote", "", "run on the cluster of the listener at `ADDR`; without ADDR on processes of this machine")
 	flags.Lookup("remote").NoOptDefVal = onThisMachine
+	f.start.add(cmd)
 	f.cluster.add(cmd)
 	flags.StringVar(&f.trace, "profile", "", "write when each op ran to this `FILE`, for about:tracing and ui.perfetto.dev")
 	f.where.launcher = c.launcherFlag(cmd)
@@ -102,7 +109,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if len(f.feed) > 0 || len(p.Feeds()) > 0 || !reads(p) {
 		return write(runOnce(cmd, c, f, spec, p))
 	}
-	return write(runToEnd(cmd.Context(), c, f, spec, p))
+	return write(runToEnd(cmd, c, f, spec, p))
 }
 
 // findCluster says which etcd the cluster uses that the run starts, if it starts one, and refuses flags for a cluster that there is not.
@@ -127,20 +134,39 @@ type runResult struct {
 }
 
 // runToEnd runs a program that reads its own data until its passes are done.
-func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
+	ctx := cmd.Context()
+	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
+		return err
+	}
 	if f.where.remote && f.where.address == "" && spec.Save != "" { // a listener may be on a machine with other directories
 		if err := executor.PrepareSave(spec.Save); err != nil {
 			return err
 		}
 	}
 	what := watchOf(p, spec.Fetch, f.every)
-	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save}
-	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run) })
+	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save, Ahead: -1}
+	begins, said, err := f.start.begins(spec, p)
+	if err != nil {
+		return err
+	}
+	r := newReporter(c, f.output.value, what, func() int64 { return recordsOf(ctx, p, run, begins) })
 	defer r.close()
 	result := &runResult{}
-	result.summary, err = runTrain(ctx, f.where, spec, p, run, func(s executor.StepResult) error {
-		if s.Step == 0 {
-			result.means = means{} // a job that has lost a server begins again
+	attempt := 0
+	e, params, err := f.start.open(ctx, c, f.where, spec, p)
+	if err != nil {
+		return err
+	}
+	run.Params = params
+	defer closeExecutor(e, &err)
+	result.summary, err = e.Train(ctx, p, run, func(s executor.StepResult) error {
+		if said != "" {
+			fmt.Fprintln(c.err, said)
+			said = ""
+		}
+		if s.Attempt != attempt { // the job has lost a server and starts over
+			attempt, result.means = s.Attempt, means{}
 		}
 		result.means.add(what.names, s)
 		return r.step(s)
@@ -152,6 +178,86 @@ func runToEnd(ctx context.Context, c *console, f *runFlags, spec *job.JobSpec, p
 		c.ran(result)
 	}
 	return r.done(result.summary, &result.means)
+}
+
+// startFlags say with which state a run begins.
+type startFlags struct {
+	initial, partial, anew bool
+}
+
+func (f *startFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.initial, "init", false, "evaluate or predict with initial parameters, which nothing has trained")
+	flags.BoolVar(&f.partial, "partial", false, "with --params: load what fits, initialise the other variables, and list them")
+	flags.BoolVar(&f.anew, "from-start", false, "with --params: begin with the first step and the first record")
+}
+
+// options is how the parameters are loaded.
+func (f *startFlags) options() executor.LoadOptions {
+	return executor.LoadOptions{Partial: f.partial, FromStart: f.anew}
+}
+
+// check refuses flags that nothing would come of, and results of parameters that nothing has trained.
+func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program) error {
+	if spec.Params == "" {
+		if err := refuseIdle(flags, []string{"partial", "from-start"}, "a run that loads no parameters", "--params PATH beside it"); err != nil {
+			return err
+		}
+	}
+	if trains(p) {
+		return refuseIdle(flags, []string{"init"}, "a program that trains", "one that only evaluates or predicts")
+	}
+	if err := refuseIdle(flags, []string{"from-start"}, "a program that trains nothing", "one that trains"); err != nil {
+		return err
+	}
+	if spec.Params == "" && !f.initial && len(executor.Persistables(p)) > 0 {
+		return fault.E(fault.InvalidArgument, fault.Got("no parameters for a program that trains nothing"),
+			fault.Want("--params PATH, or --init to use the initial parameters of the program"))
+	}
+	return nil
+}
+
+// begins returns the progress that a run begins with, and what to say when it goes on with an earlier one. It knows nothing of a directory that is
+// only on the machine that loads it.
+func (f *startFlags) begins(spec *job.JobSpec, p *program.Program) (progress executor.Progress, said string, err error) {
+	if spec.Params == "" || f.anew || !trains(p) {
+		return progress, "", nil
+	}
+	found, _, err := executor.ReadProgress(spec.Params)
+	if errors.Is(err, fault.NotFound) || err == nil && found == (executor.Progress{}) {
+		return progress, "", nil
+	}
+	name := filepath.Base(spec.Params)
+	switch {
+	case err != nil:
+		return progress, "", err
+	case found.Reader == executor.ReaderHash(p):
+		return found, fmt.Sprintf("goes on at pass %d, step %d (%s)", found.Pass, found.Steps, name), nil
+	}
+	return executor.Progress{Steps: found.Steps}, fmt.Sprintf("goes on at step %d, with the first record (%s)", found.Steps, name), nil
+}
+
+// open returns an executor that has loaded the parameters or, where nothing but TrainOptions.Params is needed for that, their path.
+func (f *startFlags) open(ctx context.Context, c *console, where place, spec *job.JobSpec, p *program.Program) (executor.Executor, string, error) {
+	params := spec.Params
+	if f.options() == (executor.LoadOptions{}) {
+		e, err := openExecutor(where, spec)
+		return e, params, err
+	}
+	spec.Params = "" // the job takes the state of the executor
+	e, err := openExecutor(where, spec)
+	if err != nil {
+		return nil, "", err
+	}
+	report, err := e.Load(ctx, params, p, f.options())
+	if err != nil {
+		closeExecutor(e, &err)
+		return nil, "", err
+	}
+	if f.partial {
+		fmt.Fprintf(c.err, "loaded %d variables; initialised %s\n", len(report.Loaded), cmp.Or(strings.Join(report.Initialized, ", "), "none"))
+	}
+	return e, "", nil
 }
 
 // watchOf decides what a run fetches: the given variables, by default those of the program's fetch ops, and the loss in any case.
@@ -182,12 +288,18 @@ func newReporter(c *console, output string, what watch, total func() int64) repo
 	return newTextReporter(c.out, what)
 }
 
-// recordsOf counts the records that a run will read, 0 when that cannot be told.
-func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions) int64 {
+// recordsOf counts the records that a run will read that begins with a progress, 0 when that cannot be told.
+func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions, begins executor.Progress) int64 {
 	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return 0
 	}
 	defer source.Close()
-	return source.NumRecords() * int64(source.Passes())
+	passes := run.Passes
+	if passes == 0 {
+		passes = source.Passes()
+	}
+	source.GoOn(begins.Pass, begins.Batch, begins.Steps)
+	_, batch := source.Position()
+	return source.NumRecords()*int64(passes) - int64(batch)*int64(source.Rows())
 }

@@ -47,13 +47,16 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	if err := checkFeeds(p, feed); err != nil {
 		return err
 	}
-	e, err := openExecutor(where, spec)
+	if err := f.start.check(flags, spec, p); err != nil {
+		return err
+	}
+	e, params, err := f.start.open(ctx, c, where, spec, p)
 	if err != nil {
 		return err
 	}
 	defer closeExecutor(e, &err)
-	if local, ok := e.(*executor.Local); ok && spec.Params != "" {
-		if err := executor.LoadParams(local.Scope(), spec.Params, p); err != nil {
+	if _, ok := e.(*executor.Local); ok && params != "" {
+		if _, err := e.Load(ctx, params, p, f.start.options()); err != nil {
 			return err
 		}
 	}

@@ -127,6 +127,16 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 	case "fed":
 		x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
 		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(x), y), layers.Name("loss")))
+	case "scheduled": // every step depends on what was before it: order of records, schedule, velocity, what dropout leaves
+		table := layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(2)), layers.Field("y", layers.Dims(1)))
+		batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(table, 5, 3), 3)))
+		hidden := layers.Dropout(layers.FC(batch[0], 4, layers.Act("tanh")), 0.25)
+		cost := layers.Mean(layers.SquareErrorCost(layers.FC(hidden, 1), batch[1]), layers.Name("loss"))
+		optimizer.Momentum(optimizer.Exponential(0.1, 2, 0.5, false), 0.9).Minimize(cost)
+	case "head": // line with one layer more
+		batch := read("train")
+		cost := layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1])
+		optimizer.SGD(0.25).Minimize(layers.Mean(cost, layers.Name("loss")))
 	case "diverging":
 		optimizer.SGD(1e30).Minimize(loss("train"))
 	case "infinite": // fetches values that are no numbers
