@@ -74,6 +74,7 @@ func (c *changes) carryOut(out generation.Effects) {
 		c.spawn(func() { c.settle(ctx, n) })
 	}
 	if out.Begun {
+		c.members.begun = true
 		g := machine.Generation()
 		c.cfg.Log.Info("generation begins", "generation", g.Number, "members", len(g.Members), "round", g.Round)
 		for _, r := range c.members.records {

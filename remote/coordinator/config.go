@@ -27,6 +27,7 @@ type Config struct {
 	Fed            bool // fed by its user instead of reading its own data
 	Passes         int
 	Begin          *job.Progress // where the job begins; nil: at its first step and the first batch
+	MaxAhead       int           // sync: how many rounds may begin before the step of the first of them is acknowledged; 0: any number
 	Fetch          []string      // of every step, but for those of fed jobs
 	RecordsPerTask int64
 	MaxFailures    int              // of a task

@@ -2,37 +2,170 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
+	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 )
 
-// ending decides when a job that is not failed ends, and who saves its model.
+// ending decides when a job ends that does not fail: at the end of its data, or earlier when its user says so. It also lets the rounds of a job begin
+// that must not be far ahead of its user (Config.MaxAhead), and tells where a later job goes on.
+//
+// No trainer ever trains a round that finish has ruled out, and all trainers end with the same round:
+//
+//	job with MaxAhead: a trainer begins a round when permit has answered for it. finish holds permit back until the end is durable.
+//	other sync jobs:   a trainer begins the rounds whose tasks it was given. The end lies behind all of them, and every later answer names it.
+//	async jobs:        a trainer trains the task that it has. The queue gives no more.
+//	fed jobs:          the items that were given are done. No more are accepted.
 type ending struct {
 	*core
 	store   *store
 	members *members
 	steps   *steps
 	feeds   *feeds
+
+	acknowledged id.Step  // the user has been told the steps below
+	permitted    id.Round // with MaxAhead: rounds below may have begun
+	finishing    int      // calls of finish that decide: nothing is permitted meanwhile
 }
 
-// finishJob lets the job end in good order.
-func (e *ending) finishJob(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.FinishDataResponse, error) {
-	err := e.await(ctx, waitFor("the user", "the first generation"), func() (bool, error) { return e.feeds.generation.Number > 0, nil })
-	if err != nil {
-		return nil, err
+// finish lets the job end in good order, and returns how many steps it will have trained if its data does not end before. In async mode that is how many
+// it has trained now. It returns when the end is durable.
+func (e *ending) finish(ctx context.Context, after *uint64) (steps uint64, err error) {
+	what := "a generation"
+	if !e.cfg.Fed {
+		what += ", and the first report of the dataset"
 	}
-	r := &rpc.FinishDataResponse{}
-	err = e.store.transact(ctx, func(t *txn) error {
-		t.then(func() {
-			e.feeds.finished = true
-			r.Steps = e.feeds.first + e.feeds.accepted
-		})
-		return t.put(finishedKey, &state.Finished{})
+	ended := false
+	// What trainers did before the first generation of this coordinator, an earlier one has permitted. That generation tells how far they came.
+	err = e.await(ctx, waitFor("the user", what), func() (bool, error) {
+		ended = e.ended
+		return ended || e.members.begun && (e.cfg.Fed || len(e.store.queues) > 0), nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if ended {
+		e.locked(func() { steps = e.steps.written() })
+		return steps, nil
+	}
+	e.locked(func() { e.finishing++ })
+	defer e.locked(func() { e.finishing--; e.monitor.Broadcast() })
+	err = e.store.transact(ctx, func(t *txn) (err error) {
+		if e.cfg.Fed {
+			t.then(func() {
+				e.feeds.finished = true
+				steps = e.feeds.first + e.feeds.accepted
+			})
+			return t.put(finishedKey, &state.Finished{})
+		}
+		steps, err = e.stop(t, after)
+		return err
+	})
+	return steps, err
+}
+
+// stop lets the queues end, and returns how many steps the job will have trained.
+func (e *ending) stop(t *txn, after *uint64) (steps uint64, err error) {
+	e.monitor.Lock()
+	steps = e.steps.written()
+	trained := max(id.Round(e.members.machine.Generation().Round), id.Round(steps))
+	permitted := e.permitted
+	e.monitor.Unlock()
+	for name, q := range t.queues {
+		end := trained
+		switch {
+		case !e.cfg.Sync:
+		case e.cfg.MaxAhead > 0:
+			end = max(end, permitted)
+		default:
+			end = max(end, q.Covered())
+		}
+		if after != nil {
+			end = max(end, id.Round(*after)+1)
+		}
+		if _, err := t.step(name, queue.Stopped{End: end}); err != nil {
+			return 0, err
+		}
+		if stopped, ok := t.queues[name].EndRound(); ok {
+			steps = uint64(stopped)
+		}
+	}
+	return steps, nil
+}
+
+// acknowledge takes the word that the user has been told all steps below a number.
+func (e *ending) acknowledge(steps uint64) {
+	e.locked(func() {
+		if id.Step(steps) > e.acknowledged {
+			e.acknowledged = id.Step(steps)
+			e.monitor.Broadcast()
+		}
+	})
+}
+
+// permit waits until the round of a trainer may begin. With MaxAhead n, round r may begin when the user has been told all steps up to step r-n. So with
+// 1 each round waits for the step before it; the first n rounds of the job wait for nothing.
+func (e *ending) permit(ctx context.Context, who *rpc.Identity) (*rpc.PermitResponse, error) {
+	round, ahead := id.Round(who.Round), id.Round(e.cfg.MaxAhead)
+	if ahead == 0 || !e.cfg.Sync || e.cfg.Fed {
+		return nil, fault.E(fault.InvalidArgument, fault.At("coordinator"), fault.Got("a question whether a round may begin"),
+			fault.Want("a sync job with max_ahead that reads its own data"))
+	}
+	reason := func() waits.Wait {
+		return waits.Wait{Who: trainerName(who.Rank), What: fmt.Sprintf("the follower of the job to acknowledge step %d", round-ahead)}
+	}
+	r := &rpc.PermitResponse{}
+	err := e.await(ctx, reason, func() (bool, error) {
+		if e.ended {
+			return false, nil
+		}
+		if err := e.members.isMember(who); err != nil {
+			return false, err
+		}
+		until := max(id.Round(e.acknowledged), e.cfg.start().Round) + ahead
+		for _, q := range e.store.queues {
+			if end, ok := q.EndRound(); ok {
+				r.End = round >= end
+				until = min(until, end)
+			}
+		}
+		if r.End {
+			return true, nil
+		}
+		if e.finishing > 0 || round >= until {
+			return false, nil
+		}
+		e.permitted = max(e.permitted, until)
+		r.Until = uint64(until)
+		return true, nil
 	})
 	return r, err
+}
+
+// progress is where a later job goes on with the state that is saved when all trainers but one have left. The monitor is held.
+func (e *ending) progress() *job.Progress {
+	begin, steps := e.cfg.start(), id.Round(max(e.steps.written(), e.steps.reported()))
+	p := &job.Progress{Steps: uint64(steps), Pass: begin.Pass, Batch: begin.Batch, Reader: e.cfg.Begin.GetReader()}
+	if e.cfg.Begin == nil && e.cfg.Program != nil {
+		p.Reader = executor.ReaderHash(e.cfg.Program)
+	}
+	for _, q := range e.store.queues {
+		at, ok := q.Position(steps)
+		switch {
+		case !e.cfg.Sync: // what is left of the pass is not known batch by batch
+			p.Pass, p.Batch = q.Pass()+1, 0
+		case ok:
+			p.Pass, p.Batch = at.Pass, at.Batch
+		}
+	}
+	return p
 }
 
 // requestSave elects the first trainer that asks, and answers it when all others have left: then nothing changes the model any more. The same trainer
@@ -70,7 +203,7 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 		return w
 	}
 	err = e.await(ctx, reason, func() (bool, error) { return len(others()) == 0, e.members.isMember(m.Id) })
-	return &rpc.SaveModelResponse{Granted: true}, err
+	r := &rpc.SaveModelResponse{Granted: true}
+	e.locked(func() { r.Progress = e.progress() })
+	return r, err
 }
-
-var _ = fault.OK

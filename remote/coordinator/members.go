@@ -26,6 +26,7 @@ type members struct {
 	changes *changes
 
 	machine *generation.Machine // nil until core.ready
+	begun   bool                // a generation has begun with this coordinator
 	wanted  int                 // trainers; 0: not told yet
 	saver   *uint32             // who saves the model; durable
 	records map[uint32]*memberRecord

@@ -75,7 +75,7 @@ func (s *Server) Run(ctx context.Context, lead Lead) error {
 	<-s.done
 	cancel()
 	s.tasks.Wait()
-	return s.steps.end()
+	return s.steps.end(s.ending.progress)
 }
 
 // begin reads what an earlier coordinator has left, and begins a generation.
@@ -231,12 +231,33 @@ func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) err
 	return wire.Send(stream, &rpc.StepDone{Step: step})
 }
 
-// Finish lets the job end in good order before its data does.
+// Finish lets the job end in good order before its data or its feeds do.
 func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.FinishDataResponse, error) {
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return nil, err
 	}
-	return s.ending.finishJob(ctx, m)
+	steps, err := s.ending.finish(ctx, m.AfterStep)
+	if err != nil {
+		return nil, err
+	}
+	return &rpc.FinishDataResponse{Steps: steps}, nil
+}
+
+// Acknowledge takes the word that the user has been told steps.
+func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc.AcknowledgeResponse, error) {
+	if err := s.checkJob(m.Job); err != nil {
+		return nil, err
+	}
+	s.ending.acknowledge(m.Steps)
+	return &rpc.AcknowledgeResponse{}, nil
+}
+
+// Permit waits until a round may begin.
+func (s *Server) Permit(ctx context.Context, m *rpc.PermitRequest) (*rpc.PermitResponse, error) {
+	if err := s.members.admit(ctx, m.Id); err != nil {
+		return nil, err
+	}
+	return s.ending.permit(ctx, m.Id)
 }
 
 // Watch streams the steps from the watcher's position on.

@@ -58,6 +58,14 @@ func (s *steps) written() uint64 { return uint64(s.collector.steps) }
 // restore counts on from what earlier coordinators have written. The monitor is held.
 func (s *steps) restore(written uint64) { s.collector.steps = max(s.collector.steps, id.Step(written)) }
 
+// reported is one more than the last step that a trainer has reported, 0 for none that is not written. The monitor is held.
+func (s *steps) reported() (steps uint64) {
+	for round := range s.collector.rounds {
+		steps = max(steps, uint64(round)+1)
+	}
+	return steps
+}
+
 // report takes what a trainer fetched in a step, and returns when every step that is complete with it was written.
 func (s *steps) report(m *rpc.TrainerStep) error {
 	if err := checkReport(m); err != nil {
@@ -158,26 +166,27 @@ func (s *steps) nextToWrite() (*joined, error) {
 	return &next, nil
 }
 
-// end writes what is left and then the last event of the log, and returns why the job has failed.
-func (s *steps) end() error {
+// end writes what is left and then the last event of the log, which has the progress, and returns why the job has failed. progress is called with the
+// monitor held.
+func (s *steps) end(progress func() *job.Progress) error {
 	err := s.write()
 	s.monitor.Lock()
 	defer s.monitor.Unlock()
 	if s.err == nil { // the last step may be found impossible to merge when all else has ended well
 		s.err = err
 	}
-	s.log.Add(&job.Event{What: &job.Event_Status{Status: s.lastStatus()}})
+	s.log.Add(&job.Event{What: &job.Event_Status{Status: s.lastStatus(progress())}})
 	s.log.End()
 	return s.err
 }
 
 // lastStatus says how the job has ended. The monitor is held.
-func (s *steps) lastStatus() *job.JobStatus {
+func (s *steps) lastStatus(progress *job.Progress) *job.JobStatus {
 	state := job.State_SUCCEEDED
 	if s.err != nil {
 		state = job.State_FAILED
 	}
-	return &job.JobStatus{Job: s.cfg.Identity.Job, State: state, Failure: wire.FailureOf(s.err)}
+	return &job.JobStatus{Job: s.cfg.Identity.Job, State: state, Failure: wire.FailureOf(s.err), Progress: progress}
 }
 
 // watch streams the events from the watcher's position on: from the first one, unless it has watched this coordinator before. What is not kept any
