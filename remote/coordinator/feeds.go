@@ -45,7 +45,8 @@ type feeds struct {
 // An item is what a user's call gives.
 type item struct {
 	number uint64 // of the training step; of an item that reads, of the next one
-	batch  *batch
+	reads  bool   // variables, and trains nothing
+	batch  *batch // nil for a step that an earlier coordinator was given
 	owner  id.Rank   // of an item that one member does
 	done   *job.Step // what it fetched; nil: it is under way
 	// unreported says that the step is committed, and nobody who lives has reported it.
@@ -113,7 +114,7 @@ func (f *feeds) accept(number uint64, b *batch) (*item, error) {
 	case f.finished:
 		return nil, fault.New(fault.InvalidArgument, "the session has been closed")
 	}
-	it := &item{number: number, batch: b}
+	it := &item{number: number, reads: b.reads(), batch: b}
 	f.given = true
 	if !b.reads() {
 		f.accepted++
@@ -127,7 +128,7 @@ func (f *feeds) accept(number uint64, b *batch) (*item, error) {
 // repeated finds a training step that was accepted before. The monitor is held.
 func (f *feeds) repeated(number uint64, b *batch) (*item, error) {
 	for _, it := range f.items {
-		if it.number == number && !it.batch.reads() && !b.reads() {
+		if it.number == number && !it.reads && !b.reads() {
 			return it, nil
 		}
 	}
@@ -136,7 +137,7 @@ func (f *feeds) repeated(number uint64, b *batch) (*item, error) {
 	case f.last != nil && f.last.number == number:
 		return f.last, nil
 	case f.last == nil && number+1 == f.accepted && f.cfg.Sync: // an earlier coordinator was given it, and it is committed
-		it := &item{number: number, batch: b}
+		it := &item{number: number, reads: b.reads(), batch: b}
 		f.items = slices.Insert(f.items, 0, it)
 		return it, nil
 	}
@@ -151,7 +152,7 @@ func (f *feeds) answer(ctx context.Context, run *rpc.StepRun, it *item) (*job.St
 			fault.Hint("the step is trained: go on with the next one"))
 	}
 	switch {
-	case len(run.Fetch) == 0 || it.batch.reads():
+	case len(run.Fetch) == 0 || it.reads:
 		return step, nil
 	case it.unreported:
 		return nil, unknown("a step that is trained, and no trainer that lived to report it")
@@ -191,7 +192,7 @@ func (f *feeds) begun(g generation.Generation) {
 	f.lists = lists
 	for _, it := range f.items {
 		switch {
-		case f.cfg.Sync && !it.batch.reads() && f.first+it.number < g.Round: // committed: its reports come
+		case f.cfg.Sync && !it.reads && f.first+it.number < g.Round: // committed: its reports come
 		case !f.cfg.Sync && lists[it.owner] != nil && lists[it.owner] == kept[it.owner]: // its owner has it
 		default:
 			f.handOut(it)
@@ -205,14 +206,14 @@ func (f *feeds) begun(g generation.Generation) {
 // handOut gives an item to those members who do it. The monitor is held.
 func (f *feeds) handOut(it *item) {
 	members := f.generation.Members
-	if f.cfg.Sync && !it.batch.reads() {
+	if f.cfg.Sync && !it.reads {
 		for _, l := range f.lists {
 			l.items = append(l.items, it)
 		}
 		return
 	}
 	position := 0
-	if !it.batch.reads() {
+	if !it.reads {
 		position = int(it.number % uint64(len(members)))
 	}
 	it.owner = id.Rank(members[position].Rank)
@@ -295,7 +296,7 @@ func (l *list) at(number uint64, who string) (*item, error) {
 // for this item: nothing is trained between items. The monitor is held.
 func (f *feeds) readReported(m *rpc.TrainerStep) {
 	for _, it := range f.items {
-		if !it.batch.reads() || f.first+it.number != m.Id.Round || len(without(it.batch.fetch, m.Fetched)) > 0 {
+		if !it.reads || f.first+it.number != m.Id.Round || len(without(it.batch.fetch, m.Fetched)) > 0 {
 			continue
 		}
 		f.doneWith(it, &job.Step{Step: m.Id.Round, Trainers: 1, Fetched: m.Fetched})
@@ -309,7 +310,7 @@ func (f *feeds) trained(j *joined) {
 		return
 	}
 	number := j.step.Step - f.first
-	i := slices.IndexFunc(f.items, func(it *item) bool { return it.number == number && !it.batch.reads() })
+	i := slices.IndexFunc(f.items, func(it *item) bool { return it.number == number && !it.reads })
 	it := &item{number: number}
 	if i >= 0 {
 		it = f.items[i]
