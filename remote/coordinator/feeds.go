@@ -44,9 +44,9 @@ type feeds struct {
 
 // An item is what a user's call gives.
 type item struct {
-	number uint64 // of the training step; of an item that reads, of the next one
-	reads  bool   // variables, and trains nothing
-	batch  *batch // nil for a step that an earlier coordinator was given
+	number uint64    // of the training step; of an item that reads, of the next one
+	reads  bool      // variables, and trains nothing
+	batch  *batch    // nil for a step that an earlier coordinator was given
 	owner  id.Rank   // of an item that one member does
 	done   *job.Step // what it fetched; nil: it is under way
 	// unreported says that the step is committed, and nobody who lives has reported it.
