@@ -8,10 +8,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// batches is how many different batches a model that trains is fed in turn, so that no step finds its input in the nearest cache.
+// batches is the number of different batches of a model that trains. The steps take them in turn, so that no step finds its input in the nearest
+// cache.
 const batches = 16
 
-// A builder is a model under construction, its batches, and the account of its work.
+// A builder is a model under construction, with its batches and its amount of work.
 type builder struct {
 	*layers.Model
 	random *rand.Rand
@@ -54,7 +55,7 @@ func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, 
 	}
 }
 
-// table looks up ids in a table with sparse gradients; looked is how many ids a step has.
+// table looks up ids in a table with sparse gradients. looked is the number of ids of a step.
 func (b *builder) table(ids layers.Variable, name string, vocabulary, width, looked int64, init layers.Initializer) layers.Variable {
 	b.rows[name] = looked
 	return layers.Embedding(ids, vocabulary, width, layers.Sparse(), layers.Param(layers.ParamAttr{Name: name, Initializer: init}))
@@ -73,8 +74,8 @@ func (b *builder) bytes(slots int64) int64 {
 	return total
 }
 
-// multiplies accounts for a matrix product or convolution of that many products in the forward pass: as many again give the gradient of
-// its weights and, unless its input is fed, as many the gradient of its input.
+// multiplies counts a matrix product or convolution with so many products in the forward pass. The gradient of its weights takes as many, and so
+// does the gradient of its input unless the input is fed.
 func (b *builder) multiplies(products int64, fed bool) {
 	passes := int64(3)
 	if fed {

@@ -11,7 +11,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// extents returns the numbers in the arguments of a model, at least a number of them, each at least 1.
+// extents returns the numbers in the arguments of a model. It wants at least so many numbers, each at least 1.
 func extents(text, separator string, least int) ([]int64, error) {
 	parts := strings.Split(text, separator)
 	all := make([]int64, len(parts))
@@ -26,7 +26,7 @@ func extents(text, separator string, least int) ([]int64, error) {
 	return all, nil
 }
 
-// fitALine is linear regression from 13 numbers to 1. It is so small that it measures what a step costs beside its arithmetic.
+// fitALine is linear regression from 13 numbers to 1. It is so small that it measures the cost of a step without its arithmetic.
 func fitALine(b *builder, _ string) layers.Variable {
 	const batch, width = 20, 13
 	x, y := b.numbers("x", batch, width), b.numbers("y", batch, 1)
@@ -75,8 +75,8 @@ func conv(b *builder, _ string) layers.Variable {
 	return b.classify(layers.FC(h, classes), batch, classes)
 }
 
-// ctr guesses from 26 ids and 13 numbers whether an advertisement is clicked, by a factorization machine beside a network (DeepFM, Guo et
-// al. 2017). The ids are rows of two tables, whose gradients are sparse. Small ids are frequent, as in logs of clicks.
+// ctr predicts from 26 ids and 13 numbers whether somebody clicks on an advertisement, by a factorization machine and a network (DeepFM, Guo et al.
+// 2017). The ids are rows of two tables with sparse gradients. Small ids are frequent, as in logs of clicks.
 func ctr(b *builder, _ string) layers.Variable {
 	const batch, slots, width, vocabulary, numbers, hidden = 512, 26, 10, 1000001, 13, 400
 	feed(b, "ids", batch, []int64{slots, 1}, func() int64 {
@@ -106,7 +106,7 @@ func ctr(b *builder, _ string) layers.Variable {
 	return layers.Mean(layers.SigmoidCrossEntropyWithLogits(logit, clicked), layers.Name("loss"))
 }
 
-// word2vec guesses a word from the four before it (Bengio et al. 2003).
+// word2vec predicts a word from the four before it (Bengio et al. 2003).
 func word2vec(b *builder, _ string) layers.Variable {
 	const batch, context, vocabulary, width, hidden = 100, 4, 2073, 32, 256
 	words := b.choices("words", vocabulary, batch, context, 1)
@@ -116,7 +116,7 @@ func word2vec(b *builder, _ string) layers.Variable {
 	return b.classify(layers.FC(h, vocabulary), batch, vocabulary)
 }
 
-// lstm tells the sentiment of sentences of one length: long short-term memory over embedded words, and the largest of each of its outputs.
+// lstm classifies the sentiment of sentences of one length: long short-term memory over embedded words, and the largest of each of its outputs.
 func lstm(b *builder, _ string) layers.Variable {
 	const batch, length, vocabulary, width, hidden = 128, 100, 5147, 128, 512
 	words := b.sentences("words", vocabulary, batch, length)

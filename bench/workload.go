@@ -1,12 +1,14 @@
-// Package bench holds the models that EDL is measured by, beside PyTorch, gorgonia and OpenBLAS.
+// Package bench holds the models that measure EDL, next to PyTorch, gorgonia and OpenBLAS.
 //
-// A Workload is a model with its optimizer, batches that are ready to be fed, and an account of the work that one step cannot
-// avoid. Training runs its steps the way a user who wants no allocation would: a prepared program, fed the next batch. The
-// scripts in bench/peers define the same workloads for PyTorch; a change on one side belongs on the other.
+// A Workload is a model with its optimizer, batches that are ready to be fed, and the amount of work that a step cannot avoid. Training runs its
+// steps like a user who wants no allocations: a prepared program, fed the next batch. The scripts in bench/peers define the same workloads for
+// PyTorch. Change both sides together.
 //
-// Three things measure a workload. `go test -bench . ./bench` is for daily work on a kernel. bench/cmd/train is one
-// measurement in a process of its own, so that its peak memory is its own too. `make bench-peers` (bench/cmd/peers) takes turns between
-// such processes and those of the peers, and writes the tables of docs/performance.md.
+// Three commands measure a workload. `go test -bench . ./bench` is for daily work on a kernel. bench/cmd/measure takes one measurement in a process
+// of its own, so that its peak memory is its own, too. `make bench-peers` (bench/cmd/peers) alternates between such processes and those of the
+// peers, and writes the tables of docs/performance.md.
+//
+// Files: workload.go, models.go, builder.go.
 package bench
 
 import (
@@ -30,16 +32,16 @@ type Workload struct {
 	Fetch   string          // variable that a step returns: the loss
 	Batches []executor.Feed // ready to be fed, in turn
 
-	// Flops is the floating-point operations of the matrix products and convolutions of a step. There is no gradient
-	// with respect to what is fed.
+	// Flops is the floating-point operations of the matrix products and convolutions of a step. It does not count gradients with respect to feeds,
+	// which nobody computes.
 	Flops int64
-	// Bytes is what a step moves at least when its parameters fit into no cache: it reads and writes each parameter
-	// and each value of the optimizer that goes with it once. Of a table it moves a row for each id.
+	// Bytes is the least number of bytes that a step moves if its parameters fit into no cache: it reads and writes each parameter and each of its
+	// optimizer values once. Of a table it moves a row for each id.
 	Bytes int64
 }
 
-// models maps the name of a model to what builds it and returns what to minimize, or to fetch. A model that takes arguments gets what follows
-// the colon.
+// models maps the name of a model to a function that builds it and returns the variable to minimize or to fetch. A model with arguments gets the
+// part of the name after the colon.
 var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"sgemm":      sgemm,
 	"fit_a_line": fitALine,
@@ -51,7 +53,7 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"fc":         fullyConnected,
 }
 
-// A rule updates parameters; slots is how many values it keeps for each element.
+// A rule updates parameters. slots is the number of values that it keeps for each element.
 type rule struct {
 	build func() *optimizer.Optimizer
 	slots int64
@@ -62,9 +64,9 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload of a name MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a
-// network of fully connected layers; optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name has the same
-// initial values and batches every time.
+// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a network of
+// fully connected layers. Optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name always has the same initial
+// values and batches.
 func New(name string) (*Workload, error) {
 	model, update, _ := strings.Cut(name, "/")
 	model, arguments, _ := strings.Cut(model, ":")
@@ -111,7 +113,7 @@ type Training struct {
 	batches  []executor.Feed
 }
 
-// Start compiles a workload for a number of threads and gives its parameters their initial values. Close ends it.
+// Start compiles a workload for a number of threads and initializes its parameters. The caller calls Close.
 func Start(ctx context.Context, w *Workload, threads int) (*Training, error) {
 	local := executor.New(executor.WithWorkers(threads))
 	prepared, err := local.Prepare(ctx, w.Program, w.Batches[0], w.Fetch)
@@ -122,7 +124,7 @@ func Start(ctx context.Context, w *Workload, threads int) (*Training, error) {
 	return &Training{local, prepared, w.Batches}, nil
 }
 
-// Step feeds the batch that is i-th in turn, runs the program, and returns what it fetches: the loss, which is valid until the next step.
+// Step feeds batch i, modulo their number, runs the program, and returns the fetched loss, which is valid until the next step.
 func (t *Training) Step(ctx context.Context, i int) (*tensor.Tensor, error) {
 	fetched, err := t.prepared.Run(ctx, t.batches[i%len(t.batches)])
 	if err != nil {
@@ -131,5 +133,5 @@ func (t *Training) Step(ctx context.Context, i int) (*tensor.Tensor, error) {
 	return fetched[0], nil
 }
 
-// Close ends what Start started.
+// Close releases the executor.
 func (t *Training) Close() error { return t.local.Close() }

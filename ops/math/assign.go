@@ -65,7 +65,7 @@ func copyLoop[T tensor.Element](fromSlot, toSlot string, from, to *tensor.Tensor
 func init() {
 	ops.Register(ops.Def{
 		Type:    "assign_value",
-		Doc:     "Fills Out with the values that stand in an attribute, which dtype chooses.",
+		Doc:     "Fills Out with the values of an attribute, which dtype chooses.",
 		Outputs: out("Out", "tensor of dims shape"),
 		Attrs: []ops.Attr{shapeAttr, dtypeAttr,
 			{Name: "fp32_values", Doc: "elements of a float32 or float64 Out, in row-major order", Default: []float32{}},
@@ -148,13 +148,13 @@ func assignValues[T tensor.Element](values func(*ops.Binding) []T) opkit.Binder 
 var (
 	shapeAttr = ops.Attr{Name: "shape", Doc: "extents of Out", Default: []int64{}}
 	dtypeAttr = ops.Attr{Name: "dtype", Doc: "element type of Out, as Fluid numbers it", Default: int32(tensor.Float32)}
-	valueAttr = ops.Attr{Name: "value", Doc: "what every element becomes; not 0 means true", Default: float32(0)}
+	valueAttr = ops.Attr{Name: "value", Doc: "the value of every element; for bool, all but 0 mean true", Default: float32(0)}
 )
 
 func init() {
 	ops.Register(ops.Def{
 		Type:    "fill_constant",
-		Doc:     "Fills Out with one value: Out[i] = value. Integers are truncated from the number.",
+		Doc:     "Fills Out with one value: Out[i] = value. Values of integers are truncated.",
 		Outputs: out("Out", "tensor of dims shape"),
 		Attrs:   []ops.Attr{shapeAttr, dtypeAttr, valueAttr},
 		Infer:   inferFillConstant,

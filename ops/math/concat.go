@@ -15,9 +15,9 @@ func init() {
 	opkit.Register(ops.Def{
 		Type:    "concat",
 		Doc:     "Joins tensors along an axis, in the order of X.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "any type, equal dims but for the axis", Duplicable: true}},
+		Inputs:  []ops.Slot{{Name: "X", Doc: "any type; dims are equal except on the axis", Duplicable: true}},
 		Outputs: out("Out", "the extents along the axis add up"),
-		Attrs:   []ops.Attr{{Name: "axis", Doc: "where to join; negative from the end", Default: int32(0)}},
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "axis to join along; negative counts from the end", Default: int32(0)}},
 		Infer:   inferConcat,
 		Bind: opkit.BindElements("Out", bindConcat[float32], bindConcat[float64], bindConcat[int32],
 			bindConcat[int64], bindConcat[bool]),
@@ -149,13 +149,13 @@ func bindConcatGrad[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	ops.Register(ops.Def{
 		Type:    "split",
-		Doc:     "Cuts X along an axis into as many parts as Out has variables: equal ones, or of the extents in sections.",
+		Doc:     "Divides X along an axis into as many parts as Out has variables: equal parts, or parts with the extents in sections.",
 		Inputs:  in("X", "any type"),
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the parts in order", Duplicable: true}},
 		Attrs: []ops.Attr{
-			{Name: "num", Doc: "number of equal parts; 0 when sections says it", Default: int32(0)},
+			{Name: "num", Doc: "number of equal parts; 0 if sections is set", Default: int32(0)},
 			{Name: "sections", Doc: "extents of the parts along the axis", Default: []int32{}},
-			{Name: "axis", Doc: "where to cut; negative from the end", Default: int32(0)}},
+			{Name: "axis", Doc: "axis to divide; negative counts from the end", Default: int32(0)}},
 		Infer:    inferSplit,
 		Gradient: splitGradient,
 		Bind:     opkit.BindElements("X", bindSplit[float32], bindSplit[float64], bindSplit[int32], bindSplit[int64], bindSplit[bool]),

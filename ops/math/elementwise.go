@@ -58,8 +58,8 @@ func init() {
 func elementwise(name, formula string, binder opkit.Binder) ops.Def {
 	return ops.Def{
 		Type:      name,
-		Doc:       "Combines each element of X with the element of Y that lies over it: Out = " + formula + ".",
-		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers"}, {Name: "Y", Doc: "of the type of X; its dims follow each other in those of X"}},
+		Doc:       "Combines each element of X with the aligned element of Y: Out = " + formula + ".",
+		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers"}, {Name: "Y", Doc: "of the type of X; its dims are adjacent dims of X"}},
 		Outputs:   out("Out", "of the shape and type of X"),
 		Attrs:     []ops.Attr{axisAttr},
 		Infer:     inferElementwise,
@@ -165,7 +165,7 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 // Trailing extents of 1 in Y do not count, so a Y of one element is aligned with no axis. So X can be seen as [pre, n, post] and
 // Y as [n].
 
-var axisAttr = ops.Attr{Name: "axis", Doc: "axis of X where Y begins; -1 lays Y over the last axes", Default: int32(-1)}
+var axisAttr = ops.Attr{Name: "axis", Doc: "axis of X where Y begins; -1 aligns Y with the last axes", Default: int32(-1)}
 
 // coveredAxes returns the axes [first, last) of X that Y is aligned with. ok is false if Y does not fit there.
 func coveredAxes(x, y []int64, axis int64) (first, last int, ok bool) {

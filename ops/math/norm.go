@@ -32,7 +32,7 @@ func init() {
 	})
 	ops.Register(ops.Def{
 		Type:    "squared_l2_norm_partial",
-		Doc:     "The exact sum of the squares of a slice of a tensor, as digits that squared_l2_norm_merge adds up.",
+		Doc:     "The exact sum of the squares of a slice of a tensor, as digits for squared_l2_norm_merge.",
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "int64, as many words as an exact sum takes"),
 		Infer: func(s *ops.Shapes) error {
@@ -44,7 +44,7 @@ func init() {
 	})
 	ops.Register(ops.Def{
 		Type:    "squared_l2_norm_merge",
-		Doc:     "Adds up exact sums of squares and rounds once: the squared norm of the tensor that they are slices of.",
+		Doc:     "Adds exact sums of squares of slices and rounds once: the squared norm of the whole tensor.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "outputs of squared_l2_norm_partial", Duplicable: true}},
 		Outputs: out("Out", "of type dtype, dims [1]"),
 		Attrs:   []ops.Attr{dtypeAttr},

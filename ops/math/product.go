@@ -95,7 +95,7 @@ func bindMulGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	opkit.Register(ops.Def{
 		Type: "matmul",
-		Doc: "The product of the matrices on the last two axes: Out = alpha*op(X)*op(Y), where op transposes when asked to. " +
+		Doc: "The product of the matrices on the last two axes: Out = alpha*op(X)*op(Y), where op is the identity or transposes. " +
 			"The axes before them count equal pairs of matrices; an operand of rank 2 meets every matrix of the other.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "float [..., m, k], rank 2 or more"}, {Name: "Y", Doc: "float [..., k, n], rank 2 or more"}},
 		Outputs: out("Out", "[..., m, n]"),

@@ -72,7 +72,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 		Inputs:  in("X", "float"),
 		Outputs: out("Out", "X without the axes dim, or with 1 in their place; [1] when none is left"),
 		Attrs: []ops.Attr{
-			{Name: "dim", Doc: "axes to reduce; negative from the end", Default: []int32{0}},
+			{Name: "dim", Doc: "axes to reduce; negative counts from the end", Default: []int32{0}},
 			{Name: "keep_dim", Doc: "whether reduced axes stay, with an extent of 1", Default: false},
 			{Name: "reduce_all", Doc: "whether all axes are reduced, whatever dim says", Default: false}},
 		Infer: inferReduction,

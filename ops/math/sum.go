@@ -14,7 +14,7 @@ import (
 func init() {
 	ops.Register(ops.Def{
 		Type:      "sum",
-		Doc:       "Adds tensors of one shape in the order of X: Out = X[0] + X[1] + ... Where all are sparse rows, so is Out, with the rows of all.",
+		Doc:       "Adds tensors of one shape in the order of X: Out = X[0] + X[1] + ... If all are sparse, so is Out, with the rows of all.",
 		Inputs:    []ops.Slot{{Name: "X", Doc: "numbers of one shape and type", Duplicable: true, Rows: true}},
 		Outputs:   []ops.Slot{{Name: "Out", Doc: "of the shape and type of X", Rows: true}},
 		Infer:     inferSum,

@@ -73,8 +73,8 @@ func init() {
 		Inputs: []ops.Slot{{Name: "X", Doc: "numbers, rank 1 or more"}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "the elements, of the dims of X with a last extent of k"},
-			{Name: "Indices", Doc: "int64, where on the last axis they stand"}},
-		Attrs: []ops.Attr{{Name: "k", Doc: "how many, at least 1 and at most the last extent of X", Default: int32(1)}},
+			{Name: "Indices", Doc: "int64, their indices on the last axis"}},
+		Attrs: []ops.Attr{{Name: "k", Doc: "number of elements, at least 1 and at most the last extent of X", Default: int32(1)}},
 		Infer: inferTopK,
 		Cost:  opkit.PerElement(2),
 		Bind:  opkit.BindNumbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
@@ -117,7 +117,7 @@ func bindTopK[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	ops.Register(ops.Def{
 		Type: "accuracy",
-		Doc: "The share of rows whose label is among the indices that top_k found: Accuracy = Correct/Total, 0 without rows. No " +
+		Doc: "The share of rows whose label is among the indices of top_k: Accuracy = Correct/Total, 0 without rows. No " +
 			"gradient flows through it.",
 		Inputs: []ops.Slot{
 			{Name: "Out", Doc: "float [N, k], values of top_k; only the type counts"},
@@ -172,7 +172,7 @@ func bindAccuracy[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	ops.Register(ops.Def{
 		Type:    "one_hot",
-		Doc:     "Turns the number of a class into a vector: Out[i, X[i]] = 1, and 0 elsewhere. No gradient flows through it.",
+		Doc:     "Makes a vector of each class number: Out[i, X[i]] = 1, and 0 elsewhere. No gradient flows through it.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "int64, a last extent of 1, each in [0, depth)"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of type dtype, dims of X with a last extent of depth"}},
 		Attrs: []ops.Attr{
@@ -225,7 +225,7 @@ func bindOneHot[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	opkit.Register(ops.Def{
 		Type: "label_smooth",
-		Doc: "Takes some certainty from labels: Out = (1 - epsilon)*X + epsilon*PriorDist, where an absent PriorDist gives every " +
+		Doc: "Makes labels less certain: Out = (1 - epsilon)*X + epsilon*PriorDist, where an absent PriorDist gives every " +
 			"class the same share.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "float, distributions on the last axis"},

@@ -27,7 +27,7 @@ func registerConvolution(name, doc string) {
 			{Name: "Bias", Doc: "float [filters]", Dispensable: true}},
 		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, filters, (H + 2*padding - (dilation*(height-1) + 1))/stride + 1, ...]"}},
 		Attrs: []ops.Attr{
-			{Name: "strides", Doc: "steps of the filter down and to the right, at least 1", Default: []int32{1, 1}},
+			{Name: "strides", Doc: "steps of the filter, down and to the right, at least 1", Default: []int32{1, 1}},
 			{Name: "paddings", Doc: "zeros above and below, and left and right", Default: []int32{0, 0}},
 			{Name: "dilations", Doc: "distances between the elements of the filter, at least 1", Default: []int32{1, 1}},
 			{Name: "groups", Doc: "groups of channels; divides C and the number of filters", Default: int32(1)},
@@ -139,11 +139,11 @@ const mostWindow = math.MaxInt16
 
 // dataFormatAttr is the layout of images; the name of the attribute differs between ops.
 func dataFormatAttr(name string) ops.Attr {
-	return ops.Attr{Name: name, Doc: "layout of images; only NCHW, which AnyLayout also means, is computed here", Default: "NCHW"}
+	return ops.Attr{Name: name, Doc: "layout of images; only NCHW, also called AnyLayout", Default: "NCHW"}
 }
 
 // paddingAlgorithmAttr comes from Fluid 1.6, where it can make the op compute the paddings.
-var paddingAlgorithmAttr = ops.Attr{Name: "padding_algorithm", Doc: "EXPLICIT: paddings says it; others are not computed here", Default: "EXPLICIT"}
+var paddingAlgorithmAttr = ops.Attr{Name: "padding_algorithm", Doc: "only EXPLICIT: paddings has the numbers", Default: "EXPLICIT"}
 
 // checkImages checks the attributes that say where windows lie in images.
 func checkImages(s *ops.Shapes) error {

@@ -22,11 +22,11 @@ func init() {
 		Inputs: []ops.Slot{{Name: "X", Doc: "float"}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "of the shape and type of X"},
-			{Name: "Mask", Doc: "of the shape and type of X: 0 for what was dropped, 1 for the others", Intermediate: true}},
+			{Name: "Mask", Doc: "of the shape and type of X: 0 for dropped elements, 1 for the others", Intermediate: true}},
 		Attrs: []ops.Attr{
 			{Name: "dropout_prob", Doc: "probability of zero, in [0, 1]", Default: float32(0.5)},
 			{Name: "is_test", Doc: "whether to drop nothing", Default: false},
-			{Name: "fix_seed", Doc: "Fluid's wish for seed to count; it always counts here", Default: false},
+			{Name: "fix_seed", Doc: "ignored; in Fluid, whether seed counts, which it always does here", Default: false},
 			{Name: "seed", Doc: "key of the random numbers", Default: int32(0)},
 			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer}},
 		Infer:   inferDropout,
@@ -34,7 +34,7 @@ func init() {
 		Bind:    opkit.BindFloats("X", bindDropout[float32], bindDropout[float64]),
 		InPlace: map[string]string{"Out": "X"},
 	}, opkit.Gradient{
-		Doc:     "what Out is of X, dX is of dOut.",
+		Doc:     "dX is computed from dOut as Out is from X.",
 		Outputs: []string{"Mask"},
 		From:    []string{"Out"},
 		Wrt:     []string{"X"},

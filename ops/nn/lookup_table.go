@@ -35,9 +35,9 @@ func registerLookup(name, ids, out string, places func(*ops.Shapes) ([]int64, er
 			{Name: "Ids", Doc: ids}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: out}},
 		Attrs: []ops.Attr{
-			{Name: "padding_idx", Doc: "id that stands for zeros and trains nothing; -1 for none", Default: kernel.NoPadding},
+			{Name: "padding_idx", Doc: "id whose row reads as zeros and is not trained; -1 for none", Default: kernel.NoPadding},
 			{Name: "is_sparse", Doc: "the gradient of W is sparse: one row for each id", Default: false},
-			{Name: "is_distributed", Doc: "Fluid's wish for a table apart; the table is placed like any parameter here", Default: false}},
+			{Name: "is_distributed", Doc: "ignored; in Fluid, whether the table has servers of its own", Default: false}},
 		Infer: func(s *ops.Shapes) error { return inferLookup(s, places) },
 		Bind:  opkit.BindFloats("W", bindLookup[float32], bindLookup[float64]),
 	}, opkit.Gradient{

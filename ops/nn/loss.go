@@ -14,8 +14,8 @@ import (
 
 // labelAttrs are the attributes of the losses that compare probabilities with labels.
 var labelAttrs = []ops.Attr{
-	{Name: "soft_label", Doc: "whether Label is a distribution over the classes rather than the number of one", Default: false},
-	{Name: "ignore_index", Doc: "label of rows that cost nothing", Default: int32(-100)}}
+	{Name: "soft_label", Doc: "whether Label is a distribution over the classes and not the number of a class", Default: false},
+	{Name: "ignore_index", Doc: "label of rows that do not count", Default: int32(-100)}}
 
 // inferLoss checks probabilities or logits in slot x against Label, and gives the slot loss one number for each row.
 func inferLoss(s *ops.Shapes, x, loss string) error {
@@ -197,8 +197,8 @@ func init() {
 			{Name: "Label", Doc: "from 0 to 1, of the shape and type of X"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs: []ops.Attr{
-			{Name: "ignore_index", Doc: "label of elements that cost nothing", Default: int32(-100)},
-			{Name: "normalize", Doc: "Fluid's division by the number of elements that count, which would mix the rows of a batch; only false",
+			{Name: "ignore_index", Doc: "label of elements that do not count", Default: int32(-100)},
+			{Name: "normalize", Doc: "only false; in Fluid, divides by the number of elements that count",
 				Default: false, Check: neverNormalize}},
 		Infer: func(s *ops.Shapes) error {
 			if err := s.IsFloat("X"); err != nil {

@@ -35,7 +35,7 @@ func init() {
 			{Name: "SavedMean", Doc: "[C], mean of the batch; zeros with given statistics", Intermediate: true},
 			{Name: "SavedVariance", Doc: "[C], 1/sqrt(variance of the batch + epsilon); zeros with given statistics", Intermediate: true}},
 		Attrs: []ops.Attr{
-			{Name: "momentum", Doc: "what the moving statistics keep in each step", Default: float32(0.9)},
+			{Name: "momentum", Doc: "the share of the moving statistics that each step keeps", Default: float32(0.9)},
 			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
 			{Name: "is_test", Doc: "whether to use the moving statistics", Default: false},
 			{Name: "use_global_stats", Doc: "whether to use the moving statistics in training too", Default: false},
@@ -156,8 +156,8 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func init() {
 	opkit.Register(ops.Def{
 		Type: "layer_norm",
-		Doc: "Normalises each row by its own statistics: Y = (X - Mean)/sqrt(Variance + epsilon)*Scale + Bias. A row is what " +
-			"the axes from begin_norm_axis on hold.",
+		Doc: "Normalises each row by its own statistics: Y = (X - Mean)/sqrt(Variance + epsilon)*Scale + Bias. A row has the " +
+			"axes from begin_norm_axis on.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "float, rank 2 or more"},
 			{Name: "Scale", Doc: "one number for each place in a row; ones when absent", Dispensable: true},

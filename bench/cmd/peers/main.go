@@ -1,12 +1,11 @@
-// Peers measures EDL beside PyTorch, gorgonia and OpenBLAS on this machine and prints the result as Markdown.
+// Peers measures EDL, PyTorch, gorgonia and OpenBLAS on this machine and prints the result as Markdown.
 //
 //	peers [-rounds N] [-seconds S] [-threads 1,2] [-run REGEXP] [-best]  every workload
 //	peers -growth [-plot FILE.svg] ...                                   how the cost of a step grows
 //
-// Each measurement is a process of its own, and the contenders take turns, so that all see the same weather. A measurement during which other
-// processes used the machine is taken again, -retries times at most. On a machine that never becomes quiet, -best compares the fastest windows
-// of 20 ms instead of the median ones. PyTorch comes from Debian: apt-get install python3-torch
-// libopenblas0-openmp.
+// Each measurement is a process of its own. The contenders take turns, so that a busy or hot machine affects all of them. A measurement is
+// repeated, at most -retries times, if other processes used the machine. On a machine that never becomes quiet, -best compares the fastest windows
+// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp.
 package main
 
 import (
@@ -113,7 +112,7 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	return nil
 }
 
-// A section is a table of the report: what is measured by whom.
+// A section is a table of the report: the measured workloads and their contenders.
 type section struct {
 	title      string
 	column     string // heading of the first column
@@ -156,7 +155,7 @@ var tables = []section{
 	}},
 }
 
-// growth are networks of fully connected layers, trained with SGD, in which one thing grows.
+// growth has networks of fully connected layers, trained with SGD. In each section one thing grows.
 var growth = []section{
 	{"Step time against batch: 784-200-200-10", "batch", []string{edl, pytorch}, false, grow([]int{1, 4, 16, 64, 256, 1024, 4096},
 		func(n int) string { return fmt.Sprintf("fc:%d:784-200-200-10/sgd", n) })},

@@ -20,7 +20,7 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg"
 )
 
-// report writes a table for every section of which something was measured.
+// report writes a table for every section with measurements.
 func report(out io.Writer, s settings, m machine, sections []section, measured map[key][]sample) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores, %s. %d x %g s each, %s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds, s.statistic())
@@ -101,7 +101,7 @@ func (part section) figure(f figures, flops int64) string {
 	return fmt.Sprintf("%s (%s to %s)", duration(f.median), duration(f.lowest), duration(f.highest))
 }
 
-// statistic says what the figures are.
+// statistic names the figures.
 func (s settings) statistic() string {
 	if s.best {
 		return "medians (lowest to highest) of the fastest windows"
@@ -157,8 +157,8 @@ func (s settings) figures(samples []sample) figures {
 // Size of one panel of the picture.
 const panelWidth, panelHeight = 11 * vg.Centimeter, 10 * vg.Centimeter
 
-// plotGrowth draws the sections of growth beside each other into s.plot, an SVG or PNG file: step time against what grows, both on logarithmic axes,
-// with the least time that the machine allows.
+// plotGrowth draws the sections of growth next to each other into s.plot, an SVG or PNG file: step time over the growing number, both on
+// logarithmic axes, with the least time that the machine allows.
 func plotGrowth(s settings, m machine, measured map[key][]sample) error {
 	var panels []*plot.Plot
 	for _, part := range growth {
@@ -189,7 +189,7 @@ func plotGrowth(s settings, m machine, measured map[key][]sample) error {
 	return file.Close()
 }
 
-// plot is the panel of a section, nil when nothing of it was measured.
+// plot is the panel of a section, nil if it has no measurements.
 func (part section) plot(s settings, m machine, measured map[key][]sample) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = part.title

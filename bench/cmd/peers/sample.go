@@ -44,7 +44,7 @@ func take(cmd *exec.Cmd) (sample, error) {
 	return sample{result, max(0, others.Seconds()/elapsed.Seconds())}, err
 }
 
-// calm takes a sample until one is undisturbed, a number of times at most, and returns the least disturbed one.
+// calm takes samples until one is undisturbed, but at most so many, and returns the least disturbed one.
 func calm(ctx context.Context, s settings, make func(context.Context) *exec.Cmd) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,8 +64,8 @@ func calm(ctx context.Context, s settings, make func(context.Context) *exec.Cmd)
 	return best, nil
 }
 
-// busy returns the time that the cores of this machine have worked since it was started. Where that is not known it is 0, and no
-// measurement counts as disturbed.
+// busy returns the time that the cores of this machine have worked since its start. If that is unknown, busy returns 0, and no measurement counts
+// as disturbed.
 func busy() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -78,7 +78,7 @@ func busy() time.Duration {
 	return time.Duration(user+nice+system+interrupt+soft+steal) * clockTick
 }
 
-// A key says who measured what.
+// A key names a contender and what it measures.
 type key struct {
 	contender, workload string
 	threads             int
@@ -101,8 +101,8 @@ func measureAll(ctx context.Context, s settings, sections []section, all map[str
 	return samples, nil
 }
 
-// turns returns who measures what in a round, in order. Each row is measured by all contenders one after the other; who comes first changes
-// from round to round.
+// turns returns the measurements of a round, in order. All contenders measure a row one after the other. The first contender changes from round to
+// round.
 func turns(s settings, sections []section, round int) iter.Seq[key] {
 	return func(yield func(key) bool) {
 		for _, part := range sections {
@@ -128,17 +128,17 @@ func knows(contender, workload string) bool {
 	return contender != gorgonia || strings.HasPrefix(workload, "mlp") || strings.HasPrefix(workload, "conv")
 }
 
-// python is Debian's, which python3-torch is installed for.
+// python is Debian's, which has python3-torch.
 const python = "/usr/bin/python3"
 
-// openMP holds the OpenBLAS whose threads are those of OpenMP. PyTorch loads it at more than one thread: the threads of the default OpenBLAS fight
-// with OpenMP's for the cores.
+// openMP is the OpenBLAS with threads of OpenMP. PyTorch loads it for more than one thread, because the threads of the default OpenBLAS compete
+// with those of OpenMP for the cores.
 const openMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
 
 // A contender makes the command that measures a workload.
 type contender func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd
 
-// prepare builds and finds all contenders; dir takes what is built.
+// prepare builds and finds all contenders. It writes to dir.
 func prepare(ctx context.Context, dir string) (map[string]contender, error) {
 	if err := checkPyTorch(ctx); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func checkPyTorch(ctx context.Context) error {
 	return nil
 }
 
-// A machine is what this computer can do at most, for each number of threads.
+// A machine is the limits of this computer, for each number of threads.
 type machine struct {
 	processor    string
 	cache        int64  // bytes of the last level; 0 when that is not known
@@ -200,14 +200,14 @@ type machine struct {
 	bandwidth    map[int]float64
 }
 
-// trials is of how many tries a limit is the best: enough for a quiet moment.
+// trials is the number of measurements of a limit, of which the best counts.
 const trials = 100
 
 func newMachine() machine {
 	return machine{processor: processor(), cache: lastLevelCache(), peak: map[int]float64{}, bandwidth: map[int]float64{}}
 }
 
-// measure raises the limits to what is reached now. It is called before and after everything else, so that a busy moment does not make them low.
+// measure raises the limits to the present measurement. It runs before and after all others, so that a busy moment does not lower the limits.
 func (m *machine) measure(threads []int) {
 	for _, n := range threads {
 		peak, instructions := limits.Peak(n, trials)
@@ -239,8 +239,8 @@ func lastLevelCache() int64 {
 	return kilobytes << 10
 }
 
-// least returns the microseconds that a step of so many operations and bytes needs on this machine at least; 0 when that is not known. Bytes
-// that stay in a cache are not counted.
+// least returns the microseconds that a step of so many operations and bytes takes at least on this machine, 0 if unknown. It does not count bytes
+// that stay in a cache.
 func (m machine) least(flops, bytes int64, threads int) float64 {
 	if m.peak[threads] == 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Package limits measures what this machine can do at most: multiply and add numbers in registers, and read memory. What a workload
-// reaches is given as a share of these, because a ratio to another program alone does not tell what is left.
+// Package limits measures the limits of this machine: multiplying and adding numbers in registers, and reading memory. Reports show workloads as a
+// share of these, because a ratio to another program does not show what is possible.
 package limits
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/edl-go/edl/ops/kernel/peak"
 )
 
-// trial is how long one trial of a limit lasts at least.
+// trial is the least duration of one trial of a limit.
 const trial = 20 * time.Millisecond
 
-// Peak returns the most float32 operations a second that fused multiply-adds in registers reached on a number of threads together, over
-// some trials, and the instructions that reached it. It is 0 where package peak has no such loop.
+// Peak returns the highest rate of float32 operations a second, fused multiply-adds in registers on a number of threads, over some trials, and the
+// instructions that reached it. It is 0 if package peak has no such loop.
 func Peak(threads, trials int) (flopsPerSecond float64, instructions string) {
 	for _, l := range peak.Loops() {
 		best := bestRate(threads, trials, func(int) func(int) int64 {
@@ -66,11 +66,10 @@ func bestRate(threads, trials int, setup func(thread int) func(rounds int) (unit
 	return best
 }
 
-// buffer is what one thread reads: more than caches hold.
+// buffer is the memory that one thread reads. It is larger than caches.
 const buffer = 256 << 20
 
-// Bandwidth returns the most bytes a second that a number of threads together read from memory, each from a buffer of its own, over some
-// trials.
+// Bandwidth returns the highest rate of bytes a second that a number of threads read from memory, each from its own buffer, over some trials.
 func Bandwidth(threads, trials int) (bytesPerSecond float64) {
 	return bestRate(threads, trials, func(int) func(int) int64 {
 		words := make([]uint64, buffer/8)

@@ -1,7 +1,7 @@
-// Package measure times something that is done over and over, in the way that the scripts in bench/peers time it too.
+// Package measure times work that is repeated. The scripts in bench/peers time it in the same way.
 //
-// Work is timed in windows of some milliseconds, each of the same number of repetitions. The median of the windows is the figure:
-// neither a window in which another process ran nor the best one decides it.
+// It times windows of some milliseconds with the same number of repetitions each. The figure is the median of the windows, so neither a window that
+// another process disturbed nor the best window decides it.
 package measure
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Window is how long a window lasts at least.
+// Window is the least duration of a window.
 const Window = 20 * time.Millisecond
 
-// Fewest is how many repetitions warm up, and how many windows are measured, at least.
+// Fewest is the least number of warm-up repetitions, and of windows.
 const Fewest = 3
 
 // A Result is one measurement. It travels between processes as a line of JSON.
@@ -35,10 +35,10 @@ type Result struct {
 	StartMemory int64   `json:"start_bytes"` // peak before the work was set up
 }
 
-// Work does once what is measured. i counts from 0, warm-up included.
+// Work does once the work to measure. i counts from 0, warm-up included.
 type Work func(i int) error
 
-// Repeat does work for about the given time, after a quarter of it to warm up.
+// Repeat does work for about the given time, after a quarter of it as warm-up.
 func Repeat(d time.Duration, work Work) (Result, error) {
 	i := 0
 	run := func(enough func(done int, elapsed time.Duration) bool) (done int, elapsed time.Duration, err error) {
@@ -82,7 +82,7 @@ func Median(sorted []float64) float64 {
 // Write writes r as a line of JSON.
 func (r Result) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// Read reads what Write wrote.
+// Read reads the output of Write.
 func Read(line []byte) (Result, error) {
 	var r Result
 	if err := json.Unmarshal(line, &r); err != nil {
@@ -91,8 +91,8 @@ func Read(line []byte) (Result, error) {
 	return r, nil
 }
 
-// PeakMemory returns the most bytes that this process has had resident. The kernel's VmHWM is taken, not getrusage's ru_maxrss, which
-// a child inherits from the process that started it. Linux only.
+// PeakMemory returns the largest resident memory of this process so far. It reads the kernel's VmHWM and not getrusage's ru_maxrss, which a child
+// inherits from its parent. Linux only.
 func PeakMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
