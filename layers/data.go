@@ -51,7 +51,7 @@ func (l *layer) data(name string) Variable {
 	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: l.dtype, Dims: dims, LoDLevel: l.lod,
 		StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
-		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name")))
+		return l.mistake(taken(name))
 	}
 	return Variable{l.model, v}
 }
@@ -148,7 +148,7 @@ func (l *layer) readInto(name string) Variable {
 	}
 	v, err := l.model.main.Global().AddVar(program.Var{Name: name, Kind: untyped, StopGradient: true, NeedCheckFeed: true})
 	if err != nil {
-		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name")))
+		return l.mistake(taken(name))
 	}
 	return Variable{l.model, v}
 }

@@ -29,7 +29,7 @@ func start(kind string, opts []Option, takes []string, inputs ...Variable) *laye
 		case l.model == nil:
 			l.model = x.model
 		case l.model != x.model:
-			l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Got("variables of two models"), fault.Want("inputs of one model")))
+			l.mistake(ofTwoModels(x))
 		}
 		if !x.OK() {
 			l.failed = true
@@ -143,7 +143,7 @@ func (l *layer) result(v Variable) Variable {
 	global := l.model.main.Global()
 	named, err := global.AddVar(v.v.Copy(l.name))
 	if err != nil {
-		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(l.name), fault.Got("a name that is taken"), fault.Want("a free name")))
+		return l.mistake(taken(l.name))
 	}
 	for _, op := range global.Ops {
 		op.RenameOutput(v.Name(), l.name)
@@ -241,4 +241,14 @@ func names(in In) map[string][]string {
 		}
 	}
 	return out
+}
+
+// taken makes the error of a second variable with a name.
+func taken(name string) *fault.Fault {
+	return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name"))
+}
+
+// ofTwoModels makes the error of an input that belongs to another model than the inputs before it.
+func ofTwoModels(v Variable) *fault.Fault {
+	return fault.E(fault.InvalidArgument, fault.Var(v.Name()), fault.Got("variables of two models"), fault.Want("inputs of one model"))
 }

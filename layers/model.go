@@ -106,7 +106,7 @@ func (m *Model) State(name string, dtype tensor.DType, dims []int64, init Initia
 func (m *Model) persistable(v program.Var, init Initializer) Variable {
 	added, err := m.main.Global().AddVar(v)
 	if err != nil {
-		m.Report(fault.E(fault.InvalidArgument, fault.Var(v.Name), fault.Got("a name that is taken"), fault.Want("a free name")))
+		m.Report(taken(v.Name))
 		return m.poison()
 	}
 	op := init(Target{DType: v.DType, Dims: v.Dims, Seed: m.seed})

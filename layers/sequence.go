@@ -49,8 +49,7 @@ func DynamicLSTM(x Variable, size int64, opts ...Option) (hidden, cell Variable)
 	if l.hidden != nil {
 		for _, v := range []Variable{*l.hidden, *l.cell} {
 			if l.model != v.model {
-				l.mistake(fault.E(fault.InvalidArgument, fault.Var(v.Name()), fault.Got("variables of two models"),
-					fault.Want("inputs of one model")))
+				l.mistake(ofTwoModels(v))
 			}
 			if !v.OK() {
 				l.fail()

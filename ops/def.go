@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 )
 
@@ -168,6 +169,11 @@ func Register(d Def) {
 func Lookup(opType string) (*Def, bool) {
 	d, ok := registry[opType]
 	return d, ok
+}
+
+// unregistered makes the error of an op whose type Lookup does not know.
+func unregistered(fields ...fault.Field) *fault.Fault {
+	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("one of those that `edl show ops` lists"))...)
 }
 
 // All returns every registered op, sorted by type.

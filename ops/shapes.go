@@ -149,8 +149,7 @@ func (s *Shapes) Like(outSlot, inSlot string) {
 
 // Errorf makes the error of a wrong shape in an input slot. want is a format.
 func (s *Shapes) Errorf(slot, want string, args ...any) error {
-	return fault.E(fault.ShapeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)),
-		fault.Gotf("%s %v", slot, s.In(slot)), fault.Wantf(want, args...))
+	return s.wrong(fault.ShapeMismatch, slot, fault.Wantf(want, args...))
 }
 
 // Rank checks the rank of an input slot.
@@ -182,11 +181,15 @@ func (s *Shapes) SameType(slots ...string) error {
 
 // IsFloat checks that an input slot holds float32 or float64.
 func (s *Shapes) IsFloat(slot string) error {
-	if m := s.In(slot); !m.DType.IsFloat() {
-		return fault.E(fault.TypeMismatch, fault.On(s.op), fault.Var(s.op.In(slot)), fault.Gotf("%s %v", slot, m),
-			fault.Want("float32 or float64"))
+	if !s.In(slot).DType.IsFloat() {
+		return s.wrong(fault.TypeMismatch, slot, fault.Want("float32 or float64"))
 	}
 	return nil
+}
+
+// wrong makes the error of the type of the first variable of an input slot.
+func (s *Shapes) wrong(kind fault.Kind, slot string, want fault.Field) error {
+	return fault.E(kind, fault.On(s.op), fault.Var(s.op.In(slot)), fault.Gotf("%s %v", slot, s.In(slot)), want)
 }
 
 // attrs reads the attributes of an op. An attribute that the op does not set has the default of the definition.
@@ -238,8 +241,7 @@ func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool))
 func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return nil, fault.E(fault.Unsupported, fault.On(op), fault.Got("an op type that is not registered"),
-			fault.Want("one of those that `edl show ops` lists"))
+		return nil, unregistered(fault.On(op))
 	}
 	if faults := def.Check(op); len(faults) > 0 {
 		return nil, faults[0]

@@ -47,7 +47,7 @@ type registryRules struct {
 func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return fault.List{{Kind: fault.Unsupported, Got: "an op type that is not registered", Want: "one of those that `edl show ops` lists"}}
+		return fault.List{unregistered()}
 	}
 	var faults fault.List
 	err := guard(op, func() { faults = def.Check(op) })

@@ -256,8 +256,8 @@ func init() {
 func inferCast(s *ops.Shapes) error {
 	m := s.In("X")
 	if from := tensor.DType(s.Int("in_dtype")); from != m.DType {
-		return fault.E(fault.TypeMismatch, fault.Op("cast"), fault.Var(s.Op().In("X")), fault.Line(s.Op().Line()), fault.Gotf("X %v", m),
-			fault.Wantf("%v, as in_dtype says", from))
+		return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In("X")), fault.Gotf("X %v", m),
+			fault.Wantf("%v, the type in in_dtype", from))
 	}
 	to, err := opkit.DTypeAttr(s, "out_dtype")
 	if err != nil {

@@ -139,7 +139,7 @@ func bindBatchNormGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	given := givenStatistics(b)
 	if given && (mean == nil || variance == nil) {
 		return nil, fault.E(fault.InvalidProgram, fault.On(b.Op()), fault.Got("no Mean or no Variance"),
-			fault.Want("both, since they are what X was normalised by"))
+			fault.Want("both, which the forward op has used"))
 	}
 	return b.Loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 		gx, gscale, gbias := opkit.Data[T](dx), opkit.Data[T](dscale), opkit.Data[T](dbias)

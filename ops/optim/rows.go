@@ -116,7 +116,7 @@ func checkGradient(grad, param *tensor.Tensor) error {
 	}
 	whole := ops.MetaOfValue(grad).Dims
 	if grad.DType() != param.DType() || !slices.Equal(whole, param.Dims()) {
-		return fault.E(fault.ShapeMismatch, fault.Got(gradSlot+" "+grad.String()), fault.Want("rows of "+param.String()+" as Param"))
+		return fault.E(fault.ShapeMismatch, fault.Got(gradSlot+" "+grad.String()), fault.Want("rows of "+param.String()+", like Param"))
 	}
 	return nil
 }

@@ -38,9 +38,9 @@ func (x batch) offsets() ([]int64, error) {
 	switch {
 	case err != nil:
 	case len(lod) == 0:
-		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that are cut into sequences"))
+		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that form sequences"))
 	case len(lod[len(lod)-1]) != x.n+1:
-		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("as many as the plan was made for"))
+		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("the number that the plan was compiled for"))
 	default:
 		return lod[len(lod)-1], nil
 	}
@@ -208,7 +208,7 @@ func (x batch) checkIndex(index []int32, begin, end int64) error {
 	for _, at := range index {
 		if int64(at) < begin || int64(at) >= end {
 			return fault.E(fault.InvalidArgument, fault.On(x.op), fault.Var(x.op.In("MaxIndex")),
-				fault.Got("a row of another sequence"), fault.Want("what the forward op wrote"))
+				fault.Got("a row of another sequence"), fault.Want("the MaxIndex of the forward op"))
 		}
 	}
 	return nil
