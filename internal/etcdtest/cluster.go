@@ -1,7 +1,10 @@
+// Package etcdtest runs real etcd servers, as processes, for tests: they can be killed, paused and started again. The server is built from its
+// module, in the version of go.mod, once for all tests of this user.
 package etcdtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // A Cluster is a few etcd servers that are members of each other. Its methods are called by the test's goroutine.
@@ -145,3 +151,62 @@ func (c *Cluster) signal(i int, s syscall.Signal) {
 
 // last returns the end of a server's output.
 func last(s string) string { return s[max(0, len(s)-2000):] }
+
+// statusTime bounds the answer of a server that is asked who leads; a server that is paused does not answer.
+const statusTime = 2 * time.Second
+
+// Client returns a client of all servers, which ends with the test.
+func (c *Cluster) Client() *clientv3.Client {
+	c.t.Helper()
+	config := clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop(), DialTimeout: patience}
+	if c.options.TLS != nil {
+		config.TLS = c.options.TLS.config(c.t)
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Leader waits until one of the servers is the leader that all live ones follow, and returns it.
+func (c *Cluster) Leader() int {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client := c.Client()
+	defer client.Close()
+	for {
+		if leader := c.agreed(ctx, client); leader >= 0 {
+			return leader
+		}
+		select {
+		case <-ctx.Done():
+			c.t.Fatal("no leader")
+		case <-time.After(heartbeat * time.Millisecond):
+		}
+	}
+}
+
+func (c *Cluster) agreed(ctx context.Context, client *clientv3.Client) int {
+	leader, at := uint64(0), -1
+	for i, m := range c.members {
+		if m.process == nil {
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, statusTime)
+		s, err := client.Status(bounded, m.client)
+		cancel()
+		if err != nil || s.Leader == 0 || leader != 0 && s.Leader != leader {
+			return -1
+		}
+		if leader = s.Leader; leader == s.Header.MemberId {
+			at = i
+		}
+	}
+	return at
+}
+
+// attributes keep signals of the terminal away from a server: the test ends it.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,6 +18,11 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(childEndpoints) != "" {
 		os.Exit(coordinate())
+	}
+	// These tests wait for servers and leases most of the time, also on a machine with few cores.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -38,6 +44,7 @@ func embedded(t *testing.T) *Embedded {
 
 // The server may end before its clients, though they watch and renew.
 func TestEmbeddedEndsBeforeItsClients(t *testing.T) {
+	t.Parallel()
 	server := embedded(t)
 	r, err := Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: Prefix("digits")})
 	if err != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -26,6 +27,8 @@ type etcdStore struct {
 	client  *clientv3.Client
 	cancel  context.CancelFunc
 	seconds int64 // of a lease
+	// renewEvery separates the renewals of a lease; 0: a third of its duration.
+	renewEvery time.Duration
 
 	mu      sync.Mutex
 	leases  map[*etcdLease]bool
@@ -273,7 +276,8 @@ func (s *etcdStore) grant(ctx context.Context) (lease, error) {
 
 // renew returns when the lease has ended, whatever the reason.
 func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
-	for next := duration / 3; ; {
+	every := cmp.Or(l.store.renewEvery, duration/3)
+	for next := every; ; {
 		timer := time.NewTimer(min(next, l.left()))
 		select {
 		case <-timer.C:
@@ -292,7 +296,7 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 			next = renewPause
 		default:
 			l.extend(sent.Add(time.Duration(seconds) * time.Second))
-			next = duration / 3
+			next = every
 		}
 	}
 }

@@ -13,16 +13,15 @@ import (
 )
 
 func on(t *testing.T, servers *etcdtest.Cluster, job string) *home {
-	return &home{T: t, prefix: Prefix(job), handle: func(prefix string, lease time.Duration) (Registry, error) {
-		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Lease: lease})
-	}}
+	return &home{T: t, prefix: Prefix(job), handle: openAt(t, servers.Endpoints)}
 }
 
 // The leader of three servers dies while a coordinator commits: it goes on, is still the coordinator, and nothing is lost or done twice.
 func TestLeaderOfEtcdDies(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
 	h := on(t, servers, "orphaned")
-	r := h.openAt(h.prefix, 10*time.Second)
+	r := h.open()
 	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
 	s := r.State(leader)
 	const kills, commits = 3, 20
@@ -66,6 +65,7 @@ func TestLeaderOfEtcdDies(t *testing.T) {
 
 // While all servers are down, calls end at their deadline and say why; when they are back, all goes on.
 func TestEtcdIsAway(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
 	h := on(t, servers, "away")
 	r := h.open()
@@ -121,13 +121,13 @@ func TestLeaseEndsWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Start(t, 1, etcdtest.Options{})
 	h := on(t, servers, "alone")
-	r := h.openAt(h.prefix, 2*time.Second)
+	r := h.openWith(Config{Lease: 2 * time.Second})
 	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
 	servers.Kill(0)
 	last := deadline(leader)
 	select {
 	case <-leader.Done():
-	case <-time.After(patience / 3):
+	case <-bounded(t).Done():
 		t.Fatal("a lease of two seconds goes on without etcd")
 	}
 	if time.Now().Before(last) {
@@ -140,6 +140,7 @@ func TestLeaseEndsWithoutEtcd(t *testing.T) {
 
 // A server that is paused takes no commit along: another attempt goes to another server.
 func TestEtcdServerIsPaused(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
 	h := on(t, servers, "paused")
 	r := h.open()

@@ -78,6 +78,7 @@ func play(t *testing.T, seed uint64, open func() (Registry, error), each, commit
 // Coordinators that are paused, lose their leases, and whose requests come late or twice never change what a later one keeps, and every commit is
 // what its caller was told.
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	const histories, workers = 200, 8
 	seeds := make(chan uint64)
 	var all sync.WaitGroup
@@ -106,6 +107,7 @@ func TestHistories(t *testing.T) {
 
 // The same with real servers, of which the leader is killed and started again.
 func TestHistoryOnServers(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
 	prefix := Prefix("history")
 	client := servers.Client()

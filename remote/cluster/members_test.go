@@ -141,7 +141,7 @@ func testLead(h *home) {
 
 // The old coordinator was paused while its lease ended. Whatever it does afterwards leaves the new one's keys alone.
 func testFenced(h *home) {
-	a, b := h.openAt(h.prefix, shortLease), h.open()
+	a, b := h.openWith(watchful), h.open()
 	old := h.member(a.LeadCoordinator(h.Context(), "host:1"))
 	h.end(h.prefix, coordinator)
 	young := h.member(b.LeadCoordinator(h.Context(), "host:2"))
@@ -170,7 +170,7 @@ func testLost(h *home) {
 	orderly := h.member(h.open().JoinTrainer(h.Context(), 3))
 	h.ok(orderly.Leave(h.Context()))
 
-	expired := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
+	expired := h.member(h.openWith(watchful).JoinTrainer(h.Context(), 0))
 	h.end(h.prefix, trainer0)
 	<-expired.Done()
 	if m := <-lost; m != trainer0 {
@@ -215,7 +215,7 @@ func testRevokeLease(h *home) {
 	lost, err := watcher.WatchLost(h.Context())
 	h.ok(err)
 	h.ok(watcher.RevokeLease(h.Context(), trainer0, 0)) // there is none
-	first := h.member(h.openAt(h.prefix, shortLease).JoinTrainer(h.Context(), 0))
+	first := h.member(h.openWith(watchful).JoinTrainer(h.Context(), 0))
 	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Fence()))
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
@@ -336,7 +336,7 @@ func testForget(h *home) {
 	lingering := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
 	s := r.State(lingering)
 	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}}))
-	near := h.openAt(h.prefix+"er", longLease)
+	near := h.openWith(Config{Prefix: h.prefix + "er"})
 	h.member(near.JoinServer(h.Context(), 0, "host:3"))
 
 	h.ok(r.Forget(h.Context()))

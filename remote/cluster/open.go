@@ -26,6 +26,9 @@ type Config struct {
 	Lease     time.Duration // after which a member that does not renew is lost; rounded up to seconds; 0: DefaultLease
 	Access    Access        // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
 	Log       *slog.Logger  // nil: discarded
+
+	renewEvery time.Duration            // of leases; 0: a third of their duration
+	getenv     func(name string) string // nil: os.Getenv
 }
 
 // Open connects to etcd and returns a handle on the members of a job. It fails when etcd has not answered when ctx ends, or after 10 seconds.
@@ -33,8 +36,11 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	if err := checkPrefix(c.Prefix); err != nil {
 		return nil, err
 	}
+	if c.getenv == nil {
+		c.getenv = os.Getenv
+	}
 	if c.Access == (Access{}) {
-		c.Access = AccessFrom(os.Getenv)
+		c.Access = AccessFrom(c.getenv)
 	}
 	secured, err := c.Access.tls(c.Endpoints)
 	if err != nil {
@@ -73,7 +79,8 @@ func connect(ctx context.Context, c Config, secured *tls.Config) (*etcdStore, er
 		cancel()
 		return nil, etcdFault("etcd", err)
 	}
-	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), leases: map[*etcdLease]bool{}}, nil
+	return &etcdStore{client: client, cancel: cancel, seconds: int64((c.Lease + time.Second - 1) / time.Second), renewEvery: c.renewEvery,
+		leases: map[*etcdLease]bool{}}, nil
 }
 
 // Variables of the environment that say where etcd is and what it asks of its clients. Roles get a password in this way and not in their JobSpec or

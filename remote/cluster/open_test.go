@@ -17,15 +17,17 @@ import (
 
 // A user who may only touch the keys of EDL, at a server that asks for certificates and passwords, can do all that a job needs.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	files := etcdtest.Certify(t)
 	// Tokens end soon, and with the server: whoever uses one must be able to get another.
 	servers := etcdtest.Start(t, 1, etcdtest.Options{TLS: files, Arguments: []string{"--auth-token-ttl", "1"}})
 	protect(t, servers.Client())
 	access := Access{CA: files.CA, Certificate: files.ClientCertificate, Key: files.ClientKey, User: "edl", Password: "secret"}
-	h := &home{T: t, prefix: Prefix("guarded"), handle: func(prefix string, lease time.Duration) (Registry, error) {
-		return Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: prefix, Access: access, Lease: lease})
+	h := &home{T: t, prefix: Prefix("guarded"), handle: func(c Config) (Registry, error) {
+		c.Endpoints, c.Access = servers.Endpoints(), access
+		return Open(t.Context(), c)
 	}}
-	r := h.openAt(h.prefix, shortLease)
+	r := h.openWith(Config{renewEvery: 1200 * time.Millisecond}) // which is longer than a token lives
 	addresses, err := h.open().WatchAddress(t.Context(), coordinator)
 	h.ok(err)
 	leader := h.member(r.LeadCoordinator(t.Context(), "host:1"))
@@ -35,11 +37,12 @@ func TestAccess(t *testing.T) {
 	h.member(h.open().JoinServer(t.Context(), 0, "host:2"))
 	h.ok(r.RevokeLease(t.Context(), server0, 0))
 
-	// The lease goes on beyond its first duration and the tokens of its client.
-	first := deadline(leader)
-	eventually(t, "renewals beyond the first lease", func() bool { return deadline(leader).After(first.Add(shortLease)) })
+	// The lease is renewed when the token of its client has ended, by its time or with the server.
+	renewed(t, leader)
+	renewed(t, leader)
 	servers.Kill(0)
 	servers.Restart(0)
+	renewed(t, leader)
 	h.ok(s.Commit(bounded(t), []Change{{"b", []byte("2")}}))
 	h.entries(s, map[string]string{"a": "1", "b": "2"})
 	h.ok(leader.Leave(t.Context()))
@@ -47,14 +50,16 @@ func TestAccess(t *testing.T) {
 	h.ok(r.Forget(t.Context()))
 
 	// A role reads its access from the environment.
+	environment := map[string]string{}
 	for _, e := range access.Environment() {
 		name, value, _ := strings.Cut(e, "=")
-		t.Setenv(name, value)
+		environment[name] = value
 	}
-	if got := AccessFrom(os.Getenv); got != access {
+	getenv := func(name string) string { return environment[name] }
+	if got := AccessFrom(getenv); got != access {
 		t.Errorf("through the environment: %+v", got)
 	}
-	role, err := Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: h.prefix})
+	role, err := Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: h.prefix, getenv: getenv})
 	h.ok(err)
 	h.ok(role.SetDesired(t.Context(), 1))
 	h.ok(role.Close())
@@ -66,7 +71,6 @@ func TestAccess(t *testing.T) {
 		access Access
 		prefix string
 	}{"a wrong password": {wrong, h.prefix}, "no user": {stranger, h.prefix}, "keys of others": {access, "/other/job"}} {
-		clearEnvironment(t)
 		if _, err := Open(t.Context(), Config{Endpoints: servers.Endpoints(), Prefix: c.prefix, Access: c.access}); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -81,10 +85,11 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-func clearEnvironment(t *testing.T) {
-	for _, name := range []string{EnvCA, EnvCertificate, EnvKey, EnvUser, EnvPassword} {
-		t.Setenv(name, "")
-	}
+// renewed returns when a lease was renewed that began, or was last renewed, before.
+func renewed(t *testing.T, m Membership) {
+	t.Helper()
+	before := deadline(m)
+	eventually(t, "renewal of the lease", func() bool { return deadline(m).After(before) })
 }
 
 // protect lets only the user "edl" touch the keys of EDL.

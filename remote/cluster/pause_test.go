@@ -23,51 +23,56 @@ import (
 func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 	t.Parallel()
 	server := embedded(t)
-	for i, c := range []struct {
-		after   int // commits
-		unaware bool
-		idle    bool // the other one commits later
-	}{{1, false, false}, {17, false, false}, {5, true, false}, {5, true, true}} {
-		h := &home{T: t, prefix: Prefix(fmt.Sprint("replaced-", i)), handle: func(prefix string, lease time.Duration) (Registry, error) {
-			return Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: lease})
-		}}
-		lease, end := childLease, " done"
-		if c.unaware {
-			lease, end = longLease, ""
-		}
-		old := startChild(t, h.prefix, server.Endpoints(), lease)
-		old.commits(c.after)
-		old.signal(syscall.SIGSTOP)
-		r := h.open()
-		if c.unaware {
-			h.ok(r.RevokeLease(bounded(t), coordinator, 0))
-		}
-		s := r.State(h.member(r.LeadCoordinator(bounded(t), "parent:1")))
-		before, err := s.Load(t.Context())
-		h.ok(err)
-		young := []Change{{"young", []byte("1")}}
-		if !c.idle {
-			h.ok(s.Commit(t.Context(), young))
-		}
-		old.signal(syscall.SIGCONT)
-		last, why := old.end()
-		// Paused within a commit: nobody told it what became of it.
-		if want := fault.Fenced.String() + end; why != want && why != fault.Unavailable.String()+end {
-			t.Errorf("%+v: the old coordinator ended with %q, want %q", c, why, want)
-		}
-		if c.idle {
-			h.ok(s.Commit(t.Context(), young))
-		}
-		h.entries(s, map[string]string{"number": string(before["number"]), "young": "1"})
-		var told, kept int
-		fmt.Sscan(last, &told)
-		fmt.Sscan(string(before["number"]), &kept)
-		if kept < c.after || told > kept {
-			t.Errorf("%+v: number %d is kept, %d was committed by all accounts", c, kept, told)
-		}
-		if t.Failed() {
-			return
-		}
+	for i, c := range []pauseCase{{1, false, false}, {17, false, false}, {5, true, false}, {5, true, true}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			c.run(&home{T: t, prefix: Prefix(fmt.Sprint("replaced-", i)), handle: openAt(t, server.Endpoints)}, server)
+		})
+	}
+}
+
+// pauseCase is a coordinator in another process that is paused and replaced.
+type pauseCase struct {
+	after   int  // commits
+	unaware bool // the lease ends in etcd, and not by the clock of the paused process
+	idle    bool // the other coordinator commits only after the first has been resumed
+}
+
+func (c pauseCase) run(h *home, server *Embedded) {
+	t := h.T
+	lease, end := childLease, " done"
+	if c.unaware {
+		lease, end = longLease, ""
+	}
+	old := startChild(t, h.prefix, server.Endpoints(), lease)
+	old.commits(c.after)
+	old.signal(syscall.SIGSTOP)
+	r := h.open()
+	if c.unaware {
+		h.ok(r.RevokeLease(bounded(t), coordinator, 0))
+	}
+	s := r.State(h.member(r.LeadCoordinator(bounded(t), "parent:1")))
+	before, err := s.Load(t.Context())
+	h.ok(err)
+	young := []Change{{"young", []byte("1")}}
+	if !c.idle {
+		h.ok(s.Commit(t.Context(), young))
+	}
+	old.signal(syscall.SIGCONT)
+	last, why := old.end()
+	// Paused within a commit: nobody told it what became of it.
+	if want := fault.Fenced.String() + end; why != want && why != fault.Unavailable.String()+end {
+		t.Errorf("%+v: the old coordinator ended with %q, want %q", c, why, want)
+	}
+	if c.idle {
+		h.ok(s.Commit(t.Context(), young))
+	}
+	h.entries(s, map[string]string{"number": string(before["number"]), "young": "1"})
+	var told, kept int
+	fmt.Sscan(last, &told)
+	fmt.Sscan(string(before["number"]), &kept)
+	if kept < c.after || told > kept {
+		t.Errorf("%+v: number %d is kept, %d was committed by all accounts", c, kept, told)
 	}
 }
 
@@ -153,7 +158,8 @@ const (
 	childPause     = "EDL_CLUSTER_TEST_PAUSE"
 )
 
-const childLease = 2 * time.Second
+// childLease is the lease of a child whose lease has to end by its own clock.
+const childLease = 3 * time.Second
 
 // coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind
 // of the failure and whether Done was closed by then. After the number childPause it pauses by itself, until somebody lets it go on: then no commit is

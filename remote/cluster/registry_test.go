@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -13,22 +14,24 @@ import (
 // home is a store that the suite runs over. Each test has a job of its own.
 type home struct {
 	*testing.T
-	handle func(prefix string, lease time.Duration) (Registry, error)
+	handle func(c Config) (Registry, error)
 	end    func(prefix string, m Member) // ends the member's lease
 	prefix string
 }
 
-// Leases of the suite: one that no stall of the machine ends, and one whose loss a member notices soon.
-const (
-	longLease  = time.Minute
-	shortLease = 3 * time.Second
-)
+// longLease is the lease of members unless a test says otherwise: no stall of a busy machine ends it.
+const longLease = time.Minute
 
-func (h *home) open() Registry { return h.openAt(h.prefix, longLease) }
+// watchful makes a member notice soon that its lease has ended in etcd.
+var watchful = Config{renewEvery: 20 * time.Millisecond}
 
-func (h *home) openAt(prefix string, lease time.Duration) Registry {
+func (h *home) open() Registry { return h.openWith(Config{}) }
+
+// openWith opens a handle; the test's own prefix and a long lease stand for those that c leaves open.
+func (h *home) openWith(c Config) Registry {
 	h.Helper()
-	r, err := h.handle(prefix, lease)
+	c.Prefix, c.Lease = cmp.Or(c.Prefix, h.prefix), cmp.Or(c.Lease, longLease)
+	r, err := h.handle(c)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -67,7 +70,16 @@ var (
 	coordinator = Member{Role: job.Role_COORDINATOR}
 )
 
+// openAt opens handles at servers.
+func openAt(t *testing.T, endpoints func() []string) func(Config) (Registry, error) {
+	return func(c Config) (Registry, error) {
+		c.Endpoints = endpoints()
+		return Open(t.Context(), c)
+	}
+}
+
 func TestRegistry(t *testing.T) {
+	t.Parallel()
 	server := embedded(t)
 	client, err := clientv3.New(clientv3.Config{Endpoints: server.Endpoints(), Logger: zapTo(context.Background(), nil)})
 	if err != nil {
@@ -77,14 +89,12 @@ func TestRegistry(t *testing.T) {
 	memory := NewMemory()
 	homes := map[string]home{
 		"memory": {
-			handle: func(prefix string, _ time.Duration) (Registry, error) { return memory.Open(prefix) },
+			handle: func(c Config) (Registry, error) { return memory.Open(c.Prefix) },
 			end:    memory.Expire,
 		},
 		"etcd": {
-			handle: func(prefix string, lease time.Duration) (Registry, error) {
-				return Open(t.Context(), Config{Endpoints: server.Endpoints(), Prefix: prefix, Lease: lease})
-			},
-			end: func(prefix string, m Member) { endLease(t, client, prefix+memberKey(m)) },
+			handle: openAt(t, server.Endpoints),
+			end:    func(prefix string, m Member) { endLease(t, client, prefix+memberKey(m)) },
 		},
 	}
 	for name, h := range homes {

@@ -91,7 +91,7 @@ func testStateRefuses(h *home) {
 
 // A coordinator that has lost the lock changes nothing, whether it knows of its loss or not.
 func testStateFenced(h *home) {
-	a, b := h.openAt(h.prefix, shortLease), h.open()
+	a, b := h.openWith(watchful), h.open()
 	old := h.member(a.LeadCoordinator(h.Context(), "host:1"))
 	late := a.State(old)
 	h.ok(late.Commit(h.Context(), []Change{{"a", []byte("old")}}))

@@ -184,7 +184,7 @@ func testServers(h *home) {
 func testNodes(h *home) {
 	r := h.open()
 	b := h.member(r.RegisterNode(h.Context(), "b", "host:2"))
-	h.member(h.openAt(Prefix("other"), longLease).RegisterNode(h.Context(), "a", "host:1"))
+	h.member(h.openWith(Config{Prefix: Prefix("other")}).RegisterNode(h.Context(), "a", "host:1"))
 	if _, err := r.RegisterNode(h.Context(), "a", "host:3"); !errors.Is(err, fault.Fenced) {
 		h.Fatalf("an id that is taken: %v", err)
 	}
@@ -202,7 +202,7 @@ func testNodes(h *home) {
 }
 
 func testJobsApart(h *home) {
-	near, far := h.open(), h.openAt(h.prefix+"er", longLease)
+	near, far := h.open(), h.openWith(Config{Prefix: h.prefix + "er"})
 	lost, err := near.WatchLost(h.Context())
 	h.ok(err)
 	h.member(far.JoinServer(h.Context(), 0, "host:1"))

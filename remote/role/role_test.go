@@ -224,7 +224,7 @@ func TestRoleThatFindsNobody(t *testing.T) {
 			}
 		}
 		err := role.Run(ctx, spec, role.Options{Registry: deafToAddresses{open(t, store)}})
-		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no more word of where") {
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no more addresses") {
 			t.Errorf("%s ends with %v", role.Name(spec), err)
 		}
 	}
