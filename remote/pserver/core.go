@@ -17,7 +17,6 @@ type core struct {
 
 	cfg      Config
 	name     string        // this server, in waits
-	epoch    time.Time     // that the machine counts its time from
 	ended    chan struct{} // closed when the Monitor has ended
 	released chan struct{} // closed when a coordinator knows that the server has finished, or there is none
 	toApply  chan []Declaration
@@ -37,7 +36,7 @@ type core struct {
 }
 
 func newCore(cfg Config) *core {
-	c := &core{cfg: cfg, name: serverName(cfg.Index), epoch: time.Now(), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
+	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
 		sums: newPartialSums(), heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
@@ -46,13 +45,13 @@ func newCore(cfg Config) *core {
 // serverName is how waits and errors name a server.
 func serverName(index int) string { return fmt.Sprintf("pserver %d", index) }
 
-// step tells the machine an event. It calls the machine by its own type, so that an event need not be moved to the heap.
+// step tells the machine an event. It calls the machine by its own type, so that an event need not be moved to the heap, and asks for no time, because
+// neither machine reads it.
 func (c *core) step(e Event) (Effects, error) {
-	now := time.Since(c.epoch)
 	if c.rounds != nil {
-		return c.rounds.Step(now, e)
+		return c.rounds.Step(0, e)
 	}
-	return c.updates.Step(now, e)
+	return c.updates.Step(0, e)
 }
 
 // carryOut does what an event asks for, but for Hold, Ignore and LearningRate, which concern the call that has brought the event.

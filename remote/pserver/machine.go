@@ -11,8 +11,8 @@ import (
 // A machine decides what happens to the messages of a job at one server: Rounds in sync mode, Updates in async mode. It is pure: it knows no clock,
 // socket or tensor. The server tells it every message, one at a time, and carries out the Effects.
 type machine interface {
-	// Step takes one event. An error refuses the event: it must not count, and nothing has changed but the fence that its sender knew. now
-	// counts from the start of the server. The machines have no deadlines, so they do not read it: those of the server are in waits.go.
+	// Step takes one event. An error refuses the event: it must not count, and nothing has changed but the fence that its sender knew. now is
+	// there because all machines of remote have it. It is not read: the deadlines of the server are in waits.go.
 	Step(now time.Duration, e Event) (Effects, error)
 	// State answers Freeze.
 	State() State
