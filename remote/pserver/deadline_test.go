@@ -200,6 +200,28 @@ func TestRoundDeadlineOfTheNextGeneration(t *testing.T) {
 	})
 }
 
+// Another process of a rank counts as never heard, whenever the process before it was.
+func TestHeardIsOfTheProcess(t *testing.T) {
+	timed(t, func(t *testing.T, s timedServer) {
+		s.begin(t, 0, 0)
+		s.declare(t, 1, 0)
+		s.freeze(t, 0)
+		id := rig.Identity.Of(0, 0, 0)
+		id.Generation++
+		if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id,
+			Members: []*rpc.Member{{Rank: 0, Since: g}, {Rank: 1, Since: g + 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"pserver 0: round 0, by [trainer 1] since 0s, until 1m0s; never heard"}
+		if got := s.waits(t); !slices.Equal(got, want) {
+			t.Errorf("waits %q, want %q", got, want)
+		}
+	})
+}
+
 // The deadline of a round ends with the round. A trainer that completes leaves none behind.
 func TestDeadlineEndsWithItsRound(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {

@@ -48,9 +48,11 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 				all[j] = rig.Vector(1)
 				want = append(want, float32(100*int(step.Round)+10*j))
 			}
-			if err := s.Exchange(ctx, "norm", rig.Filled(1, want[i]), all); err != nil {
+			own := rig.Filled(1, want[i])
+			if err := s.Exchange(ctx, "norm", own, all); err != nil {
 				return err
 			}
+			own.Float32s()[0] = -1 // others may ask later for what was published
 			var got []float32
 			for _, v := range all {
 				got = append(got, v.Float32s()[0])
@@ -135,8 +137,29 @@ func TestExchangeOverManyRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := &rpc.GetRequest{Id: rig.Identity.Of(1, 3, 0), Name: "norm", Exchange: true}
+	stale.Id.Fence = 99
 	if _, _, err := (rig.Trainer{Client: servers[0].Client}).GetAs(t.Context(), stale, 1); !errors.Is(err, fault.Stale) {
 		t.Errorf("partial results of a round long past: %v", err)
+	}
+	if _, err := servers[0].Freeze(g); !errors.Is(err, fault.Fenced) {
+		t.Errorf("a coordinator with a fence below that of another server: %v", err)
+	}
+}
+
+// A server that asks for partial sums names the highest fence that it knows.
+func TestExchangeNamesTheFence(t *testing.T) {
+	ctx := t.Context()
+	servers := exchanging(t, 2, func(*pserver.Config) {}, func(int, uint64) {})
+	newer := rig.Identity
+	newer.Fence = 20
+	if _, err := (rig.Trainer{Client: servers[0].Client}).SendAs(ctx, newer.Of(0, 0, 0), "w0@GRAD", rig.Filled(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := trainOn(ctx, servers, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := servers[1].Freeze(g); !errors.Is(err, fault.Fenced) {
+		t.Errorf("a coordinator with a fence below that of a message to the other server: %v", err)
 	}
 }
 

@@ -75,6 +75,10 @@ func TestCancellation(t *testing.T) {
 	if err := s.Wait(); !errors.Is(err, fault.Canceled) {
 		t.Error(err)
 	}
+	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	if err != nil || len(status.Waits) != 0 {
+		t.Errorf("a server that has failed waits for %v, %v", status.GetWaits(), err)
+	}
 }
 
 // Trainers that wait for a server whose program cannot be served are told why.

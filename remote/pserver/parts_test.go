@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
@@ -205,5 +206,19 @@ func TestPartialSums(t *testing.T) {
 	p.awaited[2], p.awaited[0] = 1, 2
 	if got := p.servers(); !slices.Equal(got, []string{"pserver 0", "pserver 2"}) {
 		t.Errorf("awaited: %v", got)
+	}
+}
+
+// A ledger counts its ranges, which are bounded, over all passes.
+func TestLedgerCountsRanges(t *testing.T) {
+	l := &Ledger{}
+	for _, c := range []struct {
+		pass     int32
+		from, to int64
+		want     int
+	}{{0, 0, 2, 1}, {0, 6, 8, 2}, {1, 0, 2, 3}, {0, 3, 4, 4}, {0, 2, 3, 3}, {0, 0, 9, 2}} {
+		if err := l.Commit(c.pass, []ranges.Range{{From: c.from, To: c.to}}); err != nil || l.ranges != c.want {
+			t.Errorf("with [%d, %d) of pass %d there are %d ranges, want %d; %v", c.from, c.to, c.pass, l.ranges, c.want, err)
+		}
 	}
 }

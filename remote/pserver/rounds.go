@@ -60,7 +60,7 @@ func (ms members) declarations() []Declaration {
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
 func NewRounds(ranks int, variables []string, start id.Round) *Rounds {
-	return &Rounds{generations: newGenerations(ranks, variables), first: start, round: start}
+	return &Rounds{generations: newGenerations(ranks, variables), round: start}
 }
 
 // Round is the open round, which is the version of the parameters.

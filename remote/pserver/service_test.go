@@ -364,6 +364,9 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 		if duplicate, err := a.Send(ctx, round, "w0@GRAD", wild); err != nil || !duplicate {
 			t.Errorf("sent twice: duplicate %v, %v", duplicate, err)
 		}
+		if n := s.Buffers(); n != 1 {
+			t.Errorf("%d buffers are free, want that of the duplicate", n)
+		}
 		for _, trainer := range []rig.Trainer{a, a, b} {
 			if err := trainer.Barrier(ctx, round, 1, 1); err != nil {
 				t.Fatal(err)
@@ -373,6 +376,9 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 	round(0)
 	if w, _, err := b.Get(ctx, 1, "w0", 4); err != nil || w.Float32s()[3] != -1 {
 		t.Fatal(w, err)
+	}
+	if n := s.Buffers(); n != 2 {
+		t.Errorf("%d buffers are free after the round, want one for each member", n)
 	}
 	round(1)
 	if w, _, err := a.Get(ctx, 2, "w0", 4); err != nil || w.Float32s()[0] != -2 {

@@ -2,7 +2,6 @@ package pserver
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // changes nothing for those that stay.
 type Updates struct {
 	generations
-	members map[id.Rank]*progress // with those that are gone, until all that they sent is applied
+	members map[id.Rank]*progress // with those that are gone
 }
 
 // progress is how far one trainer is, as this server sees it.
@@ -174,7 +173,6 @@ func (u *Updates) applied(e Applied) Effects {
 	} else {
 		m.pending--
 	}
-	u.forget()
 	return Effects{Finished: u.finished()}
 }
 
@@ -200,13 +198,7 @@ func (u *Updates) resume(e Resumed) (Effects, error) {
 		m.gone = false
 	}
 	u.begun = e.Generation
-	u.forget()
 	return Effects{Finished: u.finished()}, nil
-}
-
-// forget drops those that are gone and have left nothing to apply.
-func (u *Updates) forget() {
-	maps.DeleteFunc(u.members, func(_ id.Rank, m *progress) bool { return m.gone && m.unapplied() == 0 })
 }
 
 func (u *Updates) finished() bool {
