@@ -160,6 +160,9 @@ func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinRespons
 	member, _ := g.Member(rank)
 	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: m.lead.Fence,
 		DataEnded: len(m.store.queues) > 0}
+	if begin := m.cfg.Begin; m.cfg.Sync && !m.cfg.Fed { // until a dataset is reported
+		r.Segment = &rpc.Segment{Pass: begin.GetPass(), FirstRound: begin.GetSteps(), FirstBatch: begin.GetBatch()}
+	}
 	for name, q := range m.store.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
 		if !m.cfg.Sync {
