@@ -63,7 +63,7 @@ func TestFixedMembership(t *testing.T) {
 	})
 }
 
-// A pserver takes its part of the parameters along, and the job begins its history again. What it leaves behind is what a job leaves behind whose
+// A pserver takes its part of the parameters along, and the job starts over. What it leaves behind is what a job leaves behind whose
 // servers live.
 func TestLostServer(t *testing.T) {
 	m := model(t, momentum())
@@ -85,7 +85,7 @@ func TestLostServer(t *testing.T) {
 }
 
 // A job trains on while etcd is away, as long as no lease ends. When all of them have ended, so have all roles: they are started again and wait for
-// etcd, and the job begins its history again.
+// etcd, and the job starts over.
 func TestEtcdAway(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
@@ -115,7 +115,7 @@ func TestElasticMembership(t *testing.T) {
 		checkLedger(t, out.details.Ledger, data, 0)
 		saved := testkit.Saved(t, out.saved, m.Program)
 		var err error
-		for _, trainers := range histories(t, out.steps) {
+		for _, trainers := range trainersByRound(t, out.steps) {
 			scope, _ := undisturbed(t, m, data, func(round uint64) int { return trainers[round] })
 			if err = testkit.Difference(saved, testkit.Persistables(scope, m.Program)); err == nil {
 				return

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
-	"github.com/rs/zerolog"
 )
 
 // A disturbance is one fault: what is done to whom, how long after a step, and how long until it is undone.

@@ -153,9 +153,9 @@ func (s *endless) named(who string) {
 	s.t.Fatalf("why does not name %s", who)
 }
 
-// histories returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is
+// trainersByRound returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is
 // not seen, and belongs to the generation of the one before or of the one after.
-func histories(t *testing.T, steps []executor.StepResult) [][]int {
+func trainersByRound(t *testing.T, steps []executor.StepResult) [][]int {
 	seen := make([]int, rounds())
 	for _, s := range steps {
 		seen[s.Step] = s.Trainers

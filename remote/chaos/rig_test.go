@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
@@ -28,9 +32,6 @@ import (
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // childEnv makes this test binary run a role.

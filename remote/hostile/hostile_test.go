@@ -12,6 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
@@ -24,11 +30,6 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 const (

@@ -3,6 +3,7 @@ package jobspec
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"time"
 
@@ -89,11 +90,9 @@ func Check(s *job.JobSpec) error {
 	within("workers", int64(s.Workers), 1, maxWorkers)
 	within("min_block_size", s.MinBlockSize, 1, 1<<40)
 	within("records_per_task", s.RecordsPerTask, 0, 1<<40)
+	within("max_ahead", int64(s.MaxAhead), 0, math.MaxInt32)
 	within("max_restarts", int64(s.MaxRestarts), -maxCount, maxCount)
 	within("max_task_failures", int64(s.MaxTaskFailures), 1, maxCount)
-	if s.Fed && s.TrainersMax > s.Trainers {
-		wrong("trainers", fmt.Sprintf("%d to %d for a job that is fed", s.Trainers, s.TrainersMax), "one number: feeds are divided among it")
-	}
 	if _, ok := job.Mode_name[int32(s.Mode)]; !ok {
 		wrong("mode", fmt.Sprint(s.Mode), "sync or async")
 	}

@@ -97,10 +97,10 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q: %v, want something about %s", text, err, says)
 		}
 	}
-	s := &job.JobSpec{Fed: true, Trainers: 1, TrainersMax: 2}
+	s := &job.JobSpec{MaxAhead: -1}
 	jobspec.Complete(s)
-	if err := jobspec.Check(s); err == nil || !strings.Contains(err.Error(), "fed") {
-		t.Errorf("an elastic job that is fed: %v", err)
+	if err := jobspec.Check(s); err == nil || !strings.Contains(err.Error(), "max_ahead") {
+		t.Errorf("less than nothing ahead: %v", err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
@@ -16,7 +18,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
 )
 
 // endsWith waits for a job that must fail.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/ops"
@@ -16,10 +18,9 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/proto"
 )
 
-// What a late watcher can still read of the steps of a job.
+// Bounds of the events of a job that are kept for watchers who come late.
 const (
 	maxEvents     = 1 << 16
 	maxEventBytes = 256 << 20
@@ -116,28 +117,20 @@ func (j *Job) coordinator(ctx context.Context) (rpc.CoordinatorClient, error) {
 	return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
 }
 
-// identity is that of the job's messages.
+// identityOf returns the identity of the job's messages.
 func identityOf(j *Job) *rpc.Identity {
 	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
 }
 
-// Finish ends a job in good order, after the step of a number, or without one a fed job after its feeds and another as soon as it can. It waits for the
-// job's end. A coordinator that is lost meanwhile is asked again when it is back.
+// Finish ends a job in good order and waits for its end. A fed job ends after its feeds, another one as soon as it can. With after, the step of that number
+// is the last, unless later steps have begun already. If the coordinator is lost meanwhile, Finish asks the next one.
 func (j *Job) Finish(ctx context.Context, after *uint64) error {
-	if !j.spec.Fed {
-		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("the end of feeds for a job that reads its own data"),
-			fault.Want("a job without data"))
-	}
 	for {
 		coordinator, err := j.coordinator(ctx)
 		if err != nil {
 			return err
 		}
-		if j.spec.Fed && after == nil {
-			_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j)})
-		} else {
-			_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after})
-		}
+		_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after})
 		if err == nil {
 			return j.Wait(ctx)
 		}
@@ -193,7 +186,7 @@ func (j *Job) end(err error) {
 	}
 	j.status.Seconds = time.Since(j.began).Seconds()
 	j.mu.Unlock()
-	j.plan.release() // a job that has ended is remembered without its programs
+	j.plan.release() // the manager remembers a job without its programs
 	j.setState(state, err)
 	j.events.End()
 	j.logs.End()
@@ -254,7 +247,7 @@ func (j *Job) setState(state job.State, err error) {
 	log.Info("job")
 }
 
-// Show returns all that is known of the job: as its servers say now, or as they said last.
+// Show returns all that is known of the job. It asks the servers that run; of the others it has the last report.
 func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	j.refresh(ctx)
 	d := &rpc.JobDetails{Status: j.Status(), Spec: j.spec}
@@ -264,7 +257,7 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 	return d
 }
 
-// ShowEntries is Show with the durable entries of the coordinator, which there are while the job runs.
+// ShowEntries is Show with the durable entries of the coordinator. There are none when the job does not run.
 func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	j.mu.Lock()
 	c := j.roles
@@ -281,8 +274,8 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	return d, err
 }
 
-// Scale changes how many trainers the job wants. The supervisor hears of it through the registry, and so does the coordinator. A job whose roles have
-// not been started yet begins with that number.
+// Scale changes how many trainers the job wants. The supervisor and the coordinator hear of it through the registry. If the roles are not started yet, the
+// job begins with that number.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.spec.TrainersMax == j.spec.Trainers {

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
@@ -20,9 +24,6 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

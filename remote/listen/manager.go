@@ -1,10 +1,29 @@
 // Package listen is RemoteExecutor.listen: the server that takes jobs and runs them.
 //
-// A Manager takes a JobSpec with a program, verifies and transpiles it, starts coordinator, pservers and trainers through a launcher, follows them to
-// their end, and keeps the job's events, logs and status, with what its servers have said last. Server is the gRPC service over a Manager.
+// A Manager takes a JobSpec with a program. It verifies and transpiles the program, starts coordinator, pservers and trainers through a launcher, and
+// follows them to their end. It keeps the events, the log and the status of the job, with the last reports of its servers. Server is the gRPC service over
+// a Manager. Package supervise decides what happens when a role ends; most roles are started again.
 //
-// What becomes of a role that ends is decided by package supervise: most ends are answered by another start. The job never waits for a process that
-// is gone, and Why says for whom it waits.
+// Its files in reading order:
+//
+//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls
+//   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
+//   - job.go: Job, its calls; record.go: what is known of a job
+//   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end
+//   - watch.go: events of the coordinator, final reports, acknowledgements; servers.go: regular reports of the servers; why.go: what the job waits for
+//
+// # A job
+//
+//	PENDING ---> STARTING ----------------> RUNNING ----------------> SUCCEEDED   every role has ended well
+//	                ^     the first step      |    \
+//	                |                         |     `-------------> FAILED      the error says why
+//	                `-------------------------'                     STOPPED     by a user, or with the listener
+//	                 the job starts over: the next attempt
+//
+//	PENDING    Programs are ready, and the state that the job starts with is in use. No role runs.
+//	STARTING   Roles are started. No step of this attempt is told.
+//	RUNNING    Each step of the attempt is told once, in order. Steps that an earlier attempt has told are marked as repeated.
+//	at the end No role of the job runs, the registry has nothing of it, and its state is kept if keep_state says so.
 package listen
 
 import (
@@ -35,8 +54,8 @@ type Config struct {
 	Host     string   // on which roles listen; empty: 127.0.0.1
 	RunDir   string   // scratch directory of an embedded cluster, which roles help to remove; empty: none
 	MaxJobs  int      // finished jobs that are remembered; 0: 100
-	// StateDir is the directory that kept states are in; empty: RunDir, else the directory for temporary files. Where roles run on other machines they
-	// share it with the listener.
+	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
+	// reach it under the same path.
 	StateDir      string
 	MaxStates     int   // that are held at a time; 0: 100
 	MaxStateBytes int64 // of all of them together; 0: 64 GiB
@@ -79,8 +98,7 @@ func (m *Manager) Close() error {
 	return m.states.close()
 }
 
-// Start checks a job, makes its role programs, and begins to run it. A program or specification that is wrong is refused here, before any
-// process starts.
+// Start checks a job, makes its role programs, and begins to run it. A wrong program or specification is refused before any process starts.
 func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	jobspec.Complete(spec)
 	if err := jobspec.Check(spec); err != nil {

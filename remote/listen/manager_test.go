@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
@@ -15,7 +17,6 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // A job that ends with its listener was stopped; it has not failed.

@@ -68,7 +68,7 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 	case spec.Fed && len(spec.Data) > 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("data for a job that is fed"), fault.Want("one or the other"))
 	case spec.Fed:
-		return nil // what the program would read is fed
+		return nil // what the program reads is fed
 	case !reads && len(spec.Data) == 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that neither reads data nor is fed"),
 			fault.Want("a program with a read op, or an interactive job"))

@@ -21,7 +21,7 @@ type roleRun struct {
 	handle launch.Handle      // nil when the role could not be started
 }
 
-// with calls do with the handle of the role. A start that is under way is given up.
+// with gives up a start that is under way, and calls do with the handle of a role that was started.
 func (l *roleRun) with(do func(launch.Handle)) {
 	select {
 	case <-l.ready:
@@ -39,7 +39,7 @@ func (l *roleRun) stop(grace time.Duration) { l.with(func(h launch.Handle) { h.S
 // start starts a role and follows it to its end.
 func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	spec := c.job.roleSpec(m, before)
-	// A role ends when the jobRun says so, not with the job: roles end in an order.
+	// The end of ctx does not end the role: stopAll ends roles in an order.
 	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &roleRun{cancel: cancel, ready: make(chan struct{})}
 	c.running[m] = l
@@ -62,8 +62,8 @@ func (c *jobRun) start(ctx context.Context, m cluster.Member, before int) {
 	})
 }
 
-// ended tells the policy of the end of a role, when others can know of it: its keys are
-// removed at once, or they would believe in it as long as its lease.
+// ended removes the keys of a role that has failed, and tells the policy of the end. Without that, the others would take the role for alive until its
+// lease ends.
 func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Registry)
 	defer cancel()
@@ -84,8 +84,8 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	})
 }
 
-// mayHaveTrained reports whether pservers may have changed their parameters: not before there is a generation, which a coordinator that is
-// starting does not know. A pserver is gone when this is called, and no first generation begins without it.
+// mayHaveTrained reports whether pservers may have changed their parameters. They have not before the first generation. A coordinator that is starting
+// does not know whether there was one, so the answer is yes. The pserver that has ended is gone already: no first generation begins meanwhile.
 func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
 	_, again := c.machine.Restarting()
@@ -99,7 +99,7 @@ func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	return err != nil || q.Generation > 0 || q.Phase == "starting"
 }
 
-// drain asks a trainer to end. The policy kills one that does not in time.
+// drain asks a trainer to end. If it does not end within limits.Drain, the policy kills it.
 func (c *jobRun) drain(m cluster.Member) {
 	l, grace := c.running[m], c.job.limits.DrainGrace
 	c.group.Go(func() { l.stop(grace) })
@@ -110,8 +110,8 @@ func (c *jobRun) kill(m cluster.Member) {
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
 }
 
-// watchLeases tells the policy of roles whose lease is gone while their process runs. A report may be old: of a process that has ended, and that
-// another has followed. So it counts only for the first start, and for a later one whose lease was seen, and is gone.
+// watchLeases tells the policy of roles whose lease is gone while their process runs. The registry may report the lease of an earlier process of the role.
+// So the report counts only if this is the first start, or if this start was seen with a lease that is gone now.
 func watchLeases(ctx context.Context, c *jobRun) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {
@@ -123,7 +123,7 @@ func watchLeases(ctx context.Context, c *jobRun) {
 		})
 	})
 	refused := ""                    // why the registry did not answer the last time
-	seen := map[cluster.Member]int{} // number of the start that held a lease
+	seen := map[cluster.Member]int{} // number of the last start that was seen with a lease
 	reported := map[cluster.Member]bool{}
 	every := time.NewTicker(c.job.limits.LeaseCheck)
 	defer every.Stop()
@@ -170,8 +170,8 @@ func startsOf(c *jobRun) map[cluster.Member]int {
 	return starts
 }
 
-// stopAll ends the roles that are left. When the job is stopped, trainers end first, because one can finish its round only while the others serve it.
-// When it has failed there may be no round to finish.
+// stopAll ends the roles that are left. When the job is stopped, trainers end first: they can finish their round only while the servers run. When the job
+// has failed, they are killed.
 func (c *jobRun) stopAll(ctx context.Context) {
 	var group sync.WaitGroup
 	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }

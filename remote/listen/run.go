@@ -59,7 +59,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	return err
 }
 
-// prepare makes the registry that of a new job. An earlier job of the name may have left its traces; one that still runs keeps its name.
+// prepareRegistry removes what an earlier job of the same name has left in the registry. If roles of that job still live, the name is refused.
 func prepareRegistry(ctx context.Context, j *Job, registry cluster.Registry) error {
 	ctx, cancel := context.WithTimeout(ctx, j.limits.Start)
 	defer cancel()
@@ -108,7 +108,7 @@ func endRoles(j *Job) {
 	j.roles = nil
 }
 
-// awaitFinals waits until what the servers had to tell in the end has come, but no longer than LastReports.
+// awaitFinals waits for the last steps, queues and ledger, but no longer than limits.LastReports.
 func (c *jobRun) awaitFinals(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.LastReports)
 	defer cancel()
@@ -119,8 +119,8 @@ func (c *jobRun) awaitFinals(ctx context.Context) {
 	c.finals.wait(ctx.Done())
 }
 
-// A jobRun is the roles of a job that runs: it carries out what the supervision policy decides, and tells it what happens. All decisions are made by
-// the goroutine of run.
+// A jobRun is the roles of a job that runs. It tells the supervision policy what happens, and carries out what the policy decides. The goroutine of run
+// makes all decisions.
 type jobRun struct {
 	job      *Job
 	registry cluster.Registry
@@ -132,7 +132,7 @@ type jobRun struct {
 	over     chan struct{} // closed when no event matters any more
 	group    sync.WaitGroup
 	running  map[cluster.Member]*roleRun // that have not ended; of run
-	failures []failure                   // of roles that were not started again, in order; of run
+	failures []failure                   // of roles that have ended, until they start again; in order; of run
 
 	machine *supervise.Machine // guarded by job.mu
 }
@@ -145,10 +145,7 @@ type failure struct {
 
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
-		DrainTime: j.limits.Drain}
-	if j.spec.Fed {
-		policy.MaxRestarts = 0 // what was fed is not kept
-	}
+		DrainTime: j.limits.Drain, OneAttempt: j.spec.Fed}
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
@@ -216,7 +213,7 @@ func (c *jobRun) arm(timer *time.Timer) {
 	timer.Reset(max(0, at-c.now()))
 }
 
-// happen passes an event on to run, unless the job is over.
+// happen passes an event on to run. It does nothing when the job is over.
 func (c *jobRun) happen(event func() supervise.Event) {
 	select {
 	case c.events <- event:
@@ -257,8 +254,8 @@ func (c *jobRun) forget(ctx context.Context) error {
 	return nil
 }
 
-// cause finds out why the job has failed, nil when it has not. When a role has ended because it missed another, that one's end tells more: it is
-// waited for, no longer than LastReports.
+// cause finds out why the job has failed; nil when it has not. If err is what a role says that misses another role, cause waits for the end of that other
+// role, because it tells more. It waits no longer than limits.LastReports.
 func (c *jobRun) cause(err error) error {
 	if err == nil || !consequence(err) {
 		return c.during(err)
@@ -283,7 +280,7 @@ func (c *jobRun) cause(err error) error {
 	}
 }
 
-// consequence reports whether an error is what a role says that misses another.
+// consequence reports whether an error may follow from the end of another role.
 func consequence(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.Unavailable, fault.DeadlineExceeded, fault.Stale, fault.Superseded, fault.Canceled:
@@ -292,8 +289,8 @@ func consequence(err error) bool {
 	return false
 }
 
-// orFailure returns why the job has failed, when err, of a call to a coordinator that is gone, may be only the consequence. A coordinator that is not
-// gone after all, or whose job ends well, leaves err as it is.
+// orFailure returns why the job has failed, if err says that its coordinator is gone. It waits for the end of the job, no longer than limits.OrFailure. If
+// the job goes on, or ends well, it returns err.
 func (j *Job) orFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
 		return err
@@ -310,7 +307,7 @@ func (j *Job) orFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// orReported returns what the coordinator was told, if anything: it knows who was missed.
+// orReported returns the failure that the coordinator has reported, if any: the coordinator knows who was missing.
 func (c *jobRun) orReported(err error) error {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()
@@ -320,7 +317,7 @@ func (c *jobRun) orReported(err error) error {
 	return err
 }
 
-// during adds to a loss how far the job was.
+// during adds to the error of a lost member how far the job was.
 func (c *jobRun) during(err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || !errors.Is(err, fault.LostMember) {

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
 )
 
 // maxSpec bounds a JobSpec with its program.
@@ -48,7 +49,7 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 	return stream.SendAndClose(&rpc.SubmitResponse{Job: j.ID})
 }
 
-// Status tells how far a job is, and asks its pservers what they wait for.
+// Status tells how far a job is. It asks the servers of the job first.
 func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
@@ -214,7 +215,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	}
 }
 
-// forward passes a request on, from its first piece. It fails when no more can be received; that no more can be sent the answer will explain.
+// forward passes a request on, from its first piece. It returns an error when it cannot receive. When it cannot send, the answer explains that.
 func forward(from grpc.BidiStreamingServer[rpc.Piece, rpc.Piece], to grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], piece *rpc.Piece) error {
 	for {
 		if err := to.Send(piece); err != nil {

@@ -16,8 +16,8 @@ func queuesRequest(id string, final bool) *rpc.QueuesRequest {
 	return &rpc.QueuesRequest{Job: id, Final: final}
 }
 
-// probeNowAndThen keeps what is known fresh, so that a silence is noticed when it begins,
-// and what was known last can be told when the servers are gone.
+// probeRegularly asks all servers once in limits.ProbeEvery. So a silence is noticed when it begins, and after the end of a server its last report is
+// known.
 func probeRegularly(ctx context.Context, j *Job, p *peers) {
 	every := time.NewTicker(j.limits.ProbeEvery)
 	defer every.Stop()
@@ -31,7 +31,7 @@ func probeRegularly(ctx context.Context, j *Job, p *peers) {
 	}
 }
 
-// probe asks every server that runs how it is. It takes at most limits.Probe.
+// probe asks every running server for its report. It takes at most limits.Probe.
 func probe(ctx context.Context, j *Job, p *peers) {
 	bounded, cancel := context.WithTimeout(ctx, j.limits.Probe)
 	defer cancel()
@@ -41,12 +41,12 @@ func probe(ctx context.Context, j *Job, p *peers) {
 		group.Go(func() {
 			enter, err := askServer(bounded, j, p, m)
 			if ctx.Err() != nil {
-				return // whoever asked has gone
+				return // the caller has gone
 			}
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			if j.roles == nil || j.roles.machine.StartsOf(m) != start {
-				return // it was another process that did or did not answer
+				return // the answer is of an earlier process
 			}
 			j.reports.heard(m, asked, err)
 			if err == nil {
@@ -57,7 +57,7 @@ func probe(ctx context.Context, j *Job, p *peers) {
 	group.Wait()
 }
 
-// ask asks one server, and returns what enters its answer; j.mu is held then.
+// askServer asks one server, and returns a function that enters the answer. Its caller holds j.mu.
 func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter func(), err error) {
 	if m.Role == job.Role_COORDINATOR {
 		q, err := wire.Queues(ctx, p.coordinator, queuesRequest(j.ID, false))
@@ -70,7 +70,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 	}
 	var ledger *rpc.LedgerResponse
 	if m.Index == 0 {
-		ledger, _ = wire.Ledger(ctx, "pserver 0", server, &rpc.LedgerRequest{Job: j.ID}) // next time, if not now
+		ledger, _ = wire.Ledger(ctx, "pserver 0", server, &rpc.LedgerRequest{Job: j.ID}) // without an answer the next probe asks again
 	}
 	return func() {
 		if ledger != nil {
@@ -80,7 +80,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 	}, nil
 }
 
-// reports is what the servers of a job have said last. It outlives them.
+// reports are the last reports of the servers of a job. They outlive the servers.
 type reports struct {
 	queues  *rpc.QueuesResponse
 	ledger  *rpc.LedgerResponse
@@ -92,8 +92,8 @@ type reports struct {
 
 // silence is a server that was asked and has not answered.
 type silence struct {
-	since time.Time // when it was asked first
-	err   error     // of the last question
+	since time.Time // time of the first call without an answer
+	err   error     // of the last call
 }
 
 func newReports() reports {
@@ -101,10 +101,10 @@ func newReports() reports {
 		handles: map[cluster.Member]launch.Handle{}}
 }
 
-// forget drops what was said of an attempt that has ended.
+// forget drops the reports of an attempt that has ended.
 func (k *reports) forget() { *k = newReports() }
 
-// startsAgain drops what the last process of a role said.
+// startsAgain drops the reports of the last process of a role.
 func (k *reports) startsAgain(m cluster.Member) {
 	delete(k.silent, m)
 	delete(k.handles, m)
@@ -124,7 +124,7 @@ func (k *reports) heard(m cluster.Member, asked time.Time, err error) {
 	k.silent[m] = s
 }
 
-// peers are the servers of a job, wherever their current processes are.
+// peers are connections to the servers of a job. They follow a server to the address of its next process.
 type peers struct {
 	coordinator rpc.CoordinatorClient
 	servers     []rpc.ParameterServerClient

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
 )
 
 // Stop ends a job before its time; it says so, and it is no failure of a role.
@@ -50,7 +51,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Finish ends a session in good order, and is not for jobs that end by themselves.
+// Finish ends a fed job in good order, and a job that reads its own data before that ends.
 func TestFinish(t *testing.T) {
 	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
@@ -62,9 +63,23 @@ func TestFinish(t *testing.T) {
 	if _, err := client.Finish(bounded(t), &rpc.FinishRequest{Job: session.ID}); !errors.Is(wire.FromStatus("", err), fault.Unavailable) {
 		t.Errorf("a session that has ended: %v", err)
 	}
-	_, err = client.Finish(bounded(t), &rpc.FinishRequest{Job: h.begin(t, reading(t)).ID})
-	if !errors.Is(wire.FromStatus("", err), fault.InvalidArgument) {
-		t.Errorf("a job that reads its own data: %v", err)
+	spec := reading(t)
+	spec.Passes = 1 << 20
+	long := h.begin(t, spec)
+	stream, err := client.Watch(bounded(t), &rpc.JobRequest{Job: long.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := (*job.Step)(nil); step == nil; {
+		e, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		step = e.GetStep()
+	}
+	after := uint64(5)
+	if s, err = client.Finish(bounded(t), &rpc.FinishRequest{Job: long.ID, AfterStep: &after}); err != nil || s.State != job.State_SUCCEEDED || s.Steps <= after {
+		t.Errorf("a job that reads its own data: %v, %v", s, err)
 	}
 }
 

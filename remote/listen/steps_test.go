@@ -11,13 +11,14 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
 )
 
 // telling is a coordinator that tells some steps.

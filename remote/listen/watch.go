@@ -9,31 +9,33 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
 )
 
-// A watcher takes over what the coordinators of a job tell, one after the other, and knows where it is in what the last one tells.
+// A watcher reads the events of the coordinators of a job, one coordinator after the other, and enters them into the record. It knows how far it has read the
+// events of the last one, so that a broken stream goes on there.
 type watcher struct {
 	job    *Job
 	client rpc.CoordinatorClient
 
 	// Guarded by job.mu.
-	fence uint64             // of the coordinator that has told something last
+	fence uint64             // of the coordinator whose event came last
 	next  uint64             // number of its next event
 	cut   context.CancelFunc // ends the stream that is read; nil: none
-	all   chan struct{}      // closed when a coordinator has told that the job has ended well: there is no more to tell
+	all   chan struct{}      // closed when a coordinator has said that the job has ended well: no more events come
 }
 
 func newWatcher(j *Job, client rpc.CoordinatorClient) *watcher {
 	return &watcher{job: j, client: client, all: make(chan struct{})}
 }
 
-// watch takes over events until ctx has ended.
+// watch reads events until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
 	retry(ctx, w.job, "the steps of the job", func() error {
 		ctx, cut := context.WithCancel(ctx)
@@ -41,7 +43,7 @@ func (w *watcher) watch(ctx context.Context) {
 		m := &rpc.WatchRequest{Job: w.job.ID}
 		w.job.withLock(func() { w.cut, m.Fence, m.From = cut, w.fence, w.next })
 		w.job.acks.again()
-		stream, err := w.client.Watch(ctx, m, grpc.WaitForReady(true)) // as soon as there is a coordinator, because its job may be short
+		stream, err := w.client.Watch(ctx, m, grpc.WaitForReady(true)) // at once when there is a coordinator: its job may be short
 		for err == nil {
 			var m *rpc.WatchResponse
 			if m, err = stream.Recv(); err == nil {
@@ -55,7 +57,7 @@ func (w *watcher) watch(ctx context.Context) {
 	})
 }
 
-// forget leaves out what is still to come of an attempt that has ended. job.mu is held.
+// forget ignores events of an attempt that has ended. job.mu is held.
 func (w *watcher) forget() {
 	if w.cut != nil {
 		w.cut()
@@ -63,14 +65,14 @@ func (w *watcher) forget() {
 	w.all = make(chan struct{})
 }
 
-// told is closed when all of this attempt has been told.
+// told returns a channel that is closed when all events of this attempt have come.
 func (w *watcher) told() <-chan struct{} {
 	w.job.mu.Lock()
 	defer w.job.mu.Unlock()
 	return w.all
 }
 
-// take enters one event of a stream, which ends with ctx.
+// take enters one event of a stream. The stream ends with ctx.
 func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	j, step := w.job, m.Event.GetStep()
 	var first, told bool
@@ -102,8 +104,8 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	return err
 }
 
-// place finds an event among those that its coordinator tells, and returns how many before it were missed. Whatever a coordinator that has lost its lock says after
-// the one that followed it is void. job.mu is held.
+// place checks the number of an event, and returns how many events before it were missed. It refuses events of a coordinator that has lost its lock, once
+// its successor has spoken. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(got), fault.Want(want))
@@ -121,11 +123,11 @@ func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	return missed, nil
 }
 
-// end takes over the last word of a coordinator. job.mu is held.
+// end takes the last event of a coordinator: a status. job.mu is held.
 func (w *watcher) end(s *job.JobStatus) {
 	w.job.reported = wire.FaultOf(s.Failure)
 	if s.State != job.State_SUCCEEDED {
-		return // another may go on
+		return // another coordinator may go on
 	}
 	select {
 	case <-w.all:
@@ -134,20 +136,20 @@ func (w *watcher) end(s *job.JobStatus) {
 	}
 }
 
-// finalReports asks for the queues and the ledger that there are in the end, which the coordinator and pserver 0
-// tell before they end. Each process of theirs is asked, because what an earlier one said is not the end:
-// it was lost or given up, or its attempt has ended. The methods belong to the goroutine of the jobRun.
+// finalReports asks the coordinator for the last queues, and pserver 0 for the last ledger. They answer when all trainers have left, before they end
+// themselves. Each process of the two roles is asked. Only the answer of the last process counts: an earlier one was lost, or its attempt has ended. The
+// goroutine of the jobRun calls the methods.
 type finalReports struct {
-	ctx   context.Context // until it ends they are asked
+	ctx   context.Context // ends the calls
 	job   *Job
 	peers *peers
-	group *sync.WaitGroup // of what asks
+	group *sync.WaitGroup // of the goroutines that call
 	asked map[cluster.Member]finalCall
 }
 
-// A finalCall is what was asked of one process.
+// A finalCall is the call to one process.
 type finalCall struct {
-	cancel   context.CancelFunc // called with job.mu held: no answer is entered after it
+	cancel   context.CancelFunc // is called with job.mu held. No answer is entered after it
 	answered <-chan struct{}
 }
 
@@ -155,7 +157,7 @@ func newFinalReports(ctx context.Context, j *Job, p *peers, group *sync.WaitGrou
 	return &finalReports{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]finalCall{}}
 }
 
-// starts asks a process that is being started, if it is one that is asked, and leaves out the answer of the one before.
+// starts calls a process that is being started, if it is of the coordinator or of pserver 0. The answer of the process before does not count any more.
 func (l *finalReports) starts(m cluster.Member) {
 	switch m {
 	case cluster.Member{Role: job.Role_COORDINATOR}:
@@ -198,7 +200,7 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 	})
 }
 
-// forget leaves out what is still to come of an attempt that has ended. job.mu is held.
+// forget gives up the calls of an attempt that has ended. job.mu is held.
 func (l *finalReports) forget() {
 	for _, q := range l.asked {
 		q.cancel()
@@ -206,7 +208,7 @@ func (l *finalReports) forget() {
 	clear(l.asked)
 }
 
-// wait waits until the last process of each has answered, or until done is closed.
+// wait waits for the answers of the last processes, or until done is closed.
 func (l *finalReports) wait(done <-chan struct{}) {
 	for _, q := range l.asked {
 		select {
@@ -217,13 +219,13 @@ func (l *finalReports) wait(done <-chan struct{}) {
 }
 
 const (
-	firstPause = 5 * time.Millisecond   // between calls that fail because a server is gone; it doubles
-	retryPause = 100 * time.Millisecond // up to this, because a job may be over in as long
-	sayAgain   = 10 * time.Second       // between log lines about calls that fail for the same reason
+	firstPause = 5 * time.Millisecond   // between two attempts of a call; it doubles
+	retryPause = 100 * time.Millisecond // the longest pause; a short job does not last longer
+	sayAgain   = 10 * time.Second       // between two log lines about the same error
 )
 
-// retry repeats a call, which asks a server for what, until it succeeds or ctx ends. Why it fails is logged, though not every time when it is the
-// same reason; io.EOF is none.
+// retry repeats a call, which asks a server for what, until it succeeds or ctx ends. It logs a new error at once, and the same error again after sayAgain.
+// It does not log io.EOF.
 func retry(ctx context.Context, j *Job, what string, call func() error) {
 	var last string
 	var said time.Time
@@ -236,7 +238,7 @@ func retry(ctx context.Context, j *Job, what string, call func() error) {
 			last, said = err.Error(), time.Now()
 			level := slog.LevelWarn
 			if errors.Is(err, fault.Unavailable) {
-				level = slog.LevelInfo // a server that is gone, and started again
+				level = slog.LevelInfo // the server is gone, and will be started again
 			}
 			j.manager.cfg.Log.Log(ctx, level, "asked again for "+what, "job", j.ID, "error", err)
 		}
@@ -250,7 +252,7 @@ func retry(ctx context.Context, j *Job, what string, call func() error) {
 	}
 }
 
-// subscribe calls told with what a channel of the registry tells until ctx ends. One that is closed before, because the store refuses, is opened again.
+// subscribe calls told with each value of a channel of the registry, until ctx ends. If the store refuses and the channel is closed, it is opened again.
 func subscribe[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
 	retry(ctx, j, what, func() error {
 		channel, err := open(ctx)

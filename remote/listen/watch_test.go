@@ -10,11 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
-	"google.golang.org/grpc"
 )
 
 // heard is a watcher of a job that runs, and what it logs.

@@ -40,6 +40,8 @@ func (e Exited) apply(m *Machine, now time.Duration, out *Effects) error {
 		m.end(e.Err, out)
 	case m.complete():
 		r.enter(Done, now)
+	case r.Role == job.Role_PSERVER && e.Trained && m.policy.OneAttempt:
+		m.end(e.Err, out)
 	case r.Role == job.Role_PSERVER && e.Trained:
 		m.startOver(now, r, e.Err, out)
 		return nil

@@ -69,6 +69,7 @@ type Policy struct {
 	PServers    int
 	MaxRestarts int           // of each role, and of the whole job; 0: none
 	DrainTime   time.Duration // for a trainer to end that is not wanted any more; then it is killed
+	OneAttempt  bool          // the job does not start over: nobody keeps what it was fed
 }
 
 // An Event is what happens to the roles of a job: one of the types below.

@@ -66,7 +66,8 @@ func TestScripts(t *testing.T) {
 			switch c.Name {
 			case "new":
 				now = 0
-				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second},
+				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
+					OneAttempt: number("attempts", 0) == 1},
 					number("trainers", 2))
 			case "begin":
 				return step(supervise.Began{})
