@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
@@ -17,7 +19,6 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
 )
 
 // hanging is a listener whose steps have no end, and whose jobs have.

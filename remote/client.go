@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/edl-go/edl/executor"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
 )
 
 // Client speaks to one listener. It is safe for concurrent use.
@@ -26,8 +25,8 @@ type Client struct {
 	service rpc.ListenerClient
 }
 
-// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. A listener that refuses the connection is
-// no listener: neither Dial nor the calls of the client wait for one to come. One that falls silent during a call ends it, as package wire says.
+// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and the
+// calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
@@ -46,7 +45,7 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	return c, nil
 }
 
-// prompt is a connection whose calls do not wait for a listener to come: another one would not know their jobs.
+// prompt is a connection whose calls fail at once when there is no listener. Another listener that comes later would not know their jobs.
 type prompt struct{ *grpc.ClientConn }
 
 func (p prompt) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
@@ -72,13 +71,13 @@ func (c *Client) Jobs(ctx context.Context) ([]*job.JobStatus, error) {
 	return r.GetJobs(), c.at(err)
 }
 
-// Why tells what a job waits for, the root of the matter first.
+// Why tells what a job waits for, the cause of the other waits first.
 func (c *Client) Why(ctx context.Context, id string) (*rpc.WhyResponse, error) {
 	r, err := c.service.Why(ctx, &rpc.JobRequest{Job: id})
 	return r, c.at(err)
 }
 
-// Show returns all that is known of a job, also of one that has ended.
+// Show returns all that is known of a job. The job may have ended.
 func (c *Client) Show(ctx context.Context, id string) (*rpc.JobDetails, error) {
 	return wire.Show(ctx, c.address, c.service, &rpc.JobRequest{Job: id})
 }
@@ -104,13 +103,20 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 	return c.at(err)
 }
 
-// Finish ends an interactive job in good order.
-func (c *Client) Finish(ctx context.Context, id string) error {
-	_, err := c.service.Finish(ctx, &rpc.FinishRequest{Job: id})
+// Finish ends a job in good order, as if its data ended, and returns its last status. A fed job ends after its feeds, another one as soon as it can. With
+// after, the step of that number is the last, unless later steps have begun already. The spec says whether the model is saved and the state is kept.
+func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.JobStatus, error) {
+	s, err := c.service.Finish(ctx, &rpc.FinishRequest{Job: id, AfterStep: after})
+	return s, c.at(err)
+}
+
+// Acknowledge tells a job with max_ahead that its follower is done with all steps of an attempt below a number.
+func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, steps uint64) error {
+	_, err := c.service.Acknowledge(ctx, &rpc.AcknowledgeRequest{Job: id, Steps: steps, Attempt: attempt})
 	return c.at(err)
 }
 
-// at makes a fault of what the transport returned, naming the listener.
+// at makes a fault of an error of the transport. The fault names the listener.
 func (c *Client) at(err error) error { return wire.FromStatus(c.address, err) }
 
 // Submit sends a job and returns its id.
@@ -129,8 +135,8 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 	return r.GetJob(), c.at(err)
 }
 
-// Watch calls each with every event of a job from the first that the listener has kept on, until the job has ended, and returns its last status. An
-// error of each ends the watching, not the job.
+// Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error of
+// each ends Watch, not the job.
 func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -156,7 +162,7 @@ func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) err
 	}
 }
 
-// Logs calls each with what the roles of a job wrote; role may name one of them, and follow waits for more until the job has ended.
+// Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With follow it waits for more until the job has ended.
 func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each func(role, line string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,83 +179,76 @@ func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each fu
 	return c.at(err)
 }
 
-// runStep runs one step of an interactive job.
-func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job.Step, error) {
-	step, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
-	return step, c.at(err)
+// ReadState returns those of the named variables that a kept state of the listener has, and its Progress.
+func (c *Client) ReadState(ctx context.Context, state string, names []string) (*rpc.StateValues, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	values := &rpc.StateValues{}
+	stream, err := c.service.ReadState(ctx, &rpc.ReadStateRequest{State: state, Names: names})
+	if err == nil {
+		err = wire.Receive(c.address, stream, values, listen.MaxState)
+	}
+	return values, c.at(err)
 }
 
-// Job is a job that was submitted.
-type Job struct {
-	ID     string
-	client *Client
-	fetch  []string
-}
-
-// stopTime bounds the stopping of a job whose follower has given up.
-const stopTime = 20 * time.Second
-
-// Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it failed. When
-// ctx ends, or each returns an error, the job is stopped. A job that has lost a pserver begins again: each is then called with step 0 once more, and
-// the summary is that of the last history. A step that no trainer lived to report, or without one of the values that the job fetches, or that the
-// listener has forgotten before it was read, because each is slower than the job, is counted in the summary, and each is not called; of the first it
-// is not known how many records it had.
-func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
-	var summary executor.Summary
-	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error {
-		if e.GetStatus().GetState() == job.State_STARTING {
-			summary = executor.Summary{} // the first beginning, or a new one
-		}
-		step := e.GetStep()
-		if step == nil {
-			return nil
-		}
-		summary.Steps = step.Step + 1 // steps are numbered without gaps, though not all are told
-		summary.Records += step.Rows
-		summary.Passes = max(summary.Passes, int(step.Pass)+1)
-		if each == nil || len(step.Fetched) < len(j.fetch) {
-			return nil
-		}
-		fetched, err := decodeAll(step.Fetched, j.fetch)
-		if err != nil {
-			return err
-		}
-		return each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
-			Unreported: step.Unreported, Fetched: fetched})
-	})
+// WriteState makes the listener hold a state, and returns its id.
+func (c *Client) WriteState(ctx context.Context, values *rpc.StateValues) (string, error) {
+	if n := proto.Size(values); n > listen.MaxState {
+		return "", fault.E(fault.TooLarge, fault.At(c.address), fault.Gotf("a state of %d bytes", n), fault.Wantf("at most %d", listen.MaxState),
+			fault.Hint("name a directory that the roles can read in TrainOptions.Params"))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.service.WriteState(ctx)
 	if err != nil {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-		defer cancel()
-		_ = j.client.Stop(stop, j.ID) // the first error tells more
-		return summary, err
+		return "", c.at(err)
 	}
-	summary.Records = status.Records // the listener has heard of all steps that it could
-	summary.Elapsed = time.Duration(status.Seconds * float64(time.Second))
-	return summary, wire.FaultOf(status.Failure)
+	if err = wire.Send(stream, values); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
+		return "", c.at(err)
+	}
+	r, err := stream.CloseAndRecv()
+	return r.GetState(), c.at(err)
 }
 
-// decodeAll returns values in the order of names. A step in which nothing was fetched, because it had no rows, gives none.
-func decodeAll(values []*job.Value, names []string) ([]*tensor.Tensor, error) {
-	if len(values) == 0 {
-		return nil, nil
-	}
-	byName := map[string]*job.Value{}
-	for _, v := range values {
-		byName[v.Name] = v
-	}
-	out := make([]*tensor.Tensor, len(names))
-	for i, name := range names {
-		v, ok := byName[name]
-		if !ok {
-			return nil, fault.E(fault.Internal, fault.Var(name), fault.Gotf("%d fetched values without it", len(values)))
-		}
-		t, _, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
-		if err != nil {
-			return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
-		}
-		out[i] = t
-	}
-	return out, nil
+// ReleaseState lets the listener forget a state.
+func (c *Client) ReleaseState(ctx context.Context, state string) error {
+	_, err := c.service.ReleaseState(ctx, &rpc.ReleaseStateRequest{State: state})
+	return c.at(err)
 }
 
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// runStep runs one step of a fed job exactly once. If the coordinator is lost meanwhile, runStep asks the next one; the number of the step tells it whether
+// the step has run.
+func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job.Step, error) {
+	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
+		step, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
+		if err = c.at(err); err == nil || ctx.Err() != nil || !errors.Is(err, fault.Unavailable) {
+			return step, err
+		}
+		s, unknown := c.Status(ctx, id)
+		if unknown != nil {
+			return nil, err
+		}
+		if ended(s.State) {
+			if cause := wire.FaultOf(s.Failure); cause != nil {
+				err = cause
+			}
+			return nil, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// Pauses between two attempts of a step whose coordinator is lost. The listener answers at once, so somebody has to wait.
+const (
+	stepPause     = 10 * time.Millisecond
+	longStepPause = 200 * time.Millisecond
+)
+
+func ended(s job.State) bool {
+	return s == job.State_SUCCEEDED || s == job.State_FAILED || s == job.State_STOPPED
+}

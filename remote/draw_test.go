@@ -1,11 +1,12 @@
 package remote_test
 
 import (
+	"pgregory.net/rapid"
+
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
-	"pgregory.net/rapid"
 )
 
 // A subject is a random model under the law.

@@ -14,34 +14,51 @@ package remote
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
-	"google.golang.org/protobuf/proto"
 )
 
 // JobSpec says what cluster a job wants: trainers, pservers, mode, deadlines. The zero value is one trainer and one pserver in sync mode.
 type JobSpec = job.JobSpec
 
 // Executor runs programs on a cluster. It is what RemoteExecutor is in Fluid's design, and implements executor.Executor. Its methods may be
-// called from several goroutines; steps run one at a time.
+// called from several goroutines; calls wait for each other.
+//
+// Between calls the state of the executor is in one of two places:
+//
+//		          Run of a program that trains
+//		  kept  ---------------------------------->  fed job
+//		 (state) <----------------------------------  (session)
+//		   |  ^   Train, Save, Load, another program
+//		   |  |
+//		   +--+  Train: a job that begins with the kept state and leaves the next one
+//
+//	  - kept: the listener holds it under an id, or it is empty. No job of the executor runs.
+//	  - fed job: a job that began with the kept state has a newer one in its pservers. The kept one stays until the job has left its own, so that a lost
+//	    job costs its steps and no more.
 type Executor struct {
 	client   *Client
 	embedded *Listener // nil when the listener is another's
 	spec     *JobSpec
 	open     context.Context // until Close
 	shut     context.CancelFunc
+	turn     chan struct{} // holds a value while a call works
 
-	mu      sync.Mutex
-	session *session
-	local   *executor.Local // runs programs that train nothing
+	// Of the call whose turn it is.
+	state   state
+	session *session          // nil: no fed job runs
+	local   *executor.Local   // runs programs that train nothing; nil: none has run
+	read    map[string]string // variables of local, by the id of the kept state that they are of
 	closed  bool
 }
 
@@ -62,7 +79,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	if spec == nil {
 		spec = &JobSpec{}
 	}
-	e := &Executor{spec: proto.Clone(spec).(*JobSpec)}
+	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turn: make(chan struct{}, 1), read: map[string]string{}}
 	e.open, e.shut = context.WithCancel(context.Background())
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
@@ -82,6 +99,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 		}
 		return nil, err
 	}
+	e.state = state{client: e.client, sizes: map[string]int64{}}
 	return e, nil
 }
 
@@ -105,30 +123,54 @@ func dialSoon(ctx context.Context, address string) (*Client, error) {
 // Client returns the connection to the listener, for status and logs.
 func (e *Executor) Client() *Client { return e.client }
 
-// finishTime bounds the orderly end of an interactive job in Close.
+// enter waits for the turn of a call. The context that it returns ends with the executor, too; leave ends the turn.
+func (e *Executor) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, fault.E(fault.Canceled, fault.At("waiting for another call of this executor"), fault.Cause(context.Cause(ctx)))
+	}
+	if e.closed {
+		<-e.turn
+		return nil, nil, fault.E(fault.Canceled, fault.At("remote executor"), fault.Got("a call after Close"))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(e.open, cancel)
+	return ctx, func() { unlink(); cancel(); <-e.turn }, nil
+}
+
+// orClosed says that a call has failed because the executor was closed, if that is why.
+func (e *Executor) orClosed(what string, err error) error {
+	if err == nil || e.open.Err() == nil {
+		return err
+	}
+	return fault.E(fault.Canceled, fault.At("remote executor"), fault.Got(what+", and the end of the executor"), fault.Cause(err))
+}
+
+// finishTime bounds the orderly end of a job that nobody follows any more.
 const finishTime = time.Minute
 
-// Close gives up the step that is under way, ends the interactive job, saving its model
-// if the JobSpec says so, and the embedded cluster. A second call does nothing.
+// Close gives up the call that is under way, ends the fed job in good order, which saves its model if the JobSpec says so, releases the state, and ends
+// the embedded cluster. A second call does nothing.
 func (e *Executor) Close() error {
 	e.shut()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
 	if e.closed {
 		return nil
 	}
 	e.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
+	defer cancel()
 	var err error
 	if e.session != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), finishTime)
-		defer cancel()
-		err = e.client.Finish(ctx, e.session.id)
-		e.session = nil
+		var s *job.JobStatus
+		if s, err = e.client.Finish(ctx, e.session.id, nil); err == nil {
+			e.state.become(ctx, e.session.id, s.Progress)
+		}
 	}
-	if e.local != nil {
-		err = errors.Join(err, e.local.Close())
-		e.local = nil
-	}
+	e.state.become(ctx, "", nil)
+	e.forgetValues()
 	err = errors.Join(err, e.client.Close())
 	if e.embedded != nil {
 		err = errors.Join(err, e.embedded.Close())
@@ -136,19 +178,79 @@ func (e *Executor) Close() error {
 	return err
 }
 
-// Train implements executor.Executor: it submits p as a job that reads its own data and follows it to its end. When ctx ends, the job is stopped.
+// Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
+// Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is that
+// before the call. So it is where an error of each, or the end of ctx, ends a call with Save: the job is stopped then, because nothing may be saved.
+//
+// A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	j, err := e.Submit(ctx, p, run)
+	ctx, leave, err := e.enter(ctx)
 	if err != nil {
 		return executor.Summary{}, err
 	}
-	return j.Follow(ctx, each)
+	defer leave()
+	var summary executor.Summary
+	if executor.Trains(p) {
+		summary, err = e.train(ctx, p, run, each)
+	} else {
+		summary, err = e.evaluate(ctx, p, run, each)
+	}
+	return summary, e.orClosed("Train", err)
 }
 
-// Submit sends p as a job that reads its own data. The job goes on without this process, unless the listener is embedded.
+func (e *Executor) train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
+	if err := e.settle(ctx); err != nil {
+		return executor.Summary{}, err
+	}
+	spec := e.state.spec(e.spec, p)
+	if spec.Mode == job.Mode_SYNC && each != nil && run.Ahead >= 0 {
+		spec.MaxAhead = int32(min(run.Ahead, math.MaxInt32-1)) + 1
+	}
+	j, err := e.submit(ctx, spec, p, run)
+	if err != nil {
+		return executor.Summary{}, err
+	}
+	j.gentle = run.Save == ""
+	summary, err := j.Follow(ctx, each)
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
+	defer cancel()
+	s, unknown := e.client.Status(look, j.ID)
+	if unknown == nil && s.State == job.State_SUCCEEDED {
+		e.state.become(look, j.ID, s.Progress)
+	}
+	return summary, err
+}
+
+// evaluate trains nothing: it reads the data and calls each.
+func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (executor.Summary, error) {
+	if run.Params != "" {
+		if _, err := e.load(ctx, run.Params, p, executor.LoadOptions{}); err != nil {
+			return executor.Summary{}, err
+		}
+	}
+	local, err := e.values(ctx, p)
+	if err != nil {
+		return executor.Summary{}, err
+	}
+	save := run.Save
+	run.Save, run.Params = "", ""
+	summary, err := local.Train(ctx, p, run, each)
+	if err == nil && save != "" {
+		err = e.save(ctx, save, p)
+	}
+	return summary, err
+}
+
+// Submit sends p as a job that reads its own data. The job has a state of its own, which is not that of the executor: it begins with run.Params or the
+// startup program. It goes on without this process, unless the listener is embedded.
 func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	spec := proto.Clone(e.spec).(*JobSpec)
+	return e.submit(ctx, proto.Clone(e.spec).(*JobSpec), p, run)
+}
+
+func (e *Executor) submit(ctx context.Context, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
 	var err error
 	if spec.Program, err = p.Encode(); err != nil {
 		return nil, err
@@ -174,7 +276,7 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 	if err != nil {
 		return nil, err
 	}
-	return &Job{ID: id, client: e.client, fetch: run.Fetch}, nil
+	return &Job{ID: id, client: e.client, fetch: run.Fetch, sync: spec.Mode == job.Mode_SYNC, ahead: spec.MaxAhead > 0}, nil
 }
 
 // follows reports whether the template of jobs says that a dataset grows.

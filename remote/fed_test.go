@@ -83,23 +83,25 @@ func TestEvaluateBetweenSteps(t *testing.T) {
 	}
 }
 
-// A session trains one model.
-func TestSecondTrainingProgramIsRefused(t *testing.T) {
+// A step wants a feed. Programs that train may take turns, and an equal program goes on in the same job.
+func TestTrainingProgramsTakeTurns(t *testing.T) {
 	m, _ := normed(t)
 	e := executorOf(t, listener(t), &remote.JobSpec{})
 	feed := testkit.Batch(t, m.Program, 1, 4)
 	if _, err := e.Run(bounded(t), m.Program, nil, m.Loss); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a step without a feed: %v", err)
 	}
-	if _, err := e.Run(bounded(t), m.Program, feed, m.Loss); err != nil {
-		t.Fatal(err)
-	}
 	other := testkit.Fed(t, optimizer.SGD(0.1))
-	if _, err := e.Run(bounded(t), other.Program, feed, other.Loss); !errors.Is(err, fault.InvalidArgument) {
-		t.Errorf("another program: %v", err)
-	}
-	if _, err := e.Run(bounded(t), m.Program.Clone(), feed, m.Loss); err != nil {
-		t.Errorf("an equal program: %v", err)
+	for i, turn := range []struct {
+		m    testkit.Model
+		jobs int
+	}{{m, 1}, {testkit.Model{Program: m.Program.Clone(), Loss: m.Loss}, 1}, {other, 2}, {m, 3}} {
+		if _, err := e.Run(bounded(t), turn.m.Program, feed, turn.m.Loss); err != nil {
+			t.Errorf("turn %d: %v", i, err)
+		}
+		if jobs, err := e.Client().Jobs(bounded(t)); err != nil || len(jobs) != turn.jobs {
+			t.Errorf("turn %d: %d jobs, want %d; %v", i, len(jobs), turn.jobs, err)
+		}
 	}
 }
 

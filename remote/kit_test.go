@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
@@ -27,8 +30,6 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
-	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // patience bounds every wait of these tests; none of them comes near it.

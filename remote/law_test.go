@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
@@ -15,8 +18,6 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 	"github.com/edl-go/edl/transpiler"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"pgregory.net/rapid"
 )
 
 // drawCluster draws the shape of a synchronous cluster.

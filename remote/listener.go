@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -18,7 +20,6 @@ import (
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // Listener is a listener of this process, with everything that its jobs need.
@@ -34,7 +35,7 @@ type Listener struct {
 	err     error
 }
 
-// stopGrace is how long calls in flight may take when a listener ends.
+// stopGrace is how long a listener that ends lets calls in flight finish.
 const stopGrace = 2 * time.Second
 
 // Listen starts a listener. The caller ends it with Close.
@@ -53,7 +54,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	config := listen.Config{Launcher: o.launcher, Host: host, Log: o.log}
+	config := listen.Config{Launcher: o.launcher, Host: host, StateDir: o.stateDir, Log: o.log}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
 	} else {
@@ -131,6 +132,7 @@ type listening struct {
 	node      string
 	spread    bool
 	insecure  bool
+	stateDir  string
 	version   string
 	log       *slog.Logger
 }
@@ -157,17 +159,21 @@ func WithNode(id string) Option { return func(o *listening) { o.node = id } }
 // WithNodes starts the roles of jobs on the nodes of the etcd cluster, in turns, instead of on this machine.
 func WithNodes() Option { return func(o *listening) { o.spread = true } }
 
-// WithoutSecurity allows an address that other machines reach, although nobody who connects is asked who he is.
+// WithStateDir says where the listener holds the states that executors leave between jobs. Where roles run on other machines, these must reach the
+// directory under the same path. The default is a scratch directory of this machine.
+func WithStateDir(dir string) Option { return func(o *listening) { o.stateDir = dir } }
+
+// WithoutSecurity allows an address that other machines reach, although the listener does not ask who connects.
 func WithoutSecurity() Option { return func(o *listening) { o.insecure = true } }
 
-// WithVersion is what the listener says of itself.
+// WithVersion is the version that the listener reports.
 func WithVersion(version string) Option { return func(o *listening) { o.version = version } }
 
-// WithLogger reports what the listener does. The default is silence.
+// WithLogger logs what the listener does. The default is no log.
 func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
 
-// host returns the host that roles listen on, and refuses one that other machines reach unless the user insists: whoever reaches a listener can
-// run programs on it.
+// host returns the host that roles listen on. Whoever reaches a listener can run programs on it, so an address that other machines reach is refused without
+// WithoutSecurity.
 func (o *listening) host() (string, error) {
 	host, _, err := net.SplitHostPort(o.address)
 	if err != nil {
@@ -191,7 +197,7 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 	return cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
 }
 
-// hosted starts roles that others send here: their servers listen on this node's host, and its scratch space is its own.
+// hosted starts roles that other listeners send: their servers listen on the host of this node, and they have no scratch directory of the sender.
 type hosted struct {
 	launch.Launcher
 	host string
@@ -203,7 +209,7 @@ func (h hosted) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (l
 	return h.Launcher.Start(ctx, spec, log)
 }
 
-// findEtcd makes the store that processes share, in a run directory that the last of them removes, unless the user has one.
+// findEtcd opens the user's etcd, or starts one in a run directory that the last process removes.
 func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *listening) (err error) {
 	if l.runDir, err = launch.MakeRunDir(""); err != nil {
 		return err
@@ -227,7 +233,7 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 	return nil
 }
 
-// tryEtcd finds out at once what jobs would find out later: that the user's etcd does not answer, or does not let us in.
+// tryEtcd fails at once if the user's etcd does not answer or refuses access, so that jobs need not find out later.
 func tryEtcd(ctx context.Context, o *listening) error {
 	registry, err := cluster.Open(ctx, cluster.Config{Endpoints: o.etcd, Prefix: cluster.Prefix("listener"), Access: o.access, Log: o.log})
 	if err != nil {
@@ -259,8 +265,8 @@ func goroutines(open func(ctx context.Context, spec *job.RoleSpec) (cluster.Regi
 // orphanTime is how long a role may take to end after its parent is gone.
 const orphanTime = time.Second
 
-// RunChild is the life of a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: the
-// role is told to end, and what the embedded cluster has left on disk is removed. The process must end when RunChild returns.
+// RunChild runs a child process: it reads its RoleSpec from stdin and runs the role. When stdin ends, the parent is gone: RunChild ends the role, and
+// removes what the embedded cluster has left on disk. The process must end when RunChild returns.
 func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 	spec, lost, err := launch.ChildSpec(stdin)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
@@ -17,7 +19,6 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // pausing is a model whose trainers stop in every backward pass: the gradients of the last layer have been sent, those of the first have not.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
@@ -18,7 +20,6 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/launch"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang

@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Job is a job that was submitted.
+type Job struct {
+	ID     string
+	client *Client
+	fetch  []string
+	sync   bool
+	ahead  bool // the job waits for the acknowledgement of steps
+	gentle bool // also an error of the follower ends the job in good order, so that its state is kept
+}
+
+// stopTime bounds the stopping of a job whose follower has given up.
+const stopTime = 20 * time.Second
+
+// Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it failed.
+//
+// When each returns executor.ErrStop, the job ends in good order, as soon as it can. When it returns another error, or ctx ends, the job is stopped.
+//
+// A job that has lost a pserver starts over: each is called with the steps of the next attempt from the first on, and the summary is that of the last
+// attempt. Some steps are counted in the summary, and each is not called: a step that no trainer lived to report, one without a value that the job
+// fetches, and one that the listener has forgotten before it was read, because each is slower than the job.
+func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
+	f := &follower{job: j, each: each}
+	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error { return f.take(ctx, e) })
+	switch {
+	case err == nil:
+	case errors.Is(err, executor.ErrStop):
+		if status, err = j.client.Finish(ctx, j.ID, f.last); err == nil {
+			f.summary.Stopped = true
+		}
+	case j.gentle:
+		gentle, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+		defer cancel()
+		if _, wrong := j.client.Finish(gentle, j.ID, f.last); wrong != nil {
+			j.stop(ctx)
+		}
+	}
+	if err != nil {
+		if !j.gentle {
+			j.stop(ctx)
+		}
+		return f.summary, err
+	}
+	f.end(status)
+	return f.summary, wire.FaultOf(status.Failure)
+}
+
+// stop ends the job before its time. Why this is done tells more than an error of it.
+func (j *Job) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	_ = j.client.Stop(ctx, j.ID)
+}
+
+// A follower takes the events of a job.
+type follower struct {
+	job     *Job
+	each    func(executor.StepResult) error
+	attempt int32
+	begin   *job.Progress // of the attempt
+	last    *uint64       // number of the step that each ended with, where the job can end right after it
+	summary executor.Summary
+}
+
+// take takes one event.
+func (f *follower) take(ctx context.Context, e *job.Event) error {
+	if s := e.GetStatus(); s.GetState() == job.State_STARTING {
+		f.attempt, f.begin, f.summary = s.Attempt, s.Progress, executor.Summary{} // the first attempt, or a new one
+	}
+	step := e.GetStep()
+	if step == nil {
+		return nil
+	}
+	f.summary.Steps = step.Step + 1 - f.begin.GetSteps() // steps are numbered without gaps, though not all are told
+	f.summary.Records += step.Rows
+	f.summary.Passes = max(f.summary.Passes, int(step.Pass-f.begin.GetPass())+1)
+	if err := f.tell(step); err != nil {
+		if f.job.sync {
+			f.last = &step.Step
+		}
+		return err
+	}
+	if f.job.ahead {
+		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, step.Step+1)
+	}
+	return nil
+}
+
+// tell calls each.
+func (f *follower) tell(step *job.Step) error {
+	if f.each == nil || len(step.Fetched) < len(f.job.fetch) {
+		return nil
+	}
+	fetched, err := decodeAll(step.Fetched, f.job.fetch)
+	if err != nil {
+		return err
+	}
+	return f.each(executor.StepResult{Pass: int(step.Pass), Step: step.Step, Rows: step.Rows, Trainers: int(step.Trainers),
+		Unreported: step.Unreported, Attempt: int(f.attempt), Repeated: step.Repeated, Fetched: fetched})
+}
+
+// end completes the summary: the listener has heard of all steps that it could, also of those that came after the last one that was told.
+func (f *follower) end(s *job.JobStatus) {
+	f.summary.Steps, f.summary.Records = s.Steps, s.Records
+	if s.Steps > 0 {
+		f.summary.Passes = max(f.summary.Passes, int(s.Pass-f.begin.GetPass())+1)
+	}
+	f.summary.Elapsed = time.Duration(s.Seconds * float64(time.Second))
+}
+
+// decodeAll returns values in the order of names. A step in which nothing was fetched, because it had no rows, gives none.
+func decodeAll(values []*job.Value, names []string) ([]*tensor.Tensor, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	byName := map[string]*job.Value{}
+	for _, v := range values {
+		byName[v.Name] = v
+	}
+	out := make([]*tensor.Tensor, len(names))
+	for i, name := range names {
+		v, ok := byName[name]
+		if !ok {
+			return nil, fault.E(fault.Internal, fault.Var(name), fault.Gotf("%d fetched values without it", len(values)))
+		}
+		var err error
+		if out[i], err = decode(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func decode(v *job.Value) (*tensor.Tensor, error) {
+	t, _, err := tensor.DecodeStream(v.Stream, tensor.Limits{})
+	if err != nil {
+		return nil, fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
+	}
+	return t, nil
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
