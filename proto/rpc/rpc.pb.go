@@ -2696,86 +2696,6 @@ func (x *PermitResponse) GetEnd() bool {
 	return false
 }
 
-type CloseFeedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseFeedRequest) Reset() {
-	*x = CloseFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseFeedRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseFeedRequest) ProtoMessage() {}
-
-func (x *CloseFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseFeedRequest.ProtoReflect.Descriptor instead.
-func (*CloseFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *CloseFeedRequest) GetId() *Identity {
-	if x != nil {
-		return x.Id
-	}
-	return nil
-}
-
-type CloseFeedResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseFeedResponse) Reset() {
-	*x = CloseFeedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseFeedResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseFeedResponse) ProtoMessage() {}
-
-func (x *CloseFeedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseFeedResponse.ProtoReflect.Descriptor instead.
-func (*CloseFeedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
-}
-
 // FeedShare is a trainer's part of an item: a batch to train, in the round of the request, or variables to read, which has no feed. An item that no
 // member of a generation has answered, because it ended, is handed out again in the next one, divided among its members.
 type FeedShare struct {
@@ -2793,7 +2713,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2725,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2738,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2882,7 +2802,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +2814,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +2827,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2939,7 +2859,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +2871,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +2884,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -2979,7 +2899,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +2911,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +2924,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3040,7 +2960,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +2972,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +2985,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchResponse) GetEvent() *job.Event {
@@ -3100,7 +3020,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3032,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3045,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3169,7 +3089,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3101,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3114,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3294,7 +3214,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3226,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3239,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3373,7 +3293,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3305,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3318,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3475,7 +3395,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3487,7 +3407,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3500,7 +3420,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3568,7 +3488,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3500,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3513,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3616,7 +3536,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3628,7 +3548,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3641,7 +3561,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3687,7 +3607,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3619,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3632,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3725,7 +3645,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +3657,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +3670,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3773,7 +3693,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3705,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3718,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3849,7 +3769,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +3781,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +3794,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3915,7 +3835,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +3847,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +3860,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3970,7 +3890,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +3902,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +3915,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4034,7 +3954,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +3966,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +3979,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 type LedgerRequest struct {
@@ -4074,7 +3994,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4006,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4019,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4142,7 +4062,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4074,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4087,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4208,7 +4128,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4140,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4153,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4263,7 +4183,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4195,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4208,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4335,7 +4255,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4347,7 +4267,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4360,7 +4280,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -4378,7 +4298,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4310,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4323,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 type StatusRequest struct {
@@ -4415,7 +4335,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4427,7 +4347,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4440,7 +4360,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -4463,7 +4383,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4395,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4408,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -4713,10 +4633,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"8\n" +
 	"\x0ePermitResponse\x12\x14\n" +
 	"\x05until\x18\x01 \x01(\x04R\x05until\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\bR\x03end\"5\n" +
-	"\x10CloseFeedRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x13\n" +
-	"\x11CloseFeedResponse\"\xbf\x01\n" +
+	"\x03end\x18\x02 \x01(\bR\x03end\"\xbf\x01\n" +
 	"\tFeedShare\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x12\x1d\n" +
 	"\n" +
@@ -4876,7 +4793,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xa8\a\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe4\x06\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
@@ -4887,8 +4804,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"ReportStep\x12\x0e.edl.rpc.Piece\x1a\x1b.edl.rpc.ReportStepResponse(\x01\x126\n" +
 	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x0e.edl.rpc.Piece0\x01\x12*\n" +
-	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12B\n" +
-	"\tCloseFeed\x12\x19.edl.rpc.CloseFeedRequest\x1a\x1a.edl.rpc.CloseFeedResponse\x12A\n" +
+	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12A\n" +
 	"\x06Finish\x12\x1a.edl.rpc.FinishDataRequest\x1a\x1b.edl.rpc.FinishDataResponse\x12H\n" +
 	"\vAcknowledge\x12\x1b.edl.rpc.AcknowledgeRequest\x1a\x1c.edl.rpc.AcknowledgeResponse\x129\n" +
 	"\x06Permit\x12\x16.edl.rpc.PermitRequest\x1a\x17.edl.rpc.PermitResponse\x126\n" +
@@ -4917,7 +4833,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4967,64 +4883,62 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*FinishDataResponse)(nil),    // 45: edl.rpc.FinishDataResponse
 	(*PermitRequest)(nil),         // 46: edl.rpc.PermitRequest
 	(*PermitResponse)(nil),        // 47: edl.rpc.PermitResponse
-	(*CloseFeedRequest)(nil),      // 48: edl.rpc.CloseFeedRequest
-	(*CloseFeedResponse)(nil),     // 49: edl.rpc.CloseFeedResponse
-	(*FeedShare)(nil),             // 50: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 51: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 52: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 53: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 54: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 55: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 56: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 57: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 58: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 59: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 60: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 61: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 62: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 63: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 64: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 65: edl.rpc.Declared
-	(*Member)(nil),                // 66: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 67: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 68: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 69: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 70: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 71: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 72: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 73: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 74: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 75: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 76: edl.rpc.StatusResponse
-	nil,                           // 77: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 78: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 79: edl.job.JobStatus
-	(*job.Wait)(nil),              // 80: edl.job.Wait
-	(*job.JobSpec)(nil),           // 81: edl.job.JobSpec
-	(*job.Progress)(nil),          // 82: edl.job.Progress
-	(*job.Value)(nil),             // 83: edl.job.Value
-	(*job.Step)(nil),              // 84: edl.job.Step
-	(*job.RoleStatus)(nil),        // 85: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 86: edl.job.RoleReport
-	(*job.Failure)(nil),           // 87: edl.job.Failure
-	(*job.Event)(nil),             // 88: edl.job.Event
+	(*FeedShare)(nil),             // 48: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 49: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 50: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 51: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 52: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 53: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 54: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 55: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 56: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 57: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 58: edl.rpc.SendResponse
+	(*BarrierRequest)(nil),        // 59: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 60: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 61: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 62: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 63: edl.rpc.Declared
+	(*Member)(nil),                // 64: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 65: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 66: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 67: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 68: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 69: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 70: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 71: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 72: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 73: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 74: edl.rpc.StatusResponse
+	nil,                           // 75: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 76: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 77: edl.job.JobStatus
+	(*job.Wait)(nil),              // 78: edl.job.Wait
+	(*job.JobSpec)(nil),           // 79: edl.job.JobSpec
+	(*job.Progress)(nil),          // 80: edl.job.Progress
+	(*job.Value)(nil),             // 81: edl.job.Value
+	(*job.Step)(nil),              // 82: edl.job.Step
+	(*job.RoleStatus)(nil),        // 83: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 84: edl.job.RoleReport
+	(*job.Failure)(nil),           // 85: edl.job.Failure
+	(*job.Event)(nil),             // 86: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	79,  // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	79,  // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	80,  // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	79,  // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	81,  // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	58,  // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	71,  // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	82,  // 8: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	83,  // 9: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	83,  // 10: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	84,  // 11: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	77,  // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	77,  // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	78,  // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	77,  // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	79,  // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	56,  // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	69,  // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	80,  // 8: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	81,  // 9: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	81,  // 10: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	82,  // 11: edl.rpc.StepDone.step:type_name -> edl.job.Step
 	9,   // 12: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	85,  // 13: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	86,  // 14: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	83,  // 13: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	84,  // 14: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	25,  // 15: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	28,  // 16: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	33,  // 17: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -5040,124 +4954,121 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 27: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	34,  // 28: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	25,  // 29: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	82,  // 30: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	80,  // 30: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	25,  // 31: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	83,  // 32: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	81,  // 32: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	33,  // 33: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	25,  // 34: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	25,  // 35: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	25,  // 36: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	25,  // 37: edl.rpc.CloseFeedRequest.id:type_name -> edl.rpc.Identity
-	83,  // 38: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	25,  // 39: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	87,  // 40: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	88,  // 41: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	57,  // 42: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	33,  // 43: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	56,  // 44: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	80,  // 45: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	77,  // 46: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	25,  // 47: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 48: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 49: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 50: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	65,  // 51: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	65,  // 52: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 53: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 54: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	66,  // 55: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	65,  // 56: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 57: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	70,  // 58: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 59: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 60: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	78,  // 61: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	80,  // 62: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 63: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 64: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 65: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 66: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 67: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 68: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 69: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 70: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 71: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 72: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 73: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 74: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 75: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 76: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 77: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 78: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 79: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 80: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 81: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 82: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 83: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 84: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 85: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 86: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 87: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	48,  // 88: edl.rpc.Coordinator.CloseFeed:input_type -> edl.rpc.CloseFeedRequest
-	44,  // 89: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 90: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 91: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	51,  // 92: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	53,  // 93: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	55,  // 94: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	59,  // 95: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	61,  // 96: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	72,  // 97: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	63,  // 98: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	67,  // 99: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	69,  // 100: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	73,  // 101: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	75,  // 102: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 103: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 104: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	79,  // 105: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 106: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	88,  // 107: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 108: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	79,  // 109: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	79,  // 110: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 111: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 112: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 113: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 114: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 115: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 116: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 117: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	79,  // 118: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 119: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 120: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 121: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 122: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 123: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 124: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 125: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 126: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 127: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	49,  // 128: edl.rpc.Coordinator.CloseFeed:output_type -> edl.rpc.CloseFeedResponse
-	45,  // 129: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 130: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 131: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	52,  // 132: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	54,  // 133: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 134: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	60,  // 135: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	62,  // 136: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	59,  // 137: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	64,  // 138: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	68,  // 139: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 140: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	74,  // 141: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	76,  // 142: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	103, // [103:143] is the sub-list for method output_type
-	63,  // [63:103] is the sub-list for method input_type
-	63,  // [63:63] is the sub-list for extension type_name
-	63,  // [63:63] is the sub-list for extension extendee
-	0,   // [0:63] is the sub-list for field type_name
+	81,  // 37: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	25,  // 38: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	85,  // 39: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	86,  // 40: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	55,  // 41: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	33,  // 42: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	54,  // 43: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	78,  // 44: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	75,  // 45: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	25,  // 46: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	25,  // 47: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 48: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 49: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	63,  // 50: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	63,  // 51: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 52: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 53: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	64,  // 54: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	63,  // 55: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 56: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	68,  // 57: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 58: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 59: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	76,  // 60: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	78,  // 61: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 62: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 63: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 64: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 65: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 66: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 67: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 68: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 69: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 70: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 71: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 72: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 73: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 74: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 75: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 76: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 77: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 78: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 79: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 80: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 81: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 82: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 83: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 84: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 85: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 86: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	44,  // 87: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 88: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 89: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	49,  // 90: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	51,  // 91: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	53,  // 92: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	57,  // 93: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	59,  // 94: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	70,  // 95: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	61,  // 96: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	65,  // 97: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	67,  // 98: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	71,  // 99: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	73,  // 100: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 101: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 102: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	77,  // 103: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 104: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	86,  // 105: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 106: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	77,  // 107: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	77,  // 108: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 109: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 110: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 111: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 112: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 113: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 114: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 115: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	77,  // 116: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 117: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 118: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 119: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 120: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 121: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 122: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 123: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 124: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 125: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	45,  // 126: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 127: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 128: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	50,  // 129: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	52,  // 130: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 131: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	58,  // 132: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	60,  // 133: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	57,  // 134: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	62,  // 135: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	66,  // 136: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 137: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	72,  // 138: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	74,  // 139: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	101, // [101:140] is the sub-list for method output_type
+	62,  // [62:101] is the sub-list for method input_type
+	62,  // [62:62] is the sub-list for extension type_name
+	62,  // [62:62] is the sub-list for extension extendee
+	0,   // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5175,7 +5086,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   79,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

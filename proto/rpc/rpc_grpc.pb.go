@@ -760,7 +760,6 @@ const (
 	Coordinator_ReportStep_FullMethodName       = "/edl.rpc.Coordinator/ReportStep"
 	Coordinator_NextFeed_FullMethodName         = "/edl.rpc.Coordinator/NextFeed"
 	Coordinator_Feed_FullMethodName             = "/edl.rpc.Coordinator/Feed"
-	Coordinator_CloseFeed_FullMethodName        = "/edl.rpc.Coordinator/CloseFeed"
 	Coordinator_Finish_FullMethodName           = "/edl.rpc.Coordinator/Finish"
 	Coordinator_Acknowledge_FullMethodName      = "/edl.rpc.Coordinator/Acknowledge"
 	Coordinator_Permit_FullMethodName           = "/edl.rpc.Coordinator/Permit"
@@ -790,9 +789,7 @@ type CoordinatorClient interface {
 	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
 	Feed(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
-	// CloseFeed ends an interactive job: trainers see the end of their data.
-	CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error)
-	// Finish makes trainers see the end of their data after a step. It takes the place of CloseFeed.
+	// Finish makes trainers see the end of their data after a step, or of their feeds.
 	Finish(ctx context.Context, in *FinishDataRequest, opts ...grpc.CallOption) (*FinishDataResponse, error)
 	// Acknowledge passes on what the listener was told.
 	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
@@ -912,16 +909,6 @@ func (c *coordinatorClient) Feed(ctx context.Context, opts ...grpc.CallOption) (
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_FeedClient = grpc.BidiStreamingClient[Piece, Piece]
 
-func (c *coordinatorClient) CloseFeed(ctx context.Context, in *CloseFeedRequest, opts ...grpc.CallOption) (*CloseFeedResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CloseFeedResponse)
-	err := c.cc.Invoke(ctx, Coordinator_CloseFeed_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *coordinatorClient) Finish(ctx context.Context, in *FinishDataRequest, opts ...grpc.CallOption) (*FinishDataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FinishDataResponse)
@@ -1021,9 +1008,7 @@ type CoordinatorServer interface {
 	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
 	Feed(grpc.BidiStreamingServer[Piece, Piece]) error
-	// CloseFeed ends an interactive job: trainers see the end of their data.
-	CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error)
-	// Finish makes trainers see the end of their data after a step. It takes the place of CloseFeed.
+	// Finish makes trainers see the end of their data after a step, or of their feeds.
 	Finish(context.Context, *FinishDataRequest) (*FinishDataResponse, error)
 	// Acknowledge passes on what the listener was told.
 	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
@@ -1068,9 +1053,6 @@ func (UnimplementedCoordinatorServer) NextFeed(*NextFeedRequest, grpc.ServerStre
 }
 func (UnimplementedCoordinatorServer) Feed(grpc.BidiStreamingServer[Piece, Piece]) error {
 	return status.Error(codes.Unimplemented, "method Feed not implemented")
-}
-func (UnimplementedCoordinatorServer) CloseFeed(context.Context, *CloseFeedRequest) (*CloseFeedResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method CloseFeed not implemented")
 }
 func (UnimplementedCoordinatorServer) Finish(context.Context, *FinishDataRequest) (*FinishDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Finish not implemented")
@@ -1215,24 +1197,6 @@ func _Coordinator_Feed_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Coordinator_FeedServer = grpc.BidiStreamingServer[Piece, Piece]
 
-func _Coordinator_CloseFeed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CloseFeedRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(CoordinatorServer).CloseFeed(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Coordinator_CloseFeed_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(CoordinatorServer).CloseFeed(ctx, req.(*CloseFeedRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _Coordinator_Finish_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FinishDataRequest)
 	if err := dec(in); err != nil {
@@ -1349,10 +1313,6 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RequestSaveModel",
 			Handler:    _Coordinator_RequestSaveModel_Handler,
-		},
-		{
-			MethodName: "CloseFeed",
-			Handler:    _Coordinator_CloseFeed_Handler,
 		},
 		{
 			MethodName: "Finish",

@@ -38,11 +38,6 @@ func (c *core) await(ctx context.Context, reason func() waits.Wait, ok func() (b
 	return c.monitor.Await(ctx, reason, ok)
 }
 
-// started waits until this coordinator has read what is durable.
-func (c *core) started(ctx context.Context) error {
-	return c.await(ctx, waitFor("", "the coordinator's start"), func() (bool, error) { return c.ready, nil })
-}
-
 // waitFor is a wait for nobody in particular. Only errors tell of it.
 func waitFor(who, what string) func() waits.Wait {
 	return func() waits.Wait { return waits.Wait{Who: who, What: what, Unlisted: true} }

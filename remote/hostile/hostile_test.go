@@ -294,7 +294,7 @@ func lieToCoordinator(t *testing.T, seed uint64, c coordinator.Config) {
 	}()
 	identity := begin(t, s, registry)
 	if seed%2 == 0 { // as above
-		lie(t, seed, identity, without(rpc.Coordinator_ServiceDesc, "Join", "Leave", "RequestSaveModel", "CloseFeed", "Finish"), s, testkit.Dataset, testkit.Dataset,
+		lie(t, seed, identity, without(rpc.Coordinator_ServiceDesc, "Join", "Leave", "RequestSaveModel", "Finish"), s, testkit.Dataset, testkit.Dataset,
 			"x", "y")
 	}
 	lie(t, seed, identity, &rpc.Coordinator_ServiceDesc, s, testkit.Dataset, "x", "y", "loss")

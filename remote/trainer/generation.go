@@ -165,13 +165,17 @@ type fedReport struct {
 	fence id.Fence
 }
 
-// repeatReport sends the report of the last fed step again to a coordinator that took the place of the one that had it.
+// repeatReport sends the report of the last fed step again to a coordinator that took the place of the one that had it. It returns when the coordinator has
+// it: when all trainers have asked for the next item, the coordinator takes it that nobody has more to report of that step.
 func (g *generationRun) repeatReport() error {
 	if g.lastFed.step == nil || g.in.identity.Fence <= uint64(g.lastFed.fence) {
 		return nil
 	}
 	g.lastFed.fence = id.Fence(g.in.identity.Fence)
-	return g.reporter.report(g.lastFed.step)
+	if err := g.reporter.report(g.lastFed.step); err != nil {
+		return err
+	}
+	return g.reporter.flush()
 }
 
 // sharing is how many trainers a batch is divided among.
