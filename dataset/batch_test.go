@@ -147,7 +147,7 @@ func TestBatchOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// The parts of a global batch are the global batch, whatever the number of rows, parts and the shuffling.
+// The parts of a global batch are the global batch, for all numbers of rows and parts, shuffled or not.
 func TestPartsMakeTheWhole(t *testing.T) {
 	records := make([][]byte, 60)
 	for i := range records {

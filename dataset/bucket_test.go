@@ -65,7 +65,7 @@ func TestBucketsHoldTheSameDataset(t *testing.T) {
 	})
 }
 
-// query is what stands behind the question mark of a URL, and the mark.
+// query is the query of a URL with its question mark.
 func query(u string) string {
 	if i := strings.IndexByte(u, '?'); i >= 0 {
 		return u[i:]
@@ -157,7 +157,7 @@ func TestBucketsAreReadInRanges(t *testing.T) {
 type bucketKit struct {
 	url   func(key string) string
 	put   func(key string, b []byte)
-	count func() (requests []string) // since the last call; nil where nobody counts
+	count func() (requests []string) // since the last call; nil if the requests are not counted
 }
 
 func folderBucket(t testing.TB) bucketKit {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// numbered yields n records without bytes but for their number as one byte, all in the same memory.
+// numbered yields n records. Each is one byte, its number, and all use the same memory.
 func numbered(n int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		b := make([]byte, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// TestOpsHandOnSequences infers ops on rows that form two sequences, beside others that form none.
+// TestOpsHandOnSequences infers ops on rows that form two sequences, and on rows without sequences.
 func TestOpsHandOnSequences(t *testing.T) {
 	words := ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{5, 1}, LoDLevel: 1, Sequences: []int64{2}, LoDOf: "words"}
 	rows := ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{5, 4}, LoDLevel: 1, Sequences: []int64{2}, LoDOf: "words"}

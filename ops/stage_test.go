@@ -6,7 +6,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// sequence appends one op of each type, all of which read x and write x.
+// sequence appends one op of each type. All read x and write x.
 func sequence(t *testing.T, opTypes ...string) draft {
 	d := newDraft(t, "persistable x")
 	for _, opType := range opTypes {

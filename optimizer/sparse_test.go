@@ -62,7 +62,7 @@ func TestSparseGradientsAreDeclaredAndVerified(t *testing.T) {
 	}
 }
 
-// TestSparseTrainsLikeDense trains the same model both ways. The sums of a row that both words look up are grouped differently,
+// TestSparseTrainsLikeDense trains the same model both ways. For a row that both words look up, the terms of the sum are grouped differently,
 // hence the tolerance.
 func TestSparseTrainsLikeDense(t *testing.T) {
 	const tolerance = 1e-14

@@ -97,7 +97,7 @@ func TestUpdatesAreBuiltAsFluidBuildsThem(t *testing.T) {
 		name      string
 		optimizer *optimizer.Optimizer
 		ops       string   // of roles LRSched and Optimize
-		state     []string // persistable variables beside the parameters
+		state     []string // persistable variables without the parameters
 	}{
 		{"sgd", optimizer.SGD(1), "sgd", []string{"learning_rate_0"}},
 		{"momentum", optimizer.Momentum(0.1, 0.9, optimizer.Nesterov()), "momentum", []string{"learning_rate_0", "w_velocity_0"}},

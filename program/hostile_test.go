@@ -111,7 +111,7 @@ func TestAllFaultsOfAFileComeAtOnceUpToALimit(t *testing.T) {
 	requireFault(t, err, fault.InvalidProgram, "block 0, op 0", "block 0, op 99", "and 50 more")
 }
 
-// A hostile file must not cost more memory than its bytes warrant, whatever they are.
+// A hostile file must not cost much more memory than it has bytes.
 func TestRefusingAllocatesLittle(t *testing.T) {
 	for _, name := range []string{"a million blocks", "rank of ten million", "10000 groups", "two million ops"} {
 		data := hostile[name].data
@@ -160,7 +160,7 @@ func FuzzDecode(f *testing.F) {
 		if !bytes.Equal(once, encode(t, p.Clone())) {
 			t.Fatal("a clone is another program")
 		}
-		// None of these may panic, whatever the program means.
+		// None of these may panic, even for a program without a meaning.
 		_ = program.Verify(p, program.Spec{})
 		p.CloneForTest()
 		for _, b := range p.Blocks {

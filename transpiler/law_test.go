@@ -187,7 +187,7 @@ func inverseRoot(squares layers.Variable) layers.Variable {
 
 // Updates that a user writes may use norms in other places than clipping does.
 var normRules = map[string]optimizer.Rule{
-	// The norm of the parameter comes behind ops that depend on the norm of the gradient.
+	// The norm of the parameter comes after ops that depend on the norm of the gradient.
 	"layer-wise rate": func(u *optimizer.Update) {
 		clipped := layers.Mul(u.Grad, inverseRoot(layers.SquaredNorm(u.Grad)))
 		trust := layers.Sqrt(layers.SquaredNorm(u.Param))
@@ -204,7 +204,7 @@ var normRules = map[string]optimizer.Rule{
 		u.Set(velocity, layers.Sums([]layers.Variable{layers.Scale(velocity, 0.9, 0), u.Grad}))
 		descend(u, layers.Mul(velocity, inverseRoot(layers.SquaredNorm(velocity))))
 	},
-	// The accumulator changes behind an op that depends on a norm, so its own norm cannot be taken ahead.
+	// The accumulator changes after an op that depends on a norm, so its own norm cannot be computed earlier.
 	"norm of an accumulator that was read": func(u *optimizer.Update) {
 		velocity := u.State("velocity", 0.1)
 		step := layers.Mul(velocity, inverseRoot(layers.SquaredNorm(u.Grad)))
@@ -216,7 +216,7 @@ var normRules = map[string]optimizer.Rule{
 		clipped := layers.Mul(u.Grad, inverseRoot(layers.SquaredNorm(u.Grad)))
 		descend(u, layers.Mul(clipped, inverseRoot(layers.SquaredNorm(layers.Sums([]layers.Variable{clipped, u.Param})))))
 	},
-	// The scalar depends on the learning rate, which is computed behind the norms.
+	// The scalar depends on the learning rate, which is computed after the norms.
 	"norm times rate": func(u *optimizer.Update) {
 		scale := layers.Mul(inverseRoot(layers.SquaredNorm(u.Grad)), u.Rate)
 		descend(u, layers.Mul(u.Grad, scale))

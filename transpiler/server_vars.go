@@ -101,7 +101,7 @@ func (s *state) firstActive() int {
 	return first
 }
 
-// sharedOn returns the persistable variables of which a server needs a copy, because ops of its shards, of the learning-rate block or of the global
+// sharedOn returns the persistable variables that a server needs a copy of, because ops of its shards, of the learning-rate block or of the global
 // part use them. They are in the order of their declaration. A server that is not active needs none.
 func (s *state) sharedOn(server int) []string {
 	if !s.isActive(server) {

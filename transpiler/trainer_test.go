@@ -83,7 +83,7 @@ func TestConstantsStayOnTrainers(t *testing.T) {
 	}
 }
 
-// A program that trains nothing is a trainer program as it stands, beside servers that serve nothing.
+// A program that trains nothing becomes the trainer program unchanged, with servers that serve nothing.
 func TestProgramWithoutUpdate(t *testing.T) {
 	m := layers.NewModel()
 	layers.FC(layers.Data(m, "x", layers.Dims(4)), 2)

@@ -68,7 +68,7 @@ func TestFlipAnyBit(t *testing.T) {
 	}
 }
 
-// A file with a footer is as it was written or refused, whatever happens to it: also what leaves an old layout sound.
+// A damaged file with a footer is refused, even if the damage leaves a file of an old layout valid.
 func TestIndexedIsAllOrNothing(t *testing.T) {
 	one, two := write(t, Options{ChunkRecords: 1}, "one", "two"), write(t, Options{ChunkRecords: 1}, "uno", "due")
 	const chunk = indexedHeaderBytes + lengthBytes + 3

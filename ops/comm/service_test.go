@@ -92,7 +92,7 @@ func TestServiceFaults(t *testing.T) {
 		"unknown merge":        {attrs{"state_merge": []int32{7}}, "mean"},
 		"name twice":           {attrs{"state_names": []string{"w@GRAD.block0"}}, "each once"},
 		"empty name":           {attrs{"grad_names": []string{"", "w"}}, "each once"},
-		"a hole":               {attrs{"grad_names": []string{program.Empty, "w"}}, "each once"},
+		"no variable": {attrs{"grad_names": []string{program.Empty, "w"}}, "each once"},
 		"slices too short":     {attrs{"slice_rows": []int64{500}}, "lists of one length"},
 		"slice twice":          {attrs{"slice_names": []string{"mean", "mean"}}, "each once"},
 		"slice of nothing":     {attrs{"slice_origins": []string{"", "mean"}}, "each once"},
@@ -145,7 +145,7 @@ func TestExchange(t *testing.T) {
 	if s, err := infer(op, 5); err != nil || s.Outs("Out")[2].String() != "float32[5]" {
 		t.Errorf("inferred %v, %v", s, err)
 	}
-	for name, outs := range map[string][]*tensor.Tensor{"a hole": {nil, nil, nil}, "other dims": {words(1)}, "other type": {vector(t, 1, 2)}} {
+	for name, outs := range map[string][]*tensor.Tensor{"no variable": {nil, nil, nil}, "other dims": {words(1)}, "other type": {vector(t, 1, 2)}} {
 		if _, err := bind(op, &ops.Env{Server: server}, map[string][]*tensor.Tensor{"X": {words(3, 4)}},
 			map[string][]*tensor.Tensor{"Out": outs}); err == nil {
 			t.Errorf("exchange into %s binds", name)

@@ -55,10 +55,10 @@ func TestSplitJoinsBackToTheWhole(t *testing.T) {
 			}
 			outs = append(outs, out)
 		}
-		hole := rapid.IntRange(-1, len(outs)-1).Draw(rt, "unwanted")
+		missing := rapid.IntRange(-1, len(outs)-1).Draw(rt, "unwanted")
 		bound := slices.Clone(outs)
-		if hole >= 0 {
-			bound[hole] = nil
+		if missing >= 0 {
+			bound[missing] = nil
 		}
 		kernel, err := bind(op, nil, map[string][]*tensor.Tensor{"X": {x}}, map[string][]*tensor.Tensor{"Out": bound})
 		if err != nil {
@@ -72,7 +72,7 @@ func TestSplitJoinsBackToTheWhole(t *testing.T) {
 		for i, out := range outs {
 			part := rest[:out.Len()]
 			rest = rest[out.Len():]
-			if i != hole {
+			if i != missing {
 				joined, want = append(joined, out.Float32s()...), append(want, part...)
 			}
 		}

@@ -23,7 +23,7 @@ func TestDestinationFaults(t *testing.T) {
 		"real address": {attrs{"epmap": []string{"127.0.0.1:6174", "pserver:0"}}, fault.InvalidProgram},
 		"one name":     {attrs{"epmap": two, "send_varnames": []string{"a"}, "recv_varnames": []string{"a"}}, fault.InvalidProgram},
 		"empty name":   {attrs{"epmap": two, "send_varnames": []string{"a", ""}, "recv_varnames": []string{"a", ""}}, fault.InvalidProgram},
-		"name of a hole": {attrs{"epmap": two, "send_varnames": []string{"a", program.Empty}, "recv_varnames": []string{"a", program.Empty}},
+		"name without a variable": {attrs{"epmap": two, "send_varnames": []string{"a", program.Empty}, "recv_varnames": []string{"a", program.Empty}},
 			fault.InvalidProgram},
 		"names meet": {attrs{"epmap": []string{"pserver:0", "pserver:0"}, "send_varnames": []string{"a", "a"},
 			"recv_varnames": []string{"a", "a"}}, fault.InvalidProgram},
@@ -64,9 +64,9 @@ func TestOpsNeedACluster(t *testing.T) {
 		}
 	}
 	for _, op := range []*program.Op{sendOp(two), recvOp(two)} {
-		holes := map[string][]*tensor.Tensor{"X": {vector(t, 1), nil}, "Out": {nil}}
-		if _, err := bind(op, &ops.Env{Comm: &recorder{}}, holes, holes); !errors.Is(err, fault.InvalidProgram) {
-			t.Errorf("%s binds a hole: %v", op.Type, err)
+		missing := map[string][]*tensor.Tensor{"X": {vector(t, 1), nil}, "Out": {nil}}
+		if _, err := bind(op, &ops.Env{Comm: &recorder{}}, missing, missing); !errors.Is(err, fault.InvalidProgram) {
+			t.Errorf("%s binds an empty name: %v", op.Type, err)
 		}
 	}
 }

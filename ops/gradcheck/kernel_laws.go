@@ -224,7 +224,7 @@ func alone(t *trace, op *program.Op, whole *Interpreter, workers, at, i int) err
 		return err
 	}
 	l := loops[0]
-	var kept []string // variables of which it may read everything
+	var kept []string // variables that it may read as a whole
 	for slot, names := range op.Inputs {
 		if slices.Contains(l.Whole, slot) && (l.Reads == nil || slices.Contains(l.Reads, slot)) {
 			kept = append(kept, names...)

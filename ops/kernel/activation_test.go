@@ -36,7 +36,7 @@ func units(got float32, want float64) float64 {
 	return math.Abs(g-want) / last
 }
 
-// The functions stay within 2 units in the last place over all float32, of which stride picks a part evenly.
+// The functions stay within 2 units in the last place for every stride-th float32.
 func TestTranscendentalsArePrecise(t *testing.T) {
 	const stride, batch = 4099, 1 << 12
 	eachLevel(t, func(t *testing.T) {

@@ -53,7 +53,7 @@ func TestFirstNonFinite(t *testing.T) {
 	})
 }
 
-// Every number of 16 bits survives the way to float32 and back, but for a NaN that becomes quiet.
+// Every number of 16 bits survives the conversion to float32 and back, except that a NaN becomes quiet.
 func TestHalfRoundTrip(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		patterns, back := make([]uint16, 1<<16), make([]uint16, 1<<16)

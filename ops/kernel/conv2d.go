@@ -30,7 +30,7 @@ type Conv2DShape struct {
 	Groups                           int
 }
 
-// patch returns the number of input elements of one group behind one output element.
+// patch returns the number of input elements of one group that one output element depends on.
 func (s *Conv2DShape) patch() int { return s.InChannels / s.Groups * s.KernelHeight * s.KernelWidth }
 
 // pixels returns the number of places of an output channel.

@@ -23,7 +23,7 @@ func drawConvolution(t *rapid.T) (s Conv2DShape, images int) {
 	return s, draw("images", 0, 3)
 }
 
-// eachProduct calls f with the places of every pair of input and filter elements that meet, and the output they go to.
+// eachProduct calls f with the places of every input element and filter element that are multiplied, and of their output element.
 func eachProduct(s *Conv2DShape, images int, f func(out, x, filter int)) {
 	inGroup, outGroup := s.InChannels/s.Groups, s.OutChannels/s.Groups
 	for n := range images {
@@ -68,7 +68,7 @@ func testConvolution[T tensor.Float](t *rapid.T, g *guards) {
 		wantDx[i] += float64(dout[o]) * float64(filter[w])
 		wantDfilter[w] += float64(dout[o]) * float64(x[i])
 	})
-	workspace := guarded(g, 3, noise[T](3, Conv2DWorkspace(&s))) // whatever it holds
+	workspace := guarded(g, 3, noise[T](3, Conv2DWorkspace(&s))) // holds arbitrary values
 	out, dx, dfilter := guarded(g, 4, noise[T](4, len(dout))), guarded(g, 5, noise[T](5, len(x))), guarded(g, 6, noise[T](6, len(filter)))
 	Conv2D(&s, images, out, x, filter, nil, nil, workspace)
 	Conv2DInputGrad(&s, images, dx, filter, dout, workspace)

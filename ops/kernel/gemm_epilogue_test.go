@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// drawEpilogue draws an epilogue of a product, whose bias lies behind a guard; special values are among it.
+// drawEpilogue draws an epilogue of a product. Its bias has a guard and contains special values.
 func drawEpilogue[T tensor.Float](t *rapid.T, g *guards, p *matrixProduct[T]) *Epilogue[T] {
 	e := &Epilogue[T]{ByRow: rapid.Bool().Draw(t, "by row")}
 	if rapid.IntRange(0, 3).Draw(t, "bias") > 0 {
@@ -78,7 +78,7 @@ func TestEpiloguesOfLargeProducts(t *testing.T) {
 				a, b, bias := noise[float32](1, m*k), noise[float32](2, k*n), noise[float32](3, n)
 				lda := k
 				if transA {
-					lda = m // meets in few cache sets
+					lda = m // falls into few cache sets
 				}
 				got, want := make([]float32, m*(n+gap)), make([]float32, m*(n+gap))
 				workspace := make([]float32, GemmWorkspace(m, n, k))

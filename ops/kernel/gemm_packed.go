@@ -65,7 +65,7 @@ func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns in
 }
 
 // packRows copies count rows of length depth, ld apart, into panels of width rows: panel by panel, and within a panel
-// the width elements of one position beside each other. Rows missing from the last panel are zeros, so that every element
+// the width elements of one position are adjacent. Rows missing from the last panel are zeros, so that every element
 // of C runs through the same tile.
 func packRows[T tensor.Float](dst, src []T, ld, count, depth, width int) {
 	for i := 0; i < count; i += width {

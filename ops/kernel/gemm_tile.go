@@ -74,7 +74,7 @@ const (
 	vectorRows    = 384 // of a block of op(A), which is to stay in the second-level cache
 	longRows      = 528 // the same where A is transposed and copied, so that k is long and what is copied of B comes from far away
 	vectorColumns = 32  // of a packed panel of op(B)
-	packedGap     = 16  // between packed rows, so that rows of a power of two do not meet in one cache set
+	packedGap     = 16  // between packed rows, so that rows of a power of two do not fall into one cache set
 	thinColumns   = 4   // up to which the roles of A and B are exchanged
 )
 

@@ -38,7 +38,7 @@ func positive[T tensor.Float](seed int64, n int) []T {
 	return x
 }
 
-// near fails unless got is want within a few units of rounding of scale, the magnitude of the terms behind it.
+// near fails unless got is want within a few units of rounding of scale, the magnitude of its terms.
 func near[T tensor.Float](t reporter, got T, want, scale float64, format string, args ...any) {
 	t.Helper()
 	eps := 1e-14

@@ -45,7 +45,7 @@ func CrossEntropyGrad[T tensor.Float](dx, x []T, labels []int64, dout []T, rows,
 }
 
 // CrossEntropySoft computes out[r] = -sum over c of labels[r,c]*log(x[r,c]), where labels are a distribution over the
-// classes. A class of label 0 adds nothing whatever its probability.
+// classes. A class of label 0 adds nothing, even for a probability of 0.
 func CrossEntropySoft[T tensor.Float](out, x, labels []T, rows, classes int) {
 	for r := range rows {
 		total := 0.0

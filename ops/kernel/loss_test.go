@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// labelled draws a batch with hard labels, of which some are ignored, and soft labels that sum to 1.
+// labelled draws a batch with hard labels, some of them ignored, and soft labels that sum to 1.
 type labelled struct {
 	rows, classes int
 	hard          []int64

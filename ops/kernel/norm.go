@@ -7,7 +7,7 @@ import (
 )
 
 // The batch normalisations see their arrays as [n, c, hw]: NCHW with both spatial axes merged, or hw 1 for [n, c]. Each of
-// the c channels is normalised over its n*hw elements, of which there is at least one. scale, bias and the statistics hold c
+// the c channels is normalised over its n*hw elements, at least one. scale, bias and the statistics hold c
 // elements. Variances are those of the population (divided by n*hw). A call computes the channels [from, to) alone, and is given the whole of
 // every slice.
 

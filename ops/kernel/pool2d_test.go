@@ -22,7 +22,7 @@ func drawPooling(t *rapid.T) (s Pool2DShape, planes int) {
 	return s, draw("planes", 0, 3)
 }
 
-// behind lists the places of x behind every output element.
+// behind lists the places of x that every output element depends on.
 func behind(s *Pool2DShape, planes int) [][]int {
 	var all [][]int
 	for p := range planes {

@@ -6,7 +6,7 @@ import (
 )
 
 // The functions of this file make one row of a sequence: out has width elements and x has as many for each of the rows of
-// the sequence, of which there is at least one.
+// the sequence, at least one.
 
 // SequenceSum computes out = scale times the sum of the rows, added in their order.
 func SequenceSum[T tensor.Float](out, x []T, width int, scale T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/ops/kernel/internal/simd"
 )
 
-// Rows between guards are added in their order: to the sum in float64 within rounding, and to the bits of portable code whatever the numbers.
+// Rows between guards are added in their order. The result is near the sum in float64, and has the bits of portable code for all numbers.
 func TestSumRows(t *testing.T) {
 	g := newGuards(t, 2)
 	rapid.Check(t, func(t *rapid.T) {

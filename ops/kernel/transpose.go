@@ -111,7 +111,7 @@ func (c *transposeCursor) next(p *TransposePlan, elements int) {
 // transposeColumns is how many columns of a matrix are transposed together, so that the lines that they are written to stay in the cache.
 const transposeColumns = 64
 
-// transposeMatrix writes out[c*rows+r] = x[r*step+c] for r below rows and c below columns. Vectors only move elements, whatever these mean.
+// transposeMatrix writes out[c*rows+r] = x[r*step+c] for r below rows and c below columns. Vectors only move elements and do not interpret them.
 func transposeMatrix[T any](out, x []T, step, rows, columns int) {
 	if len(out) == 0 {
 		return

@@ -50,7 +50,7 @@ func testTranspose[T comparable](t *rapid.T, number func(i int) T) {
 	}
 }
 
-// Elements are moved, whatever they mean: bits that are signaling NaNs as floats, too.
+// Elements move without change, even bits that are signaling NaNs as floats.
 func TestTranspose(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		t.Run("int32", func(t *testing.T) {

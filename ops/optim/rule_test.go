@@ -82,7 +82,7 @@ func TestHostileAttributes(t *testing.T) {
 					t.Errorf("%s takes %s = %v", opType, attr.Name, value)
 				}
 				if run, err := u.bind(nil); err == nil {
-					_ = run(t.Context()) // whatever it was read as, it must not panic
+					_ = run(t.Context()) // must not panic
 				}
 			}
 		}

@@ -151,7 +151,7 @@ func bindSequencePool[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}})
 }
 
-// pool makes a row of the rows of one sequence, the first of which is number begin.
+// pool makes one row of the rows of one sequence. begin is the number of the first of them.
 func pool[T tensor.Float](out []T, index []int32, rows []T, kind string, width, begin int) {
 	if kind != largest || len(rows) == 0 {
 		for j := range index {

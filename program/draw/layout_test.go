@@ -11,7 +11,7 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// drawProgram is a block of random ops over few variables, some of which are written anew.
+// drawProgram is a block of random ops over few variables. Ops write some of them again.
 func drawProgram(t *rapid.T) *program.Program {
 	p := program.New()
 	names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "a longer name"}), 0, 4)

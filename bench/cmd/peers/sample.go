@@ -25,7 +25,7 @@ const patience = 10 * time.Minute
 // clockTick is the unit of /proc/stat on Linux.
 const clockTick = 10 * time.Millisecond
 
-// A sample is one measurement, with the cores that other processes used meanwhile.
+// A sample is one measurement, with the processor time of other processes during it.
 type sample struct {
 	measure.Result
 	others float64
@@ -200,7 +200,7 @@ type machine struct {
 	bandwidth    map[int]float64
 }
 
-// trials is the number of measurements of a limit, of which the best counts.
+// trials is how often a limit is measured; the best measurement counts.
 const trials = 100
 
 func newMachine() machine {

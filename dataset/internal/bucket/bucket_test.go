@@ -39,7 +39,7 @@ func TestURLsAreSplit(t *testing.T) {
 	}
 }
 
-// The name of an object that was listed opens that object, whatever its key.
+// The name of a listed object opens this object, for every key.
 func TestNamesOfObjectsAreURLs(t *testing.T) {
 	for _, pattern := range []string{"s3://b/x*?region=y", "file:///a/*"} {
 		a, err := parse(pattern, true)

@@ -4,14 +4,14 @@ package peak
 
 import "time"
 
-// A Loop multiplies and adds float32 numbers in registers, none of which waits for another of its round.
+// A Loop multiplies and adds float32 numbers in registers. Within a round, none depends on another.
 type Loop struct {
 	Level string           // of vector instructions
 	Flops int64            // of one round; a multiplication fused with an addition counts as two
 	Run   func(rounds int) // rounds is at least 1
 }
 
-// Flops returns the float32 operations a second of one core at a level, the best of several short runs; 0 where Loops has none of that level.
+// Flops returns the float32 operations a second of one core at a level, the best of several short runs. It is 0 if Loops has no loop of that level.
 func Flops(level string) float64 {
 	const rounds = 200_000
 	best := 0.0

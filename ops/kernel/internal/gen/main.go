@@ -6,7 +6,7 @@
 //	go -C internal/gen run .          write every file anew
 //	go -C internal/gen run . -check   write nothing; exit 1 and name each file that differs from what would be written
 //
-// An asmFile is one file of ops/kernel/internal. Its functions are declared in Go by hand, beside the code that
+// An asmFile is one file of ops/kernel/internal. Its functions are declared in Go by hand, next to the code that
 // calls them.
 package main
 
