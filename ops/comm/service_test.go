@@ -92,7 +92,7 @@ func TestServiceFaults(t *testing.T) {
 		"unknown merge":        {attrs{"state_merge": []int32{7}}, "mean"},
 		"name twice":           {attrs{"state_names": []string{"w@GRAD.block0"}}, "each once"},
 		"empty name":           {attrs{"grad_names": []string{"", "w"}}, "each once"},
-		"no variable": {attrs{"grad_names": []string{program.Empty, "w"}}, "each once"},
+		"no variable":          {attrs{"grad_names": []string{program.Empty, "w"}}, "each once"},
 		"slices too short":     {attrs{"slice_rows": []int64{500}}, "lists of one length"},
 		"slice twice":          {attrs{"slice_names": []string{"mean", "mean"}}, "each once"},
 		"slice of nothing":     {attrs{"slice_origins": []string{"", "mean"}}, "each once"},

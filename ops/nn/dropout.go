@@ -98,8 +98,8 @@ func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 	}
 }
 
-// firstElement returns the index of the first element of x in the whole batch. This trainer may have only some rows of the batch. If axis 0 is no multiple of the
-// rows, it is not the batch, and every trainer draws the same.
+// firstElement returns the index of the first element of x in the whole batch. This trainer may have only some rows of the batch. If axis 0 is no
+// multiple of the rows, it is not the batch, and every trainer draws the same.
 func firstElement(x *tensor.Tensor, step *ops.Step) uint64 {
 	rows := x.Dims()
 	if step.Rows <= 0 || len(rows) == 0 || rows[0]%step.Rows != 0 {

@@ -13,7 +13,8 @@ func elementwise(u *asmFile) {
 	for _, op := range []struct {
 		name string
 		emit func(u *asmFile, x, y reg.VecVirtual) reg.VecVirtual
-	}{{"add", (*asmFile).add}, {"sub", (*asmFile).sub}, {"mul", (*asmFile).mul}, {"div", (*asmFile).div}, {"max", (*asmFile).max}, {"min", (*asmFile).min}} {
+	}{{"add", (*asmFile).add}, {"sub", (*asmFile).sub}, {"mul", (*asmFile).mul}, {"div", (*asmFile).div}, {"max", (*asmFile).max},
+		{"min", (*asmFile).min}} {
 		stream{name: op.name + "Vectors", arrays: []string{">out", "x", "y"}, unroll: 4,
 			body: func(u *asmFile, _ vectors) func(vectors) vectors {
 				return func(in vectors) vectors { return vectors{op.emit(u, in[0], in[1])} }
