@@ -1,0 +1,9 @@
+// Command edl is EDL with the ops of this module.
+package main
+
+import (
+	_ "example.org/custom_op/ops"
+	"github.com/edl-go/edl/edlcmd"
+)
+
+func main() { edlcmd.Main() }
