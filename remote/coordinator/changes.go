@@ -45,7 +45,7 @@ func (c *changes) carryOut(out generation.Effects) {
 		c.finish(out.Fail)
 		return
 	case out.End:
-		c.steps.close(id.Round(max(machine.Committed(), c.steps.written())))
+		c.steps.close(id.Round(max(uint64(machine.Committed()), c.steps.written())))
 		c.spawn(c.end)
 		return
 	}
@@ -110,21 +110,21 @@ func (c *changes) effect(ctx context.Context, change uint64, who string, call fu
 }
 
 // freeze ends a generation on one server.
-func (c *changes) freeze(ctx context.Context, change, number uint64, i int, server rpc.ParameterServerClient) {
+func (c *changes) freeze(ctx context.Context, change uint64, number id.Generation, i int, server rpc.ParameterServerClient) {
 	c.effect(ctx, change, serverName(i), func(attempt uint32) (generation.Event, error) {
-		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(number, attempt)})
+		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(uint64(number), attempt)})
 		return generation.Frozen{Change: change, Server: i, Answer: answer}, err
 	})
 }
 
 // resume begins a generation on one server.
 func (c *changes) resume(ctx context.Context, n *generation.Next, i int, server rpc.ParameterServerClient) {
-	m := &rpc.ResumeRequest{Round: n.Generation.Round, Commit: n.Generation.Commit}
+	m := &rpc.ResumeRequest{Round: uint64(n.Generation.Round), Commit: n.Generation.Commit}
 	for _, member := range n.Generation.Members {
-		m.Members = append(m.Members, &rpc.Member{Rank: member.Rank, Since: member.Since})
+		m.Members = append(m.Members, &rpc.Member{Rank: uint32(member.Rank), Since: uint64(member.Since)})
 	}
 	c.effect(ctx, n.Change, serverName(i), func(attempt uint32) (generation.Event, error) {
-		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(n.Generation.Number, attempt), Members: m.Members, Round: m.Round, Commit: m.Commit})
+		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(uint64(n.Generation.Number), attempt), Members: m.Members, Round: m.Round, Commit: m.Commit})
 		return generation.Resumed{Change: n.Change, Server: i}, err
 	})
 }
@@ -152,7 +152,7 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 		err := settle(ctx, n.Generation)
 		if err == nil {
 			c.steps.complement(ctx, n.Generation)
-			err = c.store.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: n.Generation.Number}) })
+			err = c.store.transact(ctx, func(t *txn) error { return t.put(settledKey, &state.Settled{Generation: uint64(n.Generation.Number)}) })
 		}
 		return generation.Settled{Change: n.Change}, err
 	})
@@ -170,7 +170,7 @@ func (c *changes) end() {
 	silent := map[int]bool{} // servers that have not heard yet
 	var number uint64
 	c.locked(func() {
-		number = c.members.machine.Generation().Number + 1
+		number = uint64(c.members.machine.Generation().Number) + 1
 		for i, server := range c.cfg.Servers {
 			silent[i] = true
 			c.spawn(func() {
@@ -219,10 +219,10 @@ func (c *changes) gone(ctx context.Context, m cluster.Member) bool {
 
 // putLeft makes durable who has left, where the servers have told it.
 func (c *changes) putLeft(t *txn) error {
-	var left []uint32
+	var left []id.Rank
 	c.locked(func() { left = c.members.machine.State().Left })
 	for _, rank := range left {
-		if err := t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank}); err != nil {
+		if err := t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: uint32(rank)}); err != nil {
 			return err
 		}
 	}
@@ -248,19 +248,20 @@ func restoreJob(entries map[string][]byte) (out restored, err error) {
 	}
 	var g state.Generation
 	if read(generationKey, &g) {
-		out.generation.Number, out.generation.Round = g.Number, g.Round
+		out.generation.Number, out.generation.Round = id.Generation(g.Number), id.Round(g.Round)
 		for _, m := range g.Members {
-			out.generation.Members = append(out.generation.Members, generation.Member{Rank: m.Rank, Since: m.Since, Incarnation: m.Incarnation})
+			out.generation.Members = append(out.generation.Members, generation.Member{Rank: id.Rank(m.Rank), Since: id.Generation(m.Since),
+				Incarnation: id.Incarnation(m.Incarnation)})
 		}
 	}
 	var settled state.Settled
 	if read(settledKey, &settled) {
-		out.generation.Settled = settled.Generation
+		out.generation.Settled = id.Generation(settled.Generation)
 	}
 	for key := range entries {
 		var left state.Left
 		if strings.HasPrefix(key, leftKey) && read(key, &left) {
-			out.generation.Left = append(out.generation.Left, left.Rank)
+			out.generation.Left = append(out.generation.Left, id.Rank(left.Rank))
 		}
 	}
 	var saves state.Saver
@@ -277,9 +278,9 @@ func restoreJob(entries map[string][]byte) (out restored, err error) {
 
 // entryOf is the durable form of a generation.
 func entryOf(g generation.Generation) *state.Generation {
-	e := &state.Generation{Number: g.Number, Round: g.Round}
+	e := &state.Generation{Number: uint64(g.Number), Round: uint64(g.Round)}
 	for _, m := range g.Members {
-		e.Members = append(e.Members, &state.Member{Rank: m.Rank, Since: m.Since, Incarnation: m.Incarnation})
+		e.Members = append(e.Members, &state.Member{Rank: uint32(m.Rank), Since: uint64(m.Since), Incarnation: uint64(m.Incarnation)})
 	}
 	return e
 }

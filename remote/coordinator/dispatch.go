@@ -104,7 +104,7 @@ func (d *dispatch) taskFailed(ctx context.Context, m *rpc.TaskFailedRequest) err
 		}
 		effects, err := t.step(m.Task.GetDataset(), fail)
 		if err == nil && effects.Regroup {
-			t.then(func() { _ = d.members.step(generation.Change{}) })
+			t.then(func() { _ = d.members.step(generation.DataFailed{}) })
 		}
 		return err
 	})
@@ -166,12 +166,12 @@ func (d *dispatch) beginSegment(ctx context.Context, g generation.Generation) er
 		if !q.Regrouping() {
 			continue
 		}
-		segment := q.Segment(id.Round(g.Round))
-		committed, err := d.committed(ctx, segment.GetPass(), g.Round)
+		segment := q.Segment(g.Round)
+		committed, err := d.committed(ctx, segment.GetPass(), uint64(g.Round))
 		if err != nil {
 			return err
 		}
-		if err := d.store.step(name, queue.Regrouped{Round: id.Round(g.Round), Pass: segment.GetPass(), Committed: committed}); err != nil {
+		if err := d.store.step(name, queue.Regrouped{Round: g.Round, Pass: segment.GetPass(), Committed: committed}); err != nil {
 			return err
 		}
 	}
@@ -182,9 +182,9 @@ func (d *dispatch) beginSegment(ctx context.Context, g generation.Generation) er
 func (d *dispatch) recoverTasks(ctx context.Context, g generation.Generation) error {
 	for name, q := range d.store.current() {
 		for _, rank := range q.Holders() {
-			lost := queue.TrainerLost{Rank: rank, Since: id.Generation(g.Number)}
-			if member, ok := g.Member(uint32(rank)); ok {
-				lost.Since = id.Generation(member.Since - 1) // the processes before the one that is a member
+			lost := queue.TrainerLost{Rank: rank, Since: g.Number}
+			if member, ok := g.Member(rank); ok {
+				lost.Since = member.Since - 1 // the processes before the one that is a member
 			}
 			if err := d.recoverFrom(ctx, name, lost); err != nil {
 				return err

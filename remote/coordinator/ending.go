@@ -75,7 +75,7 @@ func (e *ending) finish(ctx context.Context, after *uint64) (steps uint64, err e
 func (e *ending) stop(t *txn, after *uint64) (steps uint64, err error) {
 	e.monitor.Lock()
 	steps = e.steps.written()
-	trained := max(id.Round(e.members.machine.Generation().Round), id.Round(steps))
+	trained := max(e.members.machine.Generation().Round, id.Round(steps))
 	permitted := e.permitted
 	e.monitor.Unlock()
 	for name, q := range t.queues {
@@ -183,7 +183,7 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 		if t.saver != nil { // elected by a request before this one
 			saver = t.saver
 		}
-		if saver != nil && (*saver == rank || e.members.machine.Saves(*saver)) {
+		if saver != nil && (*saver == rank || e.members.machine.Saves(id.Rank(*saver))) {
 			granted = *saver == rank
 			return nil
 		}
@@ -194,11 +194,11 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 	if err != nil || !granted {
 		return &rpc.SaveModelResponse{}, err
 	}
-	others := func() []uint32 { return e.members.machine.Others(rank) }
+	others := func() []id.Rank { return e.members.machine.Others(id.Rank(rank)) }
 	reason := func() waits.Wait {
 		w := waits.Wait{Who: trainerName(rank), What: "the other trainers to finish, before the model is saved"}
 		for _, other := range others() {
-			w.By = append(w.By, trainerName(other))
+			w.By = append(w.By, trainerName(uint32(other)))
 		}
 		return w
 	}

@@ -162,7 +162,7 @@ func (f *feeds) answer(ctx context.Context, run *rpc.StepRun, it *item) (*job.St
 	missing := without(run.Fetch, step.Fetched)
 	var g generation.Generation
 	f.locked(func() { g = f.generation })
-	if len(missing) == 0 || !f.cfg.Sync || g.Round != step.Step+1 {
+	if len(missing) == 0 || !f.cfg.Sync || uint64(g.Round) != step.Step+1 {
 		return step, nil
 	}
 	// The generation ended when the trainers had computed the step and not received its results. Nobody trains before this call is answered.
@@ -176,7 +176,7 @@ func (f *feeds) answer(ctx context.Context, run *rpc.StepRun, it *item) (*job.St
 // begun hands out what is not committed to the members of a generation that begins. The monitor is held.
 func (f *feeds) begun(g generation.Generation) {
 	if f.generation.Number == 0 && f.cfg.Sync {
-		f.accepted = g.Round - f.first
+		f.accepted = uint64(g.Round) - f.first
 	}
 	f.generation = g
 	lists := map[id.Rank]*list{}
@@ -192,7 +192,7 @@ func (f *feeds) begun(g generation.Generation) {
 	f.lists = lists
 	for _, it := range f.items {
 		switch {
-		case f.cfg.Sync && !it.reads && f.first+it.number < g.Round: // committed: its reports come
+		case f.cfg.Sync && !it.reads && f.first+it.number < uint64(g.Round): // committed: its reports come
 		case !f.cfg.Sync && lists[it.owner] != nil && lists[it.owner] == kept[it.owner]: // its owner has it
 		default:
 			f.handOut(it)
@@ -240,7 +240,7 @@ func (f *feeds) next(ctx context.Context, m *rpc.NextFeedRequest) (*rpc.FeedShar
 			f.asks(l, m.Item)
 		}
 		it, err = l.at(m.Item, trainerName(m.Id.Rank))
-		position, of = f.generation.Position(m.Id.Rank), len(f.generation.Members)
+		position, of = f.generation.Position(id.Rank(m.Id.Rank)), len(f.generation.Members)
 		return it != nil || f.finished && len(f.items) == 0, err
 	})
 	switch {
@@ -273,7 +273,7 @@ func (f *feeds) asks(l *list, number uint64) {
 			return
 		}
 	}
-	f.steps.close(id.Round(f.generation.Round))
+	f.steps.close(f.generation.Round)
 }
 
 // at returns an item by its number, nil when it is not there yet, and forgets those before.

@@ -63,17 +63,17 @@ func (s *steps) fetchFromServer(ctx context.Context, g generation.Generation, na
 		return nil, err
 	}
 	who := s.cfg.Identity
-	who.Generation, who.Fence = g.Number, s.lead.Fence
+	who.Generation, who.Fence = uint64(g.Number), s.lead.Fence
 	err = wire.Retry(ctx, func(attempt uint32) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		m := &rpc.GetRequest{Id: who.Of(g.Members[0].Rank, g.Round, attempt), Name: there, AnyVersion: true}
+		m := &rpc.GetRequest{Id: who.Of(uint32(g.Members[0].Rank), uint64(g.Round), attempt), Name: there, AnyVersion: true}
 		stream, err := s.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
 		var header *rpc.VariableChunk
 		if err == nil {
 			header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return value, nil })
 		}
-		if err == nil && header.Version != g.Round {
+		if err == nil && header.Version != uint64(g.Round) {
 			err = fault.E(fault.Unavailable, fault.Gotf("the value after %d rounds", header.Version), fault.Want(fmt.Sprint(g.Round)))
 		}
 		return wire.FromStatus(serverName(server), err)

@@ -66,9 +66,9 @@ func (m *members) begin(durable generation.State, live map[cluster.Member]uint64
 	if m.wanted > 0 {
 		_ = m.step(generation.Wanted{Trainers: m.wanted})
 	}
-	_ = m.step(generation.Start{})
+	_ = m.step(generation.Began{})
 	for _, old := range durable.Members {
-		if m.cfg.Live != nil && live[trainerMember(old.Rank)] != old.Incarnation {
+		if m.cfg.Live != nil && id.Incarnation(live[trainerMember(uint32(old.Rank))]) != old.Incarnation {
 			_ = m.step(generation.Lost{Rank: old.Rank, Incarnation: old.Incarnation, Reason: "gone while there was no coordinator"})
 		}
 	}
@@ -80,13 +80,13 @@ func (m *members) step(e generation.Event) error {
 	if m.ended || !m.ready {
 		return nil
 	}
-	before := m.machine.Now()
-	out := m.machine.Step(time.Now(), e)
-	if out.Refuse != nil {
-		return out.Refuse
+	before := m.machine.Phase()
+	out, err := m.machine.Step(m.now(), e)
+	if err != nil {
+		return err
 	}
 	m.changes.carryOut(out)
-	if out.Superseded || before != m.machine.Now() {
+	if out.Superseded || before != m.machine.Phase() {
 		m.monitor.Broadcast()
 	}
 	return nil
@@ -100,8 +100,10 @@ func (m *members) event(e generation.Event) {
 // keepTime tells the machine of deadlines, until the job ends.
 func (m *members) keepTime() {
 	next := func() time.Time {
-		at, _ := m.machine.Deadline()
-		return at
+		if at, ok := m.machine.Next(); ok {
+			return m.epoch.Add(at)
+		}
+		return time.Time{}
 	}
 	for m.alarm(next) {
 		m.event(generation.Tick{})
@@ -111,18 +113,19 @@ func (m *members) keepTime() {
 // join waits for a generation that has the trainer as a member.
 func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.JoinResponse, err error) {
 	rank, last := r.Id.Rank, r.Id.Generation
-	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: r.Incarnation, Last: last}); err != nil {
+	if err := m.joined(ctx, generation.Joined{Rank: id.Rank(rank), Incarnation: id.Incarnation(r.Incarnation), Last: id.Generation(last)}); err != nil {
 		return nil, err
 	}
 	err = m.await(ctx, waitFor(trainerName(rank), "the other trainers"), func() (bool, error) {
-		if m.ended && m.err == nil || m.machine.Left(rank) {
+		if m.ended && m.err == nil || m.machine.Left(id.Rank(rank)) {
 			answer = &rpc.JoinResponse{Fence: m.lead.Fence, DataEnded: true}
 			return true, nil
 		}
-		g, ok := m.machine.Answer(rank, r.Incarnation, last)
+		g, ok := m.machine.Answer(id.Rank(rank), id.Incarnation(r.Incarnation), id.Generation(last))
 		if !ok {
 			return false, nil
 		}
+		_ = m.step(generation.Answered{Rank: id.Rank(rank)})
 		answer, err = m.answer(rank, g)
 		return true, err
 	})
@@ -135,21 +138,21 @@ func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.Joi
 func (m *members) joined(ctx context.Context, e generation.Joined) error {
 	for losses := -1; ; {
 		m.monitor.Lock()
-		if m.cfg.Live == nil || losses == m.record(e.Rank).losses || slices.Contains(m.machine.Incarnations(e.Rank), e.Incarnation) {
+		if m.cfg.Live == nil || losses == m.record(uint32(e.Rank)).losses || slices.Contains(m.machine.Incarnations(e.Rank), e.Incarnation) {
 			defer m.monitor.Unlock()
 			if ctx.Err() != nil { // it does not wait any more, and may have taken leave since
 				return gaveUp(ctx, "the other trainers")
 			}
 			return m.step(e)
 		}
-		losses = m.record(e.Rank).losses
+		losses = m.record(uint32(e.Rank)).losses
 		m.monitor.Unlock()
 		live, err := m.cfg.Live(ctx)
 		if err != nil {
 			return err
 		}
-		if incarnation, lives := live[trainerMember(e.Rank)]; !lives || incarnation != e.Incarnation {
-			return fault.E(fault.Fenced, fault.At(trainerMember(e.Rank).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
+		if incarnation, lives := live[trainerMember(uint32(e.Rank))]; !lives || id.Incarnation(incarnation) != e.Incarnation {
+			return fault.E(fault.Fenced, fault.At(trainerMember(uint32(e.Rank)).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
 				fault.Want("one that lives"))
 		}
 	}
@@ -157,8 +160,8 @@ func (m *members) joined(ctx context.Context, e generation.Joined) error {
 
 // answer is what a member has to know of its generation. The monitor is held.
 func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
-	member, _ := g.Member(rank)
-	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: member.Since, Position: uint32(g.Position(rank)), Fence: m.lead.Fence,
+	member, _ := g.Member(id.Rank(rank))
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(id.Rank(rank))), Fence: m.lead.Fence,
 		DataEnded: len(m.store.queues) > 0}
 	if begin := m.cfg.Begin; m.cfg.Sync && !m.cfg.Fed { // until a dataset is reported
 		r.Segment = &rpc.Segment{Pass: begin.GetPass(), FirstRound: begin.GetSteps(), FirstBatch: begin.GetBatch()}
@@ -171,13 +174,13 @@ func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinRespons
 		if end, ok := q.EndRound(); ok {
 			r.EndRound = (*uint64)(&end)
 		}
-		if r.Segment = q.Segment(id.Round(g.Round)); r.Segment == nil {
+		if r.Segment = q.Segment(g.Round); r.Segment == nil {
 			return nil, fault.E(fault.Internal, fault.At("dataset "+fault.Quote(name)),
 				fault.Gotf("round %d, of which it is not known where it lies", g.Round))
 		}
 	}
 	if m.cfg.Sync {
-		r.Generation, r.Round = g.Number, g.Round
+		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
 	}
 	return r, nil
 }
@@ -200,16 +203,16 @@ func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
 
 // isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
 // fault.Stale that another has taken its place. The monitor is held.
-func (m *members) isMember(id *rpc.Identity) error {
+func (m *members) isMember(who *rpc.Identity) error {
 	g := m.machine.Generation()
-	member, ok := g.Member(id.Rank)
+	member, ok := g.Member(id.Rank(who.Rank))
 	switch {
-	case id.Generation > g.Number:
-		return noMember(fault.Stale, id, fmt.Sprintf("at most generation %d", g.Number))
-	case !m.cfg.Sync && (!ok || member.Since != id.Generation):
-		return noMember(fault.Stale, id, "one that has not been given up")
-	case m.cfg.Sync && (!ok || id.Generation != g.Number || m.machine.Now() != generation.Running):
-		return noMember(fault.Superseded, id, "a member of the next generation")
+	case id.Generation(who.Generation) > g.Number:
+		return noMember(fault.Stale, who, fmt.Sprintf("at most generation %d", g.Number))
+	case !m.cfg.Sync && (!ok || member.Since != id.Generation(who.Generation)):
+		return noMember(fault.Stale, who, "one that has not been given up")
+	case m.cfg.Sync && (!ok || id.Generation(who.Generation) != g.Number || m.machine.Phase() != generation.Running):
+		return noMember(fault.Superseded, who, "a member of the next generation")
 	}
 	return nil
 }
@@ -225,12 +228,12 @@ func (m *members) check(id *rpc.Identity) error {
 func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
 	rank := r.Id.Rank
 	m.monitor.Lock()
-	member, isMember := m.machine.Generation().Member(rank)
+	member, isMember := m.machine.Generation().Member(id.Rank(rank))
 	m.monitor.Unlock()
 	if m.endedWell() { // all others have left, and the servers have told that this one was about to
 		return nil
 	}
-	if isMember && r.Id.Generation > 0 && r.Id.Generation < member.Since {
+	if isMember && r.Id.Generation > 0 && id.Generation(r.Id.Generation) < member.Since {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Gotf("leave of trainer %d as of generation %d", rank, r.Id.Generation),
 			fault.Want("that of the process which took its place"))
 	}
@@ -240,11 +243,11 @@ func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
 	case r.Drained:
 		m.locked(func() {
 			m.record(rank).drained = true
-			_ = m.step(generation.Drained{Rank: rank})
+			_ = m.step(generation.Drained{Rank: id.Rank(rank)})
 		})
 	case isMember:
 		err := m.store.transact(ctx, func(t *txn) error {
-			t.then(func() { _ = m.step(generation.Left{Rank: rank}); m.monitor.Broadcast() })
+			t.then(func() { _ = m.step(generation.Left{Rank: id.Rank(rank)}); m.monitor.Broadcast() })
 			return t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank})
 		})
 		if m.endedWell() {
@@ -268,8 +271,8 @@ func (m *members) failed(r *rpc.LeaveRequest) {
 		return
 	}
 	m.record(r.Id.Rank).lastError = err.Error()
-	for _, incarnation := range m.machine.Incarnations(r.Id.Rank) {
-		_ = m.step(generation.Lost{Rank: r.Id.Rank, Incarnation: incarnation, Reason: err.Error()})
+	for _, incarnation := range m.machine.Incarnations(id.Rank(r.Id.Rank)) {
+		_ = m.step(generation.Lost{Rank: id.Rank(r.Id.Rank), Incarnation: incarnation, Reason: err.Error()})
 	}
 }
 
@@ -280,7 +283,7 @@ func (m *members) lost(ctx context.Context, who cluster.Member) error {
 		return nil // the job has ended, or the caller has
 	}
 	over := false
-	m.locked(func() { over = m.ended || m.machine.Now() == generation.Ended })
+	m.locked(func() { over = m.ended || m.machine.Phase() == generation.Ended })
 	switch {
 	case over:
 	case who.Role == job.Role_PSERVER:
@@ -318,10 +321,10 @@ func (m *members) lostServer(index int) error {
 
 func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
 	rank := uint32(who.Index)
-	var known []uint64
+	var known []id.Incarnation
 	m.locked(func() {
 		m.record(rank).losses++
-		known = m.machine.Incarnations(rank)
+		known = m.machine.Incarnations(id.Rank(rank))
 	})
 	live, err := m.cfg.Live(ctx)
 	if err != nil {
@@ -330,10 +333,10 @@ func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
 	m.monitor.Lock()
 	defer m.monitor.Unlock()
 	for _, incarnation := range known {
-		if live[who] == incarnation || m.machine.Now() == generation.Ended {
+		if id.Incarnation(live[who]) == incarnation || m.machine.Phase() == generation.Ended {
 			continue
 		}
-		_ = m.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: m.record(rank).lastError})
+		_ = m.step(generation.Lost{Rank: id.Rank(rank), Incarnation: incarnation, Reason: m.record(rank).lastError})
 	}
 	return nil
 }

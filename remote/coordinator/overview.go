@@ -44,9 +44,9 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	}
 	if o.ready {
 		g := o.members.machine.Generation()
-		r.Generation, r.Round = g.Number, g.Round
+		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
 		for _, member := range g.Members {
-			r.Members = append(r.Members, member.Rank)
+			r.Members = append(r.Members, uint32(member.Rank))
 		}
 	}
 	return r, nil
@@ -68,7 +68,8 @@ func (o *overview) waits() (out []*job.Wait) {
 		return nil
 	}
 	if w, ok := o.members.machine.Wait(); ok {
-		out = append(out, waits.Wait{Who: "coordinator", What: w.What, By: w.By, Since: w.Since, Until: w.Until, LastError: w.LastError}.Message())
+		out = append(out, waits.Wait{Who: "coordinator", What: w.What, By: w.By, Since: o.epoch.Add(w.Since), Until: o.epoch.Add(w.Until),
+			LastError: w.LastError}.Message())
 	}
 	return append(out, o.monitor.List()...)
 }
@@ -85,7 +86,7 @@ func (o *overview) phase() string {
 		return "ending"
 	case m.machine.Paused() || len(m.lostServers) > 0:
 		return "paused"
-	case m.machine.Now() != generation.Running:
+	case m.machine.Phase() != generation.Running:
 		return "regrouping"
 	}
 	return "running"

@@ -82,7 +82,7 @@ func (s *steps) report(m *rpc.TrainerStep) error {
 		steps := s.collector.add(m)
 		s.writer.queue = append(s.writer.queue, steps...)
 		if len(steps) > 0 {
-			_ = s.members.step(generation.Progress{})
+			_ = s.members.step(generation.Progressed{})
 		}
 	})
 	return s.write()
@@ -90,9 +90,9 @@ func (s *steps) report(m *rpc.TrainerStep) error {
 
 // mayCount reports whether the round of a pending report has committed, or will be known to have when the next generation begins. One that comes
 // later is not counted: it is not known where its generation ended. The monitor is held.
-func (s *steps) mayCount(id *rpc.Identity) bool {
-	g := s.members.machine.Generation()
-	return id.Generation == g.Number || id.Generation+1 == g.Number && id.Round < g.Round
+func (s *steps) mayCount(who *rpc.Identity) bool {
+	g, of := s.members.machine.Generation(), id.Generation(who.Generation)
+	return of == g.Number || of+1 == g.Number && id.Round(who.Round) < g.Round
 }
 
 // begun closes the steps before the first round of a generation that begins: they have committed. The monitor is held.

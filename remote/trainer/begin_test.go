@@ -53,7 +53,7 @@ func TestSyncJobBeginsWithinAPass(t *testing.T) {
 		}
 		from := func(start queue.Position, left int, round uint64) (all []trained) {
 			j := newReadingJob(t, c.model, data, queue.Policy{Sync: true, Passes: left, Trainers: 1, Start: start, Reading: c.read})
-			j.current.Round = round
+			j.current.Round = id.Round(round)
 			s := j.alone(t)
 			defer s.Close()
 			for {

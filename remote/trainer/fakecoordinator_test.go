@@ -31,9 +31,9 @@ type fakeCoordinator struct {
 	changed  chan struct{}
 	current  machine.Generation
 	began    []machine.Generation
-	ended    uint64 // generations up to this one have ended
+	ended    id.Generation // generations up to this one have ended
 	waiting  map[uint32]*rpc.JoinRequest
-	told     map[uint32]uint64 // the last generation that each rank was told of
+	told     map[uint32]id.Generation // the last generation that each rank was told of
 	data     *rpc.Dataset
 	queue    *queue.Queue
 	gets     int // requests for tasks
@@ -64,7 +64,7 @@ type fakeCoordinator struct {
 
 func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *fakeCoordinator {
 	p.Epoch = time.Now()
-	return &fakeCoordinator{policy: p, fence: 5, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]uint64{},
+	return &fakeCoordinator{policy: p, fence: 5, servers: servers, changed: make(chan struct{}), waiting: map[uint32]*rpc.JoinRequest{}, told: map[uint32]id.Generation{},
 		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
@@ -95,8 +95,8 @@ func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) er
 	}
 }
 
-func (c *fakeCoordinator) id(generation uint64) *rpc.Identity {
-	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: generation, Fence: c.fence}.Of(0, 0, 0)
+func (c *fakeCoordinator) id(generation id.Generation) *rpc.Identity {
+	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: uint64(generation), Fence: c.fence}.Of(0, 0, 0)
 }
 
 // end ends the current generation as far as the coordinator itself is concerned, and reports whether it had not ended before.
@@ -114,15 +114,15 @@ var errJobOver = fault.New(fault.Canceled, "the job has ended")
 // freeze ends the current generation at one server.
 func (c *fakeCoordinator) freeze(ctx context.Context, server int) error {
 	c.mu.Lock()
-	id := c.id(c.current.Number)
+	who := c.id(c.current.Number)
 	c.mu.Unlock()
-	_, err := c.servers[server].Freeze(ctx, &rpc.FreezeRequest{Id: id})
+	_, err := c.servers[server].Freeze(ctx, &rpc.FreezeRequest{Id: who})
 	return err
 }
 
 // admit refuses messages of generations that have ended, in sync mode.
-func (c *fakeCoordinator) admit(id *rpc.Identity) error {
-	if c.policy.Sync && (id.Generation <= c.ended || id.Generation != c.current.Number) {
+func (c *fakeCoordinator) admit(who *rpc.Identity) error {
+	if c.policy.Sync && (id.Generation(who.Generation) <= c.ended || id.Generation(who.Generation) != c.current.Number) {
 		return fault.New(fault.Superseded, "a generation that has ended")
 	}
 	return nil
@@ -133,7 +133,7 @@ func (c *fakeCoordinator) members(round uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range slices.Backward(c.began) {
-		if g.Round <= round {
+		if g.Round <= id.Round(round) {
 			return len(g.Members)
 		}
 	}
@@ -148,18 +148,19 @@ func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.Jo
 	})
 	var r *rpc.JoinResponse
 	err := c.await(ctx, func() (bool, error) {
-		position := c.current.Position(m.Id.Rank)
+		position := c.current.Position(id.Rank(m.Id.Rank))
 		if c.over {
 			return false, errJobOver
 		}
-		if c.current.Number <= max(c.ended, m.Id.Generation) || position < 0 {
+		if c.current.Number <= max(c.ended, id.Generation(m.Id.Generation)) || position < 0 {
 			return false, nil
 		}
 		c.answered(m)
 		c.told[m.Id.Rank] = c.current.Number
 		close(c.changed)
 		c.changed = make(chan struct{})
-		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: c.current.Number, Position: uint32(position), Round: c.current.Round,
+		r = &rpc.JoinResponse{Trainers: uint32(len(c.current.Members)), Generation: uint64(c.current.Number), Position: uint32(position),
+			Round: uint64(c.current.Round),
 			Fence: c.fence}
 		if c.policy.Sync {
 			r.Segment, r.EndRound = &rpc.Segment{}, c.endAtJoin
@@ -198,7 +199,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.end()
-	next := machine.Generation{Number: c.current.Number + 1, Round: max(c.current.Round, uint64(c.policy.Start.Round))}
+	next := machine.Generation{Number: c.current.Number + 1, Round: max(c.current.Round, c.policy.Start.Round)}
 	if c.policy.Sync && c.current.Number > 0 {
 		answers := make([]*rpc.FreezeResponse, len(c.servers))
 		err := rig.Each(len(c.servers), func(i int) (err error) {
@@ -216,7 +217,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 		next.Members = nil
 		for _, rank := range ranks {
 			if m := c.waiting[rank]; m != nil {
-				next.Members = append(next.Members, machine.Member{Rank: rank, Since: next.Number, Incarnation: m.Incarnation})
+				next.Members = append(next.Members, machine.Member{Rank: id.Rank(rank), Since: next.Number, Incarnation: id.Incarnation(m.Incarnation)})
 			}
 		}
 		return len(next.Members) == len(ranks), nil
@@ -225,13 +226,13 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 		return fmt.Errorf("generation %d of trainers %v has only %v: %w", next.Number, ranks, next.Members, err)
 	}
 	if c.queue != nil && c.queue.Regrouping() {
-		if err := c.cut(ctx, next.Round); err != nil {
+		if err := c.cut(ctx, uint64(next.Round)); err != nil {
 			return err
 		}
 	}
-	resume := &rpc.ResumeRequest{Id: c.id(next.Number), Round: next.Round, Commit: next.Commit}
+	resume := &rpc.ResumeRequest{Id: c.id(next.Number), Round: uint64(next.Round), Commit: next.Commit}
 	for _, m := range next.Members {
-		resume.Members = append(resume.Members, &rpc.Member{Rank: m.Rank, Since: m.Since})
+		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since)})
 	}
 	err = rig.Each(len(c.servers), func(i int) error {
 		_, err := c.servers[i].Resume(ctx, resume)
@@ -279,8 +280,8 @@ func (c *fakeCoordinator) committed() (reports []*rpc.TrainerStep) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.reports {
-		next := slices.IndexFunc(c.began, func(g machine.Generation) bool { return g.Number == m.Id.Generation+1 })
-		if !m.Pending || next >= 0 && m.Id.Round < c.began[next].Round {
+		next := slices.IndexFunc(c.began, func(g machine.Generation) bool { return g.Number == id.Generation(m.Id.Generation)+1 })
+		if !m.Pending || next >= 0 && id.Round(m.Id.Round) < c.began[next].Round {
 			reports = append(reports, m)
 		}
 	}
@@ -358,7 +359,7 @@ func (c *fakeCoordinator) Permit(ctx context.Context, m *rpc.PermitRequest) (*rp
 }
 
 func (c *fakeCoordinator) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest) (r *rpc.TaskFailedResponse, err error) {
-	var ended uint64
+	var ended id.Generation
 	c.change(func() {
 		if err = c.admit(m.Id); err != nil {
 			return
@@ -370,7 +371,7 @@ func (c *fakeCoordinator) TaskFailed(_ context.Context, m *rpc.TaskFailedRequest
 		}
 	})
 	if ended > 0 {
-		c.failing(ended)
+		c.failing(uint64(ended))
 	}
 	return &rpc.TaskFailedResponse{}, err
 }

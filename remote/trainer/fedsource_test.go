@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/rig"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -57,7 +58,7 @@ func vector(t testing.TB, seed uint64, dims ...int64) *tensor.Tensor {
 
 // handOutAgain finds the first item that the current generation is to do: reads are not repeated. The lock is held.
 func (c *fakeCoordinator) handOutAgain() {
-	c.firstItem = slices.IndexFunc(c.feeds, func(item *fedItem) bool { return item.feed != nil && item.step >= c.current.Round })
+	c.firstItem = slices.IndexFunc(c.feeds, func(item *fedItem) bool { return item.feed != nil && item.step >= uint64(c.current.Round) })
 	if c.firstItem < 0 {
 		c.firstItem = len(c.feeds)
 	}
@@ -92,7 +93,7 @@ func (c *fakeCoordinator) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStr
 // share is a member's part of an item. The lock is held.
 func (c *fakeCoordinator) share(item *fedItem, rank uint32) *rpc.FeedShare {
 	share := &rpc.FeedShare{Step: item.step, Fetch: item.fetch}
-	position, members := int64(c.current.Position(rank)), int64(len(c.current.Members))
+	position, members := int64(c.current.Position(id.Rank(rank))), int64(len(c.current.Members))
 	from, to := item.rows*position/members, item.rows*(position+1)/members
 	for _, name := range []string{"x", "y"} {
 		if item.feed == nil {

@@ -133,23 +133,23 @@ func TestDrain(t *testing.T) {
 // giveUp gives the tasks of an async trainer back that has left, and tells the servers.
 func (c *fakeCoordinator) giveUp(ctx context.Context, rank int) (err error) {
 	c.change(func() {
-		since, _ := c.current.Member(uint32(rank))
+		since, _ := c.current.Member(id.Rank(rank))
 		var committed []ranges.Range
 		for _, m := range c.reports {
 			if m.Pass == c.queue.Pass() && m.Id.Rank == uint32(rank) {
 				committed = append(committed, wire.RangesOf(m.Records)...)
 			}
 		}
-		_, err = c.queue.Step(0, queue.TrainerLost{Rank: id.Rank(rank), Since: id.Generation(since.Since), Drained: true, Pass: c.queue.Pass(),
+		_, err = c.queue.Step(0, queue.TrainerLost{Rank: id.Rank(rank), Since: since.Since, Drained: true, Pass: c.queue.Pass(),
 			Committed: ranges.Of(committed...)})
-		c.current.Members = slices.DeleteFunc(slices.Clone(c.current.Members), func(m machine.Member) bool { return m.Rank == uint32(rank) })
+		c.current.Members = slices.DeleteFunc(slices.Clone(c.current.Members), func(m machine.Member) bool { return m.Rank == id.Rank(rank) })
 	})
 	if err != nil {
 		return err
 	}
 	resume := &rpc.ResumeRequest{Id: c.id(c.current.Number + 1)}
 	for _, m := range c.current.Members {
-		resume.Members = append(resume.Members, &rpc.Member{Rank: m.Rank, Since: m.Since})
+		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since)})
 	}
 	return rig.Each(len(c.servers), func(i int) error {
 		_, err := c.servers[i].Resume(ctx, resume)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // asyncHistories is how many TestAsyncHistories tries, an eighth of them with -short.
@@ -34,14 +35,14 @@ func TestAsyncHistories(t *testing.T) {
 
 // happen lets chance choose.
 func (w *asyncWorld) happen() {
-	rank := uint32(w.chance.IntN(len(w.seats)))
+	rank := id.Rank(w.chance.IntN(len(w.seats)))
 	switch n := w.chance.IntN(60); {
 	case n == 0:
 		w.lose(rank)
 	case n == 1:
 		w.restart()
 	case n == 2:
-		w.now = w.now.Add(time.Duration(w.chance.IntN(100)) * time.Second)
+		w.now += time.Duration(w.chance.IntN(100)) * time.Second
 		w.step(generation.Tick{})
 	case n == 3:
 		w.step(generation.Wanted{Trainers: w.chance.IntN(w.policy.Max + 2)})
@@ -63,7 +64,7 @@ func (w *asyncWorld) check() {
 	if w.failed != nil && !errors.Is(w.failed, fault.DeadlineExceeded) {
 		w.fail("the job fails: %v", w.failed)
 	}
-	phase := w.machine.Now()
+	phase := w.machine.Phase()
 	if phase == generation.Ended {
 		if !w.ended && w.failed == nil {
 			w.fail("it has ended, and nobody knows how")
@@ -71,8 +72,8 @@ func (w *asyncWorld) check() {
 		return
 	}
 	wait, waits := w.machine.Wait()
-	deadline, ok := w.machine.Deadline()
-	if phase != generation.Running && !waits || waits && (!ok || deadline.After(wait.Until) || len(wait.By) == 0) {
+	deadline, ok := w.machine.Next()
+	if phase != generation.Running && !waits || waits && (!ok || deadline > wait.Until || len(wait.By) == 0) {
 		w.fail("in phase %v it waits for %+v until %v, %v", phase, wait, deadline, ok)
 	}
 	if n := len(w.machine.Generation().Members); phase == generation.Running && n < w.policy.Min && !w.machine.Ending() && !waits {
@@ -91,7 +92,7 @@ func (w *asyncWorld) settled() {
 		w.deliver()
 	}
 	for _, m := range w.machine.Generation().Members {
-		if w.machine.Now() == generation.Running && !w.machine.Left(m.Rank) && !w.leases.lives(m.Rank, m.Incarnation) {
+		if w.machine.Phase() == generation.Running && !w.machine.Left(m.Rank) && !w.leases.lives(m.Rank, m.Incarnation) {
 			w.fail("%+v does not live and stays a member", m)
 		}
 	}
@@ -103,7 +104,7 @@ func (w *asyncWorld) calm() {
 	w.step(generation.Wanted{Trainers: w.policy.Max})
 	away := map[*process]bool{}
 	for _, p := range w.seats {
-		if p.since == 0 && !p.waits && p.incarnation > uint64(len(w.seats)) && w.durable.Settled > 0 && w.chance.IntN(2) == 0 {
+		if p.since == 0 && !p.waits && p.incarnation > id.Incarnation(len(w.seats)) && w.durable.Settled > 0 && w.chance.IntN(2) == 0 {
 			away[p], p.lost, p.over = true, true, true
 			w.leases.lose(p.rank, p.incarnation)
 		}
@@ -204,7 +205,7 @@ func (w *asyncWorld) send(p *process, i int, take func(s *asyncServer, m *steppe
 
 // leave tells the coordinator, which makes it durable.
 func (w *asyncWorld) leave(p *process) {
-	if w.machine.Now() == generation.Ended || !w.isMember(p) {
+	if w.machine.Phase() == generation.Ended || !w.isMember(p) {
 		return
 	}
 	p.left = true
@@ -260,14 +261,14 @@ func (w *asyncWorld) mustMiss(away map[*process]bool) {
 	for _, p := range w.seats {
 		missed := away[p] && w.machine.Generation().Position(p.rank) >= 0 && !w.machine.Left(p.rank)
 		if !away[p] && !p.left && !p.over || missed && !slices.Contains(wait.By, fmt.Sprintf("trainer %d", p.rank)) {
-			w.fail("%+v is not done in phase %v of %+v, which waits for %+v; %s", *p, w.machine.Now(), w.machine.Generation(), wait, w.undone())
+			w.fail("%+v is not done in phase %v of %+v, which waits for %+v; %s", *p, w.machine.Phase(), w.machine.Generation(), wait, w.undone())
 		}
 	}
 	done := true
 	for _, m := range w.machine.Generation().Members {
 		done = done && slices.ContainsFunc(w.servers, func(s *asyncServer) bool { return s.members[m.Rank] != nil && s.members[m.Rank].complete })
 	}
-	w.now = w.now.Add(2 * w.policy.StartDeadline)
+	w.now += 2 * w.policy.StartDeadline
 	if w.step(generation.Tick{}); done || w.failed == nil {
 		w.fail("it waits for %+v, and all have done their work: %v", wait, done)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/generation"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // asyncWorld is an async job whose messages come when chance says: late, twice, out of order, or never. It has one pass of records; a batch is one
@@ -22,17 +23,17 @@ type asyncWorld struct {
 	machine *generation.Machine
 	fence   uint64
 	durable generation.State
-	begun   map[uint64]string // generation to members, as made durable
+	begun   map[id.Generation]string // generation to members, as made durable
 	servers []*asyncServer
 	seats   []*process // the process of each rank that its supervisor has started last
 	zombies []*process // that were given up and live on
-	now     time.Time
-	next    uint64 // incarnation
+	now     time.Duration
+	next    id.Incarnation // incarnation
 	leases  leases
 	losses  int      // processes that ended in the middle of something, or were believed to have
 	pending []func() // what is under way, in any order
 	tasks   []*task
-	given   map[uint64]bool // processes whose tasks were given back: nothing of them may be applied any more
+	given   map[id.Incarnation]bool // processes whose tasks were given back: nothing of them may be applied any more
 	ended   bool
 	failed  error
 }
@@ -40,22 +41,22 @@ type asyncWorld struct {
 // A task is records that one process is to train.
 type task struct {
 	records []int
-	holder  *process // nil: nobody
-	since   uint64   // of the holder
+	holder  *process      // nil: nobody
+	since   id.Generation // of the holder
 	done    bool
 }
 
 func newAsyncWorld(t *testing.T, seed uint64) *asyncWorld {
-	w := &asyncWorld{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 5)), now: time.Unix(0, 0), begun: map[uint64]string{},
-		given: map[uint64]bool{}, leases: newLeases()}
+	w := &asyncWorld{t: t, seed: seed, chance: rand.New(rand.NewPCG(seed, 5)), begun: map[id.Generation]string{},
+		given: map[id.Incarnation]bool{}, leases: newLeases()}
 	w.policy = generation.Policy{Servers: 1 + w.chance.IntN(3), Min: 1 + w.chance.IntN(3), RejoinDeadline: time.Minute, StartDeadline: time.Hour}
 	w.policy.Max = w.policy.Min + w.chance.IntN(3)
 	for range w.policy.Servers {
-		w.servers = append(w.servers, &asyncServer{members: map[uint32]*stepper{}, applied: map[int]int{}, ledger: map[int]int{}})
+		w.servers = append(w.servers, &asyncServer{members: map[id.Rank]*stepper{}, applied: map[int]int{}, ledger: map[int]int{}})
 	}
 	for rank := range w.policy.Max {
 		w.seats = append(w.seats, nil)
-		w.seat(uint32(rank))
+		w.seat(id.Rank(rank))
 	}
 	for first, records := 0, 1+w.chance.IntN(30); first < records; first += 4 {
 		k := &task{}
@@ -82,7 +83,7 @@ func (w *asyncWorld) restart() {
 		p.waits = false // its call has failed
 	}
 	w.step(generation.Wanted{Trainers: 1 + w.chance.IntN(w.policy.Max)})
-	w.step(generation.Start{})
+	w.step(generation.Began{})
 	for _, m := range w.durable.Members {
 		if !w.leases.lives(m.Rank, m.Incarnation) {
 			w.step(generation.Lost{Rank: m.Rank, Incarnation: m.Incarnation})
@@ -92,9 +93,9 @@ func (w *asyncWorld) restart() {
 
 // step lets the coordinator carry out what follows from an event. It reports whether that was not refused.
 func (w *asyncWorld) step(e generation.Event) bool {
-	out := w.machine.Step(w.now, e)
+	out, err := w.machine.Step(w.now, e)
 	switch {
-	case out.Refuse != nil:
+	case err != nil:
 		return false
 	case out.Fail != nil:
 		w.failed = out.Fail
@@ -136,31 +137,31 @@ func (w *asyncWorld) step(e generation.Event) bool {
 
 // process is a model of a trainer process of an async job.
 type process struct {
-	rank        uint32
-	incarnation uint64
+	rank        id.Rank
+	incarnation id.Incarnation
 	claimed     bool // it has taken the key of its rank
 	waits       bool
-	since       uint64 // 0: it is no member
-	lost        bool   // the coordinator is told so, whether it lives or not
-	over        bool   // it does nothing any more
-	drained     bool   // it has given up its calls, and taken leave
-	step        uint64 // from 1
-	turns       int    // how often it has gone on to something else
-	batch       int    // record, -1 for none
-	acked       []bool // by server, of the batch or of its Complete
+	since       id.Generation // 0: it is no member
+	lost        bool          // the coordinator is told so, whether it lives or not
+	over        bool          // it does nothing any more
+	drained     bool          // it has given up its calls, and taken leave
+	step        uint64        // from 1
+	turns       int           // how often it has gone on to something else
+	batch       int           // record, -1 for none
+	acked       []bool        // by server, of the batch or of its Complete
 	task        *task
 	completing  bool
 	left        bool
 }
 
 // seat starts a process of a rank.
-func (w *asyncWorld) seat(rank uint32) {
+func (w *asyncWorld) seat(rank id.Rank) {
 	w.next++
 	w.seats[rank] = &process{rank: rank, incarnation: w.next, batch: -1, acked: make([]bool, len(w.servers))}
 }
 
 // lose ends a process, or freezes it so long that it is believed to have ended. Its supervisor starts another.
-func (w *asyncWorld) lose(rank uint32) {
+func (w *asyncWorld) lose(rank id.Rank) {
 	p := w.seats[rank]
 	if p.left {
 		return
@@ -175,7 +176,7 @@ func (w *asyncWorld) lose(rank uint32) {
 }
 
 // drain lets a process end in order between two batches, or while it waits to become a member.
-func (w *asyncWorld) drain(rank uint32) {
+func (w *asyncWorld) drain(rank id.Rank) {
 	p := w.seats[rank]
 	member, ok := w.machine.Generation().Member(rank)
 	if p.batch >= 0 || p.completing || p.over || !p.claimed || p.since > 0 && (!ok || member.Since != p.since) {
@@ -236,6 +237,7 @@ func (w *asyncWorld) join(p *process) {
 	}
 	if g, ok := w.machine.Answer(p.rank, p.incarnation, 0); ok {
 		m, _ := g.Member(p.rank)
+		w.step(generation.Answered{Rank: p.rank})
 		p.waits, p.since = false, m.Since
 	}
 }
@@ -309,22 +311,24 @@ func (w *asyncWorld) deliver() {
 
 // asyncServer is a model of a pserver that keeps the rules of updates, and of the ledger.
 type asyncServer struct {
-	fence, generation, ended uint64
-	members                  map[uint32]*stepper
-	applied, ledger          map[int]int // by record
+	fence             uint64
+	generation, ended id.Generation
+	members           map[id.Rank]*stepper
+	applied, ledger   map[int]int // by record
 }
 
 // stepper is a member as a server sees it.
 type stepper struct {
-	since, step, entered uint64
-	complete             bool
+	since         id.Generation
+	step, entered uint64
+	complete      bool
 }
 
 func (s *asyncServer) state() *rpc.FreezeResponse {
-	a := &rpc.FreezeResponse{Generation: s.generation}
+	a := &rpc.FreezeResponse{Generation: uint64(s.generation)}
 	for _, rank := range slices.Sorted(maps.Keys(s.members)) {
 		if s.members[rank].complete {
-			a.Completed = append(a.Completed, rank)
+			a.Completed = append(a.Completed, uint32(rank))
 		}
 	}
 	return a
@@ -334,7 +338,7 @@ func (s *asyncServer) resume(g generation.Generation) {
 	if g.Number <= max(s.generation, s.ended) {
 		return
 	}
-	members := map[uint32]*stepper{}
+	members := map[id.Rank]*stepper{}
 	for _, m := range g.Members {
 		if members[m.Rank] = s.members[m.Rank]; members[m.Rank] == nil || members[m.Rank].since != m.Since {
 			members[m.Rank] = &stepper{since: m.Since}

@@ -16,16 +16,16 @@ import (
 //
 // A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply
 // it. So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
-func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round uint64, commit []*rpc.Declared, err error) {
-	begun := max(g.Round, uint64(start))
+func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round id.Round, commit []*rpc.Declared, err error) {
+	begun := max(g.Round, start)
 	least, most := applied(start, answers[0]), applied(start, answers[0])
 	shared := true // the open round of every server is one of g
 	for _, a := range answers {
 		least, most = min(least, applied(start, a)), max(most, applied(start, a))
-		shared = shared && a.Generation == g.Number
+		shared = shared && id.Generation(a.Generation) == g.Number
 	}
 	for server, a := range answers {
-		if last := max(most, begun); a.Generation == 0 && last > uint64(start) {
+		if last := max(most, begun); a.Generation == 0 && last > start {
 			return 0, nil, parametersGone(server, fmt.Sprintf("after round %d", last-1))
 		}
 	}
@@ -43,11 +43,11 @@ func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round 
 }
 
 // applied is how many rounds a server has applied. One that has never heard of a generation has the parameters that the job begins with.
-func applied(start id.Round, a *rpc.FreezeResponse) uint64 {
+func applied(start id.Round, a *rpc.FreezeResponse) id.Round {
 	if a.Generation == 0 {
-		return max(a.Round, uint64(start))
+		return max(id.Round(a.Round), start)
 	}
-	return a.Round
+	return id.Round(a.Round)
 }
 
 // parametersGone is why a job cannot go on without the server that held a part of its parameters.
@@ -58,13 +58,13 @@ func parametersGone(server int, when string) error {
 
 // declaredByAll reports whether every member that has not completed has declared the open round at some server.
 func declaredByAll(g Generation, answers []*rpc.FreezeResponse) bool {
-	declared, completed := map[uint32]bool{}, map[uint32]bool{}
+	declared, completed := map[id.Rank]bool{}, map[id.Rank]bool{}
 	for _, a := range answers {
 		for _, d := range a.Declared {
-			declared[d.Rank] = true
+			declared[id.Rank(d.Rank)] = true
 		}
 		for _, rank := range a.Completed {
-			completed[rank] = true
+			completed[id.Rank(rank)] = true
 		}
 	}
 	all := false
@@ -80,10 +80,10 @@ func declaredByAll(g Generation, answers []*rpc.FreezeResponse) bool {
 }
 
 // madeOf tells what the round before round is made of: as those servers say that have applied it, else as it was declared to those that wait to.
-func madeOf(round uint64, answers []*rpc.FreezeResponse) []*rpc.Declared {
+func madeOf(round id.Round, answers []*rpc.FreezeResponse) []*rpc.Declared {
 	parts := map[uint32]*rpc.Declared{}
 	for _, a := range answers {
-		if a.Round == round {
+		if id.Round(a.Round) == round {
 			return a.Applied
 		}
 		for _, d := range a.Declared {

@@ -13,40 +13,41 @@ type Policy struct {
 	Start          id.Round      // the first round of the job; async: how many updates the servers report before the first one
 	Servers        int           // pservers, indexes 0 to Servers-1
 	Min            int           // trainers that the job does not go on without
-	Max            int           // ranks are 0 to Max-1; the job is fixed where Max is Min, else elastic
+	Max            int           // ranks are 0 to Max-1; the number of trainers is fixed where Max is Min, else elastic
 	RejoinDeadline time.Duration // for members that live to join the next generation; then an elastic job goes on without them
 	StartDeadline  time.Duration // for whoever is missing; then the job fails
 }
 
 func (p Policy) fixed() bool { return p.Max <= p.Min }
 
+// ranks is how many ranks the job may have.
+func (p Policy) ranks() int { return max(p.Max, p.Min) }
+
 // A Member is a trainer of a generation.
 type Member struct {
-	Rank        uint32
-	Since       uint64 // the generation in which this process joined
-	Incarnation uint64 // revision of its key
+	Rank        id.Rank
+	Since       id.Generation  // in which this process joined
+	Incarnation id.Incarnation // of the process
 }
 
 // A Generation is a set of members that share rounds.
 type Generation struct {
-	Number  uint64 // rises from 1; 0: there has been none
-	Members []Member
-	Round   uint64          // sync: its first
+	Number  id.Generation   // rises from 1; 0: there has been none
+	Members []Member        // in rank order
+	Round   id.Round        // sync: its first
 	Commit  []*rpc.Declared // sync: what round Round-1 is made of, for servers that have not applied it
 }
 
 // Member returns the member of a rank.
-func (g Generation) Member(rank uint32) (Member, bool) {
-	for _, m := range g.Members {
-		if m.Rank == rank {
-			return m, true
-		}
+func (g Generation) Member(rank id.Rank) (Member, bool) {
+	if i := g.Position(rank); i >= 0 {
+		return g.Members[i], true
 	}
 	return Member{}, false
 }
 
 // Position returns the index of a rank among the members, -1 for none.
-func (g Generation) Position(rank uint32) int {
+func (g Generation) Position(rank id.Rank) int {
 	for i, m := range g.Members {
 		if m.Rank == rank {
 			return i
@@ -58,42 +59,48 @@ func (g Generation) Position(rank uint32) int {
 // State is what has to outlive a coordinator. The Commit of its generation need not: servers tell it again.
 type State struct {
 	Generation
-	Settled uint64   // the last generation whose members were answered
-	Left    []uint32 // ranks that have trained all data and left in order
+	Settled id.Generation // the last generation whose members were answered
+	Left    []id.Rank     // ranks that have trained all data and left in order
 }
 
-// An Event is something that a Machine is told.
-type Event interface{ event() }
+// An Event is what happens to the membership: one of the types below.
+type Event interface {
+	apply(m *Machine, now time.Duration, out *Effects) error
+}
 
-// Answers to effects carry the number of the change that they belong to; those of an older one are ignored.
+// Answers to effects (Frozen, Persisted, Resumed, Settled, Failed) carry the number of the change that they belong to. The machine ignores those of an
+// older change.
 type (
-	// Start is the first event.
-	Start struct{}
-	// Tick says that time has passed; see Machine.Deadline.
+	// Began is the first event.
+	Began struct{}
+	// Tick says that time has passed; see Machine.Next.
 	Tick struct{}
 	// Wanted says how many trainers an elastic job is to have.
 	Wanted struct{ Trainers int }
-	// Joined says that a trainer waits for a generation that is newer than the last one that it was a member of.
+	// Joined says that a trainer waits for a generation that is newer than the last one that it was a member of. Step refuses a process that cannot be
+	// the one of its rank.
 	Joined struct {
-		Rank        uint32
-		Incarnation uint64
-		Last        uint64
+		Rank        id.Rank
+		Incarnation id.Incarnation
+		Last        id.Generation
 	}
+	// Answered says that a trainer was given what Machine.Answer returned: it does not wait any more.
+	Answered struct{ Rank id.Rank }
 	// Lost says that the process of this incarnation is gone. Reason is its last error, if known.
 	Lost struct {
-		Rank        uint32
-		Incarnation uint64
+		Rank        id.Rank
+		Incarnation id.Incarnation
 		Reason      string
 	}
 	// Left says that a trainer has left in order, with nothing more to train.
-	Left struct{ Rank uint32 }
+	Left struct{ Rank id.Rank }
 	// Drained says that a trainer has left in order before the end of the data.
-	Drained struct{ Rank uint32 }
-	// Progress says that a round was committed.
-	Progress struct{}
-	// Change asks for a new generation of the same members: the data is to be divided anew.
-	Change struct{}
-	// ServerLost says that the process of a server is gone, with what it held.
+	Drained struct{ Rank id.Rank }
+	// Progressed says that a round was committed.
+	Progressed struct{}
+	// DataFailed says that the data is to be divided anew, because a task cannot be read: the same members begin another generation.
+	DataFailed struct{}
+	// ServerLost says that the process of a server is gone, with what was in its memory.
 	ServerLost struct{ Server int }
 	// Frozen is a server's answer to Freeze.
 	Frozen struct {
@@ -110,42 +117,25 @@ type (
 	}
 	// Settled says that nothing of those who are gone is under way any more.
 	Settled struct{ Change uint64 }
-	// Failed says that an effect could not be carried out, and never will be.
+	// Failed says that an effect could not be carried out, and that trying again cannot help.
 	Failed struct {
 		Change uint64
 		Err    error
 	}
 )
 
-func (Start) event()      {}
-func (Tick) event()       {}
-func (Wanted) event()     {}
-func (Joined) event()     {}
-func (Lost) event()       {}
-func (Left) event()       {}
-func (Drained) event()    {}
-func (Progress) event()   {}
-func (Change) event()     {}
-func (ServerLost) event() {}
-func (Frozen) event()     {}
-func (Persisted) event()  {}
-func (Resumed) event()    {}
-func (Settled) event()    {}
-func (Failed) event()     {}
-
-// Effects are what the coordinator has to do after an event. Those with a change number are to be given up when another change begins.
+// Effects are what the coordinator does after an event, in this order. Those with a change number are given up when another change begins.
 type Effects struct {
-	Refuse     error // the trainer that joined may not
-	Superseded bool  // whoever of the last generation waits for the coordinator is to join the next
+	Fail       error // end the job: it cannot go on. No effect follows
+	End        bool  // end the job well, because every member has left: make that durable, and tell the servers. No effect follows
+	Superseded bool  // tell whoever of the last generation waits for the coordinator to join the next one
 	// Freeze is the number of a change: freeze every server with the generation that ends, which is Machine.Generation. In async mode that only asks who
-	// has completed, where a member is gone.
+	// has completed, because a member is gone.
 	Freeze  uint64
 	Persist *Next // make the generation durable under the lock
 	Resume  *Next // tell every server
-	Settle  *Next // return what those hold who are no members, and those who joined after State.Settled; make that durable with Settled
+	Settle  *Next // return the tasks of those who are no members, or joined after State.Settled; make that durable with Settled
 	Begun   bool  // Answer now knows the generation
-	End     bool  // every member has left: make that durable, and tell the servers
-	Fail    error // the job cannot go on
 }
 
 // Next is a generation that a change is about to begin.

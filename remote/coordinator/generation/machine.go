@@ -18,6 +18,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Phase is how far a change is.
@@ -36,46 +37,47 @@ const (
 
 // waiter is a trainer that waits for a generation.
 type waiter struct {
-	incarnation uint64
-	last        uint64 // generation that it was a member of
+	incarnation id.Incarnation
+	last        id.Generation // that it was a member of
 }
 
-// Machine is the membership of one job. It is not safe for concurrent use.
+// Machine is the membership of one job. It is not for concurrent use.
 type Machine struct {
 	policy  Policy
-	wanted  int
-	current Generation // the last durable one
-	settled uint64     // the last one whose members were answered
-	left    map[uint32]bool
+	wanted  int           // trainers
+	current Generation    // the last durable one
+	settled id.Generation // the last one whose members were answered
+	left    map[id.Rank]bool
 
 	phase      Phase
-	change     uint64    // number of the last change
-	began      time.Time // the change
-	entered    time.Time // the phase
-	rejoinTold bool      // the deadline for joining again has passed
-	refreeze   bool      // a server was replaced while next was made durable
-	short      time.Time // since when an async job has too few trainers; zero: it has not
-	again      bool      // something has changed since the members of next were fixed
-	waiting    map[uint32]waiter
-	gone       map[uint32]bool // members of current that are lost or drained
-	errors     map[uint32]string
-	dead       map[uint32]uint64 // by rank, the last process of which it is known that it is gone, though a message of it may still come
+	change     uint64        // number of the last change
+	began      time.Duration // the change
+	entered    time.Duration // the phase
+	rejoinTold bool          // the deadline for joining again has passed
+	refreeze   bool          // a server was replaced while next was made durable
+	again      bool          // something has changed since the members of next were fixed: another change follows
+	short      bool          // an async job has too few trainers
+	shortSince time.Duration
+	waiting    map[id.Rank]waiter
+	gone       map[id.Rank]bool // members of current that are lost or drained
+	errors     map[id.Rank]string
+	dead       map[id.Rank]id.Incarnation // the last process of a rank that is known to be gone, though a message of it may still come
 
 	frozen     []*rpc.FreezeResponse // by server, nil before its answer
 	resumed    []bool
-	round      uint64 // decided
+	round      id.Round // decided
 	commit     []*rpc.Declared
 	next       Generation
 	progressed bool // a server that is lost now has parameters that nobody else has
 }
 
-// New returns a machine; its first event must be Start.
+// New returns a machine; its first event must be Began.
 func New(p Policy, s State) *Machine {
-	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[uint32]bool{}, waiting: map[uint32]waiter{},
-		gone: map[uint32]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers),
-		errors: map[uint32]string{}, dead: map[uint32]uint64{}, progressed: s.Round > uint64(p.Start) || !p.Sync && s.Settled > 0}
+	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[id.Rank]bool{}, waiting: map[id.Rank]waiter{},
+		gone: map[id.Rank]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers), errors: map[id.Rank]string{}, dead: map[id.Rank]id.Incarnation{},
+		progressed: s.Round > p.Start || !p.Sync && s.Settled > 0}
 	if p.Sync {
-		m.current.Round = max(m.current.Round, uint64(p.Start))
+		m.current.Round = max(m.current.Round, p.Start)
 	}
 	for _, rank := range s.Left {
 		m.left[rank] = true
@@ -83,100 +85,109 @@ func New(p Policy, s State) *Machine {
 	return m
 }
 
-// Step takes one event.
-func (m *Machine) Step(now time.Time, e Event) (out Effects) {
+// Step lets an event happen at now, a time since the epoch of the caller. An error refuses the event: nothing has changed. After the end of the job
+// events change nothing.
+func (m *Machine) Step(now time.Duration, e Event) (out Effects, err error) {
 	if m.phase == Ended {
-		return Effects{}
+		return Effects{}, nil
 	}
-	switch e := e.(type) {
-	case Start:
-		if m.ended() {
-			m.end(&out)
-		} else {
-			m.begin(now, &out)
-		}
-	case Tick:
-		m.tick(now, &out)
-	case Wanted:
-		m.wanted = min(max(e.Trainers, m.policy.Min), max(m.policy.Max, m.policy.Min))
-		m.changed(now, m.room() > 0 || m.phase == Gathering, &out)
-	case Joined:
-		m.joined(now, e, &out)
-	case Lost:
-		m.lost(now, e, &out)
-	case Left:
-		m.leave(now, e.Rank, true, &out)
-	case Drained:
-		m.leave(now, e.Rank, false, &out)
-	case Progress:
-		m.progressed = true
-	case Change:
-		m.changed(now, true, &out)
-	case ServerLost:
-		m.serverLost(now, e.Server, &out)
+	if err := e.apply(m, now, &out); err != nil {
+		return Effects{}, err
+	}
+	return out, nil
+}
+
+func (Began) apply(m *Machine, now time.Duration, out *Effects) error {
+	if m.ended() {
+		m.end(out)
+	} else {
+		m.begin(now, out)
+	}
+	return nil
+}
+
+func (e Wanted) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.wanted = min(max(e.Trainers, m.policy.Min), m.policy.ranks())
+	m.changed(now, m.room() > 0 || m.phase == Gathering, out)
+	return nil
+}
+
+func (Progressed) apply(m *Machine, _ time.Duration, _ *Effects) error {
+	m.progressed = true
+	return nil
+}
+
+func (DataFailed) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.changed(now, true, out)
+	return nil
+}
+
+func (e Frozen) apply(m *Machine, now time.Duration, out *Effects) error {
+	if e.Change == m.change && m.phase == Freezing {
+		m.frozen[e.Server] = e.Answer
+		m.progressed = m.progressed || id.Round(e.Answer.Round) > m.policy.Start
+		m.decide(now, out)
+	}
+	return nil
+}
+
+func (e Persisted) apply(m *Machine, now time.Duration, out *Effects) error {
+	if e.Change != m.change || m.phase != Persisting {
+		return nil
+	}
+	m.current, m.gone = m.next, m.goneOf(m.next)
+	switch {
+	case m.ended(): // its members have left meanwhile
+		m.end(out)
+	case m.refreeze:
+		m.begin(now, out)
 	default:
-		m.answered(now, e, &out)
+		m.enter(now, Resuming)
+		m.resumed = make([]bool, m.policy.Servers)
+		out.Resume = &Next{m.change, m.current}
 	}
-	return out
+	return nil
 }
 
-// answered takes the answer to an effect.
-func (m *Machine) answered(now time.Time, e Event, out *Effects) {
-	switch e := e.(type) {
-	case Frozen:
-		if e.Change == m.change && m.phase == Freezing {
-			m.frozen[e.Server] = e.Answer
-			m.progressed = m.progressed || e.Answer.Round > uint64(m.policy.Start)
-			m.decide(now, out)
-		}
-	case Persisted:
-		if e.Change == m.change && m.phase == Persisting {
-			m.current, m.gone = m.next, m.goneOf(m.next)
-			if m.ended() { // its members have left meanwhile
-				m.end(out)
-				return
-			}
-			if m.refreeze {
-				m.begin(now, out)
-				return
-			}
-			m.enter(now, Resuming)
-			m.resumed = make([]bool, m.policy.Servers)
-			out.Resume = &Next{m.change, m.current}
-		}
-	case Resumed:
-		if e.Change == m.change && m.phase == Resuming {
-			m.resumed[e.Server] = true
-			if len(m.absentServers()) == 0 {
-				m.enter(now, Settling)
-				out.Settle = &Next{m.change, m.current}
-			}
-		}
-	case Settled:
-		if e.Change == m.change && m.phase == Settling {
-			m.run(now, out)
-		}
-	case Failed:
-		if e.Change == m.change {
-			m.fail(e.Err, out)
+func (e Resumed) apply(m *Machine, now time.Duration, out *Effects) error {
+	if e.Change == m.change && m.phase == Resuming {
+		m.resumed[e.Server] = true
+		if len(m.absentServers()) == 0 {
+			m.enter(now, Settling)
+			out.Settle = &Next{m.change, m.current}
 		}
 	}
+	return nil
 }
 
-func (m *Machine) enter(now time.Time, p Phase) { m.phase, m.entered = p, now }
+func (e Settled) apply(m *Machine, now time.Duration, out *Effects) error {
+	if e.Change == m.change && m.phase == Settling {
+		m.run(now, out)
+	}
+	return nil
+}
+
+func (e Failed) apply(m *Machine, _ time.Duration, out *Effects) error {
+	if e.Change == m.change {
+		m.fail(e.Err, out)
+	}
+	return nil
+}
+
+func (m *Machine) enter(now time.Duration, p Phase) { m.phase, m.entered = p, now }
 
 func (m *Machine) fail(err error, out *Effects) {
 	m.phase = Ended
 	*out = Effects{Fail: err}
 }
 
-// refused is the error of a trainer that may not join.
-func refused(rank uint32, kind fault.Kind, got, want string) error {
-	return fault.E(kind, fault.Atf("trainer %d", rank), fault.Got(got), fault.Want(want))
+func (m *Machine) end(out *Effects) {
+	m.phase = Ended
+	*out = Effects{End: true}
 }
 
 // begin begins a change. The answers of one that was under way are void.
-func (m *Machine) begin(now time.Time, out *Effects) {
+func (m *Machine) begin(now time.Duration, out *Effects) {
 	m.change++
 	m.again, m.refreeze, m.began = false, false, now
 	m.frozen = make([]*rpc.FreezeResponse, m.policy.Servers)
@@ -191,7 +202,7 @@ func (m *Machine) begin(now time.Time, out *Effects) {
 }
 
 // changed begins a change where there is reason to, or notes that there is while the members of the next generation are already fixed.
-func (m *Machine) changed(now time.Time, reason bool, out *Effects) {
+func (m *Machine) changed(now time.Duration, reason bool, out *Effects) {
 	switch {
 	case !reason:
 	case m.phase == Running:
@@ -204,7 +215,7 @@ func (m *Machine) changed(now time.Time, reason bool, out *Effects) {
 }
 
 // decide goes on when all servers are frozen.
-func (m *Machine) decide(now time.Time, out *Effects) {
+func (m *Machine) decide(now time.Duration, out *Effects) {
 	if len(m.absentServers()) > 0 {
 		return
 	}
@@ -217,7 +228,7 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 	}
 	// One that has completed anywhere has done all its work, the saving of the model too, and was about to leave.
 	for _, member := range m.current.Members {
-		if slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return slices.Contains(a.Completed, member.Rank) }) {
+		if slices.ContainsFunc(m.frozen, func(a *rpc.FreezeResponse) bool { return slices.Contains(a.Completed, uint32(member.Rank)) }) {
 			m.left[member.Rank] = true
 			delete(m.waiting, member.Rank)
 		}
@@ -231,7 +242,7 @@ func (m *Machine) decide(now time.Time, out *Effects) {
 }
 
 // run lets a generation train, unless the next is needed already.
-func (m *Machine) run(now time.Time, out *Effects) {
+func (m *Machine) run(now time.Duration, out *Effects) {
 	m.settled = m.current.Number
 	m.progressed = m.progressed || !m.policy.Sync
 	if m.again || m.room() > 0 {
@@ -243,24 +254,22 @@ func (m *Machine) run(now time.Time, out *Effects) {
 	}
 	m.enter(now, Running)
 	out.Begun = true
-	if m.lacking() <= 0 {
-		m.short = time.Time{}
-	} else if m.short.IsZero() {
-		m.short = now
+	if lacks := m.lacking() > 0; lacks != m.short {
+		m.short, m.shortSince = lacks, now
 	}
 }
 
-// serverLost waits for a server that takes the place of one that had nothing to lose.
-func (m *Machine) serverLost(now time.Time, server int, out *Effects) {
-	if m.progressed {
-		m.fail(parametersGone(server, "in generation "+fmt.Sprint(m.current.Number)), out)
-		return
-	}
-	if m.phase == Persisting { // its number may be durable already, and must not name another generation
+// A server that had nothing to lose is replaced: the change begins anew and waits for the one that takes its place.
+func (e ServerLost) apply(m *Machine, now time.Duration, out *Effects) error {
+	switch {
+	case m.progressed:
+		m.fail(parametersGone(e.Server, "in generation "+fmt.Sprint(m.current.Number)), out)
+	case m.phase == Persisting: // the number of next may be durable already, and must not name another generation
 		m.refreeze = true
-		return
+	default:
+		m.begin(now, out)
 	}
-	m.begin(now, out)
+	return nil
 }
 
 // absentServers lists the servers that a change waits for.
@@ -273,18 +282,18 @@ func (m *Machine) absentServers() (absent []int) {
 	return absent
 }
 
-// A Wait is what a job waits for.
+// A Wait is what a job waits for. Times are those of Step.
 type Wait struct {
 	What      string
 	By        []string // who is waited for
-	Since     time.Time
-	Until     time.Time // when the job fails
-	LastError string    // of one of By
+	Since     time.Duration
+	Until     time.Duration // when the job fails
+	LastError string        // of one of By
 }
 
 // Wait returns what the job waits for now, if anything.
 func (m *Machine) Wait() (Wait, bool) {
-	w := Wait{What: fmt.Sprintf("generation %d", m.current.Number+1), Since: m.began, Until: m.began.Add(m.policy.StartDeadline)}
+	w := Wait{What: fmt.Sprintf("generation %d", m.current.Number+1), Since: m.began}
 	switch m.phase {
 	case Freezing:
 		w.What, w.By = "the state of the servers, for "+w.What, servers(m.absentServers())
@@ -297,14 +306,14 @@ func (m *Machine) Wait() (Wait, bool) {
 	case Settling:
 		w.What, w.By, w.Since = "the ledger", servers([]int{0}), m.entered
 	case Running:
-		w.What, w.Since = "more trainers", m.short
+		w.What, w.Since = "more trainers", m.shortSince
 		w.By, w.LastError = m.missing()
 	}
-	w.Until = w.Since.Add(m.policy.StartDeadline)
-	return w, m.phase != Ended && (m.phase != Running || !m.short.IsZero())
+	w.Until = w.Since + m.policy.StartDeadline
+	return w, m.phase != Ended && (m.phase != Running || m.short)
 }
 
-// Paused reports whether the job does not go on for want of trainers, rather than because a change takes its time.
+// Paused reports whether the job does not go on because trainers are missing, rather than because a change takes its time.
 func (m *Machine) Paused() bool {
 	return m.phase == Gathering && m.current.Number > 0 && len(m.expected()) < max(1, m.policy.Min-len(m.left))
 }
@@ -315,26 +324,26 @@ func (m *Machine) Progressed() bool { return m.progressed }
 // Ending reports whether a trainer has left because there is nothing more to train.
 func (m *Machine) Ending() bool { return len(m.left) > 0 }
 
-// Deadline is when the next Tick is due; false: at no time.
-func (m *Machine) Deadline() (time.Time, bool) {
+// Next returns when the next Tick is due. ok is false when none is.
+func (m *Machine) Next() (at time.Duration, ok bool) {
 	w, waits := m.Wait()
 	if !waits {
-		return time.Time{}, false
+		return 0, false
 	}
-	rejoin := m.entered.Add(m.policy.RejoinDeadline)
-	if m.phase == Gathering && m.current.Number > 0 && rejoin.Before(w.Until) && !m.rejoinTold {
+	rejoin := m.entered + m.policy.RejoinDeadline
+	if m.phase == Gathering && m.current.Number > 0 && rejoin < w.Until && !m.rejoinTold {
 		return rejoin, true
 	}
 	return w.Until, true
 }
 
-// tick ends waits that have taken too long.
-func (m *Machine) tick(now time.Time, out *Effects) {
+// Tick ends waits that have taken too long.
+func (Tick) apply(m *Machine, now time.Duration, out *Effects) error {
 	m.gather(now, out)
-	m.rejoinTold = m.phase == Gathering && now.Sub(m.entered) >= m.policy.RejoinDeadline
+	m.rejoinTold = m.phase == Gathering && now-m.entered >= m.policy.RejoinDeadline
 	w, waits := m.Wait()
-	if !waits || now.Before(w.Until) {
-		return
+	if !waits || now < w.Until {
+		return nil
 	}
 	got := fmt.Sprintf("no word of %s within %v", strings.Join(w.By, ", "), m.policy.StartDeadline)
 	if w.LastError != "" {
@@ -342,20 +351,18 @@ func (m *Machine) tick(now time.Time, out *Effects) {
 	}
 	m.fail(fault.E(fault.DeadlineExceeded, fault.At("coordinator"), fault.Got(got), fault.Want(w.What),
 		fault.Hint("look at their logs, or raise start_deadline")), out)
+	return nil
 }
 
 // missing names the trainers that are waited for, and the last error of one of them.
 func (m *Machine) missing() (names []string, lastError string) {
-	var ranks []uint32
-	for rank := range uint32(max(m.policy.Max, m.policy.Min)) {
+	for rank := range id.Rank(m.policy.ranks()) {
 		_, member := m.current.Member(rank)
 		lives := member && !m.gone[rank] && (m.phase == Running || !m.policy.Sync)
 		asked := member || int(rank) < m.wanted && len(m.left) == 0
-		if asked && m.away(rank) && !m.left[rank] && !lives {
-			ranks = append(ranks, rank)
+		if !asked || !m.away(rank) || m.left[rank] || lives {
+			continue
 		}
-	}
-	for _, rank := range ranks {
 		names = append(names, fmt.Sprintf("trainer %d", rank))
 		if reason := m.errors[rank]; reason != "" && lastError == "" {
 			lastError = fmt.Sprintf("trainer %d: %s", rank, reason)

@@ -6,41 +6,48 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 )
 
-// joined takes the word of a trainer that waits for a generation.
-func (m *Machine) joined(now time.Time, e Joined, out *Effects) {
+func (e Joined) apply(m *Machine, now time.Duration, out *Effects) error {
 	member, isMember := m.current.Member(e.Rank)
 	known := max(m.waiting[e.Rank].incarnation, member.Incarnation)
 	dead, was := m.dead[e.Rank]
 	switch {
-	case int(e.Rank) >= max(m.policy.Max, m.policy.Min):
-		out.Refuse = refused(e.Rank, fault.Foreign, "a rank beyond the job", fmt.Sprintf("0 to %d", max(m.policy.Max, m.policy.Min)-1))
-		return
+	case int64(e.Rank) >= int64(m.policy.ranks()):
+		return refused(e.Rank, fault.Foreign, "a rank beyond the job", fmt.Sprintf("0 to %d", m.policy.ranks()-1))
 	case e.Incarnation < known:
-		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation),
+		return refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d", e.Incarnation),
 			fmt.Sprintf("that of revision %d, which took its place", known))
-		return
 	case m.left[e.Rank]:
-		return
+		return nil
 	case was && e.Incarnation <= dead:
-		out.Refuse = refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d, whose lease has ended", e.Incarnation), "one that lives")
-		return
+		return refused(e.Rank, fault.Fenced, fmt.Sprintf("the process of revision %d, whose lease has ended", e.Incarnation), "one that lives")
 	case isMember && !m.gone[e.Rank] && e.Incarnation == member.Incarnation && m.policy.newer(m.current, member, e.Last) && m.phase >= Resuming:
-		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // for the answer, which it has not had
-		return
+		m.waiting[e.Rank] = waiter{e.Incarnation, e.Last} // it has not had its answer
+		return nil
 	}
 	m.waiting[e.Rank] = waiter{e.Incarnation, e.Last}
 	coming, isComing := m.next.Member(e.Rank)
 	isComing = isComing && m.phase == Persisting
 	if isComing && coming.Incarnation == e.Incarnation {
-		return
+		return nil
 	}
 	m.changed(now, isComing || isMember && !m.left[e.Rank] || m.phase == Gathering || m.room() > 0, out)
+	return nil
 }
 
-// lost takes the word that a process is gone.
-func (m *Machine) lost(now time.Time, e Lost, out *Effects) {
+// refused is the error of a trainer that may not join.
+func refused(rank id.Rank, kind fault.Kind, got, want string) error {
+	return fault.E(kind, fault.Atf("trainer %d", rank), fault.Got(got), fault.Want(want))
+}
+
+func (e Answered) apply(m *Machine, _ time.Duration, _ *Effects) error {
+	delete(m.waiting, e.Rank)
+	return nil
+}
+
+func (e Lost) apply(m *Machine, now time.Duration, out *Effects) error {
 	m.dead[e.Rank] = max(m.dead[e.Rank], e.Incarnation)
 	if m.waiting[e.Rank].incarnation == e.Incarnation {
 		delete(m.waiting, e.Rank)
@@ -56,10 +63,21 @@ func (m *Machine) lost(now time.Time, e Lost, out *Effects) {
 		m.gone[e.Rank] = true
 	}
 	m.changed(now, was || will || m.phase == Gathering, out)
+	return nil
+}
+
+func (e Left) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.leave(now, e.Rank, true, out)
+	return nil
+}
+
+func (e Drained) apply(m *Machine, now time.Duration, out *Effects) error {
+	m.leave(now, e.Rank, false, out)
+	return nil
 }
 
 // leave takes the leave of a trainer. One that drains while others have already trained all data is done, too.
-func (m *Machine) leave(now time.Time, rank uint32, done bool, out *Effects) {
+func (m *Machine) leave(now time.Duration, rank id.Rank, done bool, out *Effects) {
 	member, is := m.current.Member(rank)
 	if !done { // what it has sent before may still arrive
 		m.dead[rank] = max(m.dead[rank], member.Incarnation, m.waiting[rank].incarnation)
@@ -70,17 +88,16 @@ func (m *Machine) leave(now time.Time, rank uint32, done bool, out *Effects) {
 	if is {
 		if done || len(m.left) > 0 {
 			m.left[rank] = true
-			m.short = time.Time{}
+			m.short = false
 		} else {
 			m.gone[rank] = true
 		}
 	}
-	switch {
-	case m.ended():
+	if m.ended() {
 		m.end(out)
-	default:
-		m.changed(now, m.gone[rank] || coming || m.phase == Gathering, out)
+		return
 	}
+	m.changed(now, m.gone[rank] || coming || m.phase == Gathering, out)
 }
 
 // ended reports whether every member has left in order.
@@ -93,13 +110,8 @@ func (m *Machine) ended() bool {
 	return len(m.current.Members) > 0
 }
 
-func (m *Machine) end(out *Effects) {
-	m.phase = Ended
-	*out = Effects{End: true}
-}
-
 // Left reports whether a trainer has left with nothing more to train. Another process of its rank has nothing to do either.
-func (m *Machine) Left(rank uint32) bool { return m.left[rank] }
+func (m *Machine) Left(rank id.Rank) bool { return m.left[rank] }
 
 // lacksOld reports whether the process of a member is gone.
 func (m *Machine) lacksOld() bool {
@@ -110,7 +122,7 @@ func (m *Machine) lacksOld() bool {
 }
 
 // expected lists the members that live: in sync mode they have to join the next generation.
-func (m *Machine) expected() (ranks []uint32) {
+func (m *Machine) expected() (ranks []id.Rank) {
 	for _, member := range m.current.Members {
 		if !m.left[member.Rank] && !m.gone[member.Rank] {
 			ranks = append(ranks, member.Rank)
@@ -120,7 +132,7 @@ func (m *Machine) expected() (ranks []uint32) {
 }
 
 // gather fixes the members of the next generation when they are enough.
-func (m *Machine) gather(now time.Time, out *Effects) {
+func (m *Machine) gather(now time.Duration, out *Effects) {
 	if m.phase != Gathering {
 		return
 	}
@@ -155,7 +167,7 @@ func (m *Machine) candidates() (members []Member) {
 
 // newcomers lists those who wait, are no members of g, and are wanted beside so many others, in rank order. When trainers have left because all data
 // is trained nobody else is wanted, unless none of the others lives.
-func (m *Machine) newcomers(g Generation, others int) (ranks []uint32) {
+func (m *Machine) newcomers(g Generation, others int) (ranks []id.Rank) {
 	if len(m.left) > 0 && (others > 0 || len(m.expected()) > 0) {
 		return nil
 	}
@@ -183,9 +195,9 @@ func (m *Machine) room() int {
 }
 
 // enough reports whether a generation of these members may begin.
-func (m *Machine) enough(now time.Time, members []Member) bool {
+func (m *Machine) enough(now time.Duration, members []Member) bool {
 	n := len(members)
-	rejoined := now.Sub(m.entered) >= m.policy.RejoinDeadline || !slices.ContainsFunc(m.expected(), m.away)
+	rejoined := now-m.entered >= m.policy.RejoinDeadline || !slices.ContainsFunc(m.expected(), m.away)
 	switch {
 	case n == 0:
 		return false
@@ -194,7 +206,7 @@ func (m *Machine) enough(now time.Time, members []Member) bool {
 	case m.policy.fixed():
 		return n == m.policy.Min-len(m.left)
 	case m.current.Number == 0:
-		return n >= m.wanted || n >= m.policy.Min && now.Sub(m.began) >= m.policy.StartDeadline
+		return n >= m.wanted || n >= m.policy.Min && now-m.began >= m.policy.StartDeadline
 	case len(m.left) > 0:
 		return rejoined
 	}
@@ -202,7 +214,7 @@ func (m *Machine) enough(now time.Time, members []Member) bool {
 }
 
 // away reports whether a rank does not wait for the next generation.
-func (m *Machine) away(rank uint32) bool {
+func (m *Machine) away(rank id.Rank) bool {
 	_, waits := m.waiting[rank]
 	return !waits
 }
@@ -216,8 +228,8 @@ func (m *Machine) lacking() int {
 }
 
 // goneOf lists the members of a generation that were lost while it was made durable.
-func (m *Machine) goneOf(g Generation) map[uint32]bool {
-	gone := map[uint32]bool{}
+func (m *Machine) goneOf(g Generation) map[id.Rank]bool {
+	gone := map[id.Rank]bool{}
 	for _, member := range g.Members {
 		if m.policy.Sync || member.Since == g.Number {
 			gone[member.Rank] = m.waiting[member.Rank].incarnation != member.Incarnation
@@ -231,19 +243,18 @@ func (m *Machine) goneOf(g Generation) map[uint32]bool {
 	return gone
 }
 
-// Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last that the trainer
-// knows. The trainer does not wait any more then.
-func (m *Machine) Answer(rank uint32, incarnation, last uint64) (Generation, bool) {
+// Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last one that the trainer
+// knows. When the trainer has the answer, send Answered.
+func (m *Machine) Answer(rank id.Rank, incarnation id.Incarnation, last id.Generation) (Generation, bool) {
 	member, ok := m.current.Member(rank)
 	if !ok || member.Incarnation != incarnation || m.phase != Running || !m.policy.newer(m.current, member, last) {
 		return Generation{}, false
 	}
-	delete(m.waiting, rank)
 	return m.current, true
 }
 
 // newer reports whether a member of g has to be told of g. In sync mode every generation is one to join, in async only that in which the member came.
-func (p Policy) newer(g Generation, member Member, last uint64) bool {
+func (p Policy) newer(g Generation, member Member, last id.Generation) bool {
 	if p.Sync {
 		return last < g.Number
 	}
@@ -253,7 +264,7 @@ func (p Policy) newer(g Generation, member Member, last uint64) bool {
 // State is what has to be durable now, but for a generation that is being made so.
 func (m *Machine) State() State {
 	s := State{Generation: m.current, Settled: m.settled}
-	for rank := range uint32(max(m.policy.Max, m.policy.Min)) {
+	for rank := range id.Rank(m.policy.ranks()) {
 		if m.left[rank] {
 			s.Left = append(s.Left, rank)
 		}
@@ -265,13 +276,13 @@ func (m *Machine) State() State {
 func (m *Machine) Generation() Generation { return m.current }
 
 // Committed is how many rounds are known to have committed. In the last generation there may be more, of which its members know.
-func (m *Machine) Committed() uint64 { return max(m.current.Round, m.round) }
+func (m *Machine) Committed() id.Round { return max(m.current.Round, m.round) }
 
-// Now is the phase that the machine is in.
-func (m *Machine) Now() Phase { return m.phase }
+// Phase is the phase that the machine is in.
+func (m *Machine) Phase() Phase { return m.phase }
 
 // Incarnations returns the processes of a rank that are members or wait to be.
-func (m *Machine) Incarnations(rank uint32) (known []uint64) {
+func (m *Machine) Incarnations(rank id.Rank) (known []id.Incarnation) {
 	if w, ok := m.waiting[rank]; ok {
 		known = append(known, w.incarnation)
 	}
@@ -284,7 +295,7 @@ func (m *Machine) Incarnations(rank uint32) (known []uint64) {
 }
 
 // Others returns the members beside one that have not left.
-func (m *Machine) Others(rank uint32) (others []uint32) {
+func (m *Machine) Others(rank id.Rank) (others []id.Rank) {
 	for _, member := range m.current.Members {
 		if member.Rank != rank && !m.left[member.Rank] {
 			others = append(others, member.Rank)
@@ -294,7 +305,7 @@ func (m *Machine) Others(rank uint32) (others []uint32) {
 }
 
 // Saves reports whether a trainer that was elected to save the model has done so, or may be trusted to: it is a member.
-func (m *Machine) Saves(rank uint32) bool {
+func (m *Machine) Saves(rank id.Rank) bool {
 	_, ok := m.current.Member(rank)
 	return ok || m.left[rank]
 }

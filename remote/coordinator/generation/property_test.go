@@ -19,21 +19,21 @@ func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {
-			rank := uint32(rapid.IntRange(0, len(w.trainers)-1).Draw(t, "rank"))
+			rank := id.Rank(rapid.IntRange(0, len(w.trainers)-1).Draw(t, "rank"))
 			switch rapid.IntRange(0, 20).Draw(t, "what") {
 			case 0:
 				w.crash(rank)
 			case 1:
 				w.restart()
 			case 2:
-				w.now = w.now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)
+				w.now += time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second
 				w.step(generation.Tick{})
 			case 3:
 				w.step(generation.Wanted{Trainers: rapid.IntRange(0, 6).Draw(t, "wanted")})
 			case 4:
-				w.step(generation.Change{})
+				w.step(generation.DataFailed{})
 			case 5:
-				deliver(w, &w.leases.reports, func(rank uint32) { w.shell().lost(rank) })
+				deliver(w, &w.leases.reports, func(rank id.Rank) { w.shell().lost(rank) })
 			case 6, 7, 8, 9:
 				w.join(rank)
 			case 10, 11, 12, 13, 14:
@@ -53,19 +53,19 @@ func TestHistories(t *testing.T) {
 // check says that a machine which waits does not do so for ever.
 func (w *world) check() {
 	wait, waits := w.machine.Wait()
-	if w.failed != nil || w.machine.Now() == generation.Ended {
+	if w.failed != nil || w.machine.Phase() == generation.Ended {
 		return
 	}
-	deadline, ok := w.machine.Deadline()
-	if waits != (w.machine.Now() != generation.Running) || waits && (!ok || deadline.After(wait.Until) || len(wait.By) == 0) {
-		w.t.Fatalf("in phase %v it waits for %+v until %v, %v", w.machine.Now(), wait, deadline, ok)
+	deadline, ok := w.machine.Next()
+	if waits != (w.machine.Phase() != generation.Running) || waits && (!ok || deadline > wait.Until || len(wait.By) == 0) {
+		w.t.Fatalf("in phase %v it waits for %+v until %v, %v", w.machine.Phase(), wait, deadline, ok)
 	}
 }
 
 // arrive lets everything arrive that is under way.
 func (w *world) arrive() {
 	for len(w.pending)+len(w.leases.reports) > 0 {
-		deliver(w, &w.leases.reports, func(rank uint32) { w.shell().lost(rank) })
+		deliver(w, &w.leases.reports, func(rank id.Rank) { w.shell().lost(rank) })
 		deliver(w, &w.pending, func(f func()) { f() })
 	}
 }
@@ -74,7 +74,7 @@ func (w *world) arrive() {
 func (w *world) settled() {
 	w.arrive()
 	for _, m := range w.machine.Generation().Members {
-		if w.machine.Now() == generation.Running && !w.leases.lives(m.Rank, m.Incarnation) {
+		if w.machine.Phase() == generation.Running && !w.leases.lives(m.Rank, m.Incarnation) {
 			w.t.Fatalf("%+v does not live and stays a member", m)
 		}
 	}
@@ -88,11 +88,11 @@ func (w *world) calm() {
 	for range 400 {
 		w.arrive()
 		for rank := range w.trainers {
-			w.join(uint32(rank))
+			w.join(id.Rank(rank))
 		}
 		for rank := range w.trainers {
 			for _, s := range w.servers {
-				w.declare(uint32(rank), s)
+				w.declare(id.Rank(rank), s)
 			}
 		}
 		if w.failed != nil {
@@ -108,27 +108,31 @@ func (w *world) calm() {
 		}
 	}
 	wait, _ := w.machine.Wait()
-	w.t.Fatalf("no round since %d in phase %v of generation %d, which waits for %+v", from, w.machine.Now(), w.machine.Generation().Number, wait)
+	w.t.Fatalf("no round since %d in phase %v of generation %d, which waits for %+v", from, w.machine.Phase(), w.machine.Generation().Number, wait)
 }
 
 // server is a model of a pserver that keeps the rules of rounds: it applies a round when it holds the barrier of every member of its generation.
 type server struct {
-	fence, generation, round uint64
-	frozen                   uint64 // generations up to this one have ended
-	members                  []uint32
-	declared                 map[uint32]bool
-	applied                  []uint32 // what the last round was made of
+	fence      uint64
+	generation id.Generation
+	round      id.Round
+	frozen     id.Generation // generations up to this one have ended
+	members    []id.Rank
+	declared   map[id.Rank]bool
+	applied    []id.Rank // what the last round was made of
 }
 
-func (s *server) apply(members []uint32) {
-	s.applied, s.declared = slices.Sorted(slices.Values(members)), map[uint32]bool{}
+func (s *server) apply(members []id.Rank) {
+	s.applied, s.declared = slices.Sorted(slices.Values(members)), map[id.Rank]bool{}
 	s.round++
 }
 
 // trainer is a model of a trainer process.
 type trainer struct {
-	incarnation, last, round uint64
-	claimed, member, waits   bool
+	incarnation            id.Incarnation
+	last                   id.Generation
+	round                  id.Round
+	claimed, member, waits bool
 }
 
 // world is a job whose messages come when rapid says.
@@ -140,23 +144,23 @@ type world struct {
 	durable  generation.State
 	servers  []*server
 	trainers []*trainer
-	now      time.Time
-	next     uint64 // incarnation
+	now      time.Duration
+	next     id.Incarnation // incarnation
 	leases   leases
-	pending  []func()          // what is under way, in any order
-	begun    map[uint64]string // generation to members, as made durable
-	history  map[uint64]string // round to what it is made of
-	failed   error             // why the job ended
+	pending  []func()                 // what is under way, in any order
+	begun    map[id.Generation]string // generation to members, as made durable
+	history  map[id.Round]string      // round to what it is made of
+	failed   error                    // why the job ended
 }
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, policy: generation.Policy{Sync: true, Servers: rapid.IntRange(1, 3).Draw(t, "servers"), Min: rapid.IntRange(1, 3).Draw(t, "min"),
-		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[uint64]string{}, history: map[uint64]string{}, now: time.Unix(0, 0),
+		RejoinDeadline: time.Minute, StartDeadline: time.Hour}, begun: map[id.Generation]string{}, history: map[id.Round]string{},
 		leases: newLeases()}
 	w.policy.Start = id.Round(rapid.SampledFrom([]int{0, 0, 1, 41}).Draw(t, "first"))
 	w.policy.Max = w.policy.Min + rapid.IntRange(0, 2).Draw(t, "more")
 	for range w.policy.Servers {
-		w.servers = append(w.servers, &server{declared: map[uint32]bool{}, round: uint64(w.policy.Start)})
+		w.servers = append(w.servers, &server{declared: map[id.Rank]bool{}, round: w.policy.Start})
 	}
 	for range w.policy.Max {
 		w.next++
@@ -175,7 +179,7 @@ func (w *world) restart() {
 		tr.waits = false // its call has failed
 	}
 	w.step(generation.Wanted{Trainers: w.policy.Max})
-	w.step(generation.Start{})
+	w.step(generation.Began{})
 	for _, m := range w.durable.Members {
 		if !w.leases.lives(m.Rank, m.Incarnation) {
 			w.step(generation.Lost{Rank: m.Rank, Incarnation: m.Incarnation})
@@ -193,7 +197,7 @@ func (w *world) note(s *server) {
 }
 
 // declare lets a member send its barrier for its round to one server.
-func (w *world) declare(rank uint32, s *server) {
+func (w *world) declare(rank id.Rank, s *server) {
 	tr := w.trainers[rank]
 	if tr.member && w.least() > tr.round {
 		tr.round++
@@ -209,7 +213,7 @@ func (w *world) declare(rank uint32, s *server) {
 }
 
 // join lets a trainer whose generation has ended, or that has none, wait for the next, and takes the answer when there is one.
-func (w *world) join(rank uint32) {
+func (w *world) join(rank id.Rank) {
 	tr := w.trainers[rank]
 	ended := slices.ContainsFunc(w.servers, func(s *server) bool { return s.frozen >= tr.last })
 	if tr.member && !ended {
@@ -222,6 +226,7 @@ func (w *world) join(rank uint32) {
 		w.ask(generation.Joined{Rank: rank, Incarnation: tr.incarnation, Last: tr.last})
 	}
 	if g, ok := w.machine.Answer(rank, tr.incarnation, tr.last); ok {
+		w.step(generation.Answered{Rank: rank})
 		tr.member, tr.waits, tr.last, tr.round = true, false, g.Number, g.Round
 	}
 }
@@ -238,7 +243,7 @@ func (w *world) ask(e generation.Joined) {
 }
 
 // crash ends a trainer, whose supervisor starts it again.
-func (w *world) crash(rank uint32) {
+func (w *world) crash(rank id.Rank) {
 	w.leases.lose(rank, w.trainers[rank].incarnation)
 	w.next++
 	*w.trainers[rank] = trainer{incarnation: w.next}
@@ -256,34 +261,38 @@ func deliver[T any](w *world, from *[]T, take func(T)) {
 }
 
 // least is how many rounds the slowest server has applied.
-func (w *world) least() uint64 {
+func (w *world) least() id.Round {
 	return slices.MinFunc(w.servers, func(a, b *server) int { return cmp.Compare(a.round, b.round) }).round
 }
 
 // leases is a model of the registry, and of what a coordinator asks it.
 type leases struct {
-	live    map[uint32]uint64 // by rank: the process that holds its key
-	joined  map[uint32]bool   // ranks of which nobody has left in order since one took the key
-	reports []uint32          // ranks of losses that the coordinator has yet to hear of
-	heard   map[uint32]int    // losses of each rank that this coordinator has heard of
+	live    map[id.Rank]id.Incarnation // by rank: the process that holds its key
+	joined  map[id.Rank]bool           // ranks of which nobody has left in order since one took the key
+	reports []id.Rank                  // ranks of losses that the coordinator has yet to hear of
+	heard   map[id.Rank]int            // losses of each rank that this coordinator has heard of
 }
 
-func newLeases() leases { return leases{live: map[uint32]uint64{}, joined: map[uint32]bool{}} }
+func newLeases() leases {
+	return leases{live: map[id.Rank]id.Incarnation{}, joined: map[id.Rank]bool{}}
+}
 
 // watch begins to report to another coordinator: first those who are lost now.
 func (l *leases) watch(ranks int) {
-	l.reports, l.heard = nil, map[uint32]int{}
-	for rank := range uint32(ranks) {
+	l.reports, l.heard = nil, map[id.Rank]int{}
+	for rank := range id.Rank(ranks) {
 		if l.joined[rank] && l.live[rank] == 0 {
 			l.reports = append(l.reports, rank)
 		}
 	}
 }
 
-func (l *leases) lives(rank uint32, incarnation uint64) bool { return l.live[rank] == incarnation }
+func (l *leases) lives(rank id.Rank, incarnation id.Incarnation) bool {
+	return l.live[rank] == incarnation
+}
 
 // claim takes the key of a rank for a process, if nobody holds it.
-func (l *leases) claim(rank uint32, incarnation uint64) bool {
+func (l *leases) claim(rank id.Rank, incarnation id.Incarnation) bool {
 	if l.live[rank] != 0 {
 		return false
 	}
@@ -291,7 +300,7 @@ func (l *leases) claim(rank uint32, incarnation uint64) bool {
 	return true
 }
 
-func (l *leases) lose(rank uint32, incarnation uint64) {
+func (l *leases) lose(rank id.Rank, incarnation id.Incarnation) {
 	if l.lives(rank, incarnation) {
 		delete(l.live, rank)
 		l.reports = append(l.reports, rank)
@@ -299,7 +308,7 @@ func (l *leases) lose(rank uint32, incarnation uint64) {
 }
 
 // release gives the key up in order.
-func (l *leases) release(rank uint32, incarnation uint64) {
+func (l *leases) release(rank id.Rank, incarnation id.Incarnation) {
 	if l.lives(rank, incarnation) {
 		delete(l.live, rank)
 		delete(l.joined, rank)
@@ -316,7 +325,7 @@ type shell struct {
 }
 
 // lost takes a report that the lease of some process of a rank has ended.
-func (s shell) lost(rank uint32) {
+func (s shell) lost(rank id.Rank) {
 	s.heard[rank]++
 	known := s.machine.Incarnations(rank)
 	s.later(func() {

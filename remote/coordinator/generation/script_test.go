@@ -21,7 +21,7 @@ type teller struct {
 	t       *testing.T
 	machine *generation.Machine
 	policy  generation.Policy
-	now     time.Time
+	now     time.Duration
 	change  uint64 // of the last effect
 }
 
@@ -33,20 +33,27 @@ func (s *teller) number(c scripttest.Command, key, otherwise string) uint64 {
 	return n
 }
 
-func (s *teller) ranks(c scripttest.Command, key string) (ranks []uint32) {
+func (s *teller) ranks(c scripttest.Command, key string) (ranks []id.Rank) {
 	for _, word := range strings.FieldsFunc(c.Arg(key, ""), func(r rune) bool { return r == ',' }) {
 		n, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		ranks = append(ranks, uint32(n))
+		ranks = append(ranks, id.Rank(n))
 	}
 	return ranks
 }
 
-func declared(ranks []uint32) (out []*rpc.Declared) {
+func numbers(ranks []id.Rank) (out []uint32) {
 	for _, rank := range ranks {
-		out = append(out, &rpc.Declared{Rank: rank, Rows: 8})
+		out = append(out, uint32(rank))
+	}
+	return out
+}
+
+func declared(ranks []id.Rank) (out []*rpc.Declared) {
+	for _, rank := range ranks {
+		out = append(out, &rpc.Declared{Rank: uint32(rank), Rows: 8})
 	}
 	return out
 }
@@ -56,17 +63,18 @@ func (s *teller) start(c scripttest.Command) string {
 	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
 		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0"))}
 	var state generation.State
-	state.Number, state.Round = s.number(c, "restored", "0"), s.number(c, "round", "0")
-	state.Settled, state.Left = s.number(c, "settled", c.Arg("restored", "0")), s.ranks(c, "left")
+	state.Number, state.Round = id.Generation(s.number(c, "restored", "0")), id.Round(s.number(c, "round", "0"))
+	state.Settled, state.Left = id.Generation(s.number(c, "settled", c.Arg("restored", "0"))), s.ranks(c, "left")
 	for _, rank := range s.ranks(c, "members") {
-		state.Members = append(state.Members, generation.Member{Rank: rank, Since: state.Number, Incarnation: uint64(10 + rank)})
+		state.Members = append(state.Members, generation.Member{Rank: rank, Since: state.Number, Incarnation: id.Incarnation(10 + rank)})
 	}
 	s.machine = generation.New(s.policy, state)
-	return s.step(generation.Start{})
+	return s.step(generation.Began{})
 }
 
 func (s *teller) run(c scripttest.Command) string {
-	rank, incarnation := uint32(s.number(c, "rank", "0")), s.number(c, "incarnation", fmt.Sprint(10+s.number(c, "rank", "0")))
+	rank, last := id.Rank(s.number(c, "rank", "0")), id.Generation(s.number(c, "last", "0"))
+	incarnation := id.Incarnation(s.number(c, "incarnation", fmt.Sprint(10+s.number(c, "rank", "0"))))
 	if n, err := strconv.ParseUint(c.Arg("change", ""), 10, 64); err == nil {
 		s.change = n
 	}
@@ -75,13 +83,13 @@ func (s *teller) run(c scripttest.Command) string {
 		return s.start(c)
 	case "restart": // another coordinator goes on with what is durable
 		s.machine = generation.New(s.policy, s.machine.State())
-		return s.step(generation.Start{})
+		return s.step(generation.Began{})
 	case "at":
 		seconds, _ := strconv.Atoi(c.Args[0])
-		s.now = time.Unix(int64(seconds), 0)
+		s.now = time.Duration(seconds) * time.Second
 		return s.step(generation.Tick{})
 	case "join":
-		return s.step(generation.Joined{Rank: rank, Incarnation: incarnation, Last: s.number(c, "last", "0")})
+		return s.step(generation.Joined{Rank: rank, Incarnation: incarnation, Last: last})
 	case "lost":
 		return s.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: c.Arg("reason", "")})
 	case "left":
@@ -91,15 +99,15 @@ func (s *teller) run(c scripttest.Command) string {
 	case "wanted":
 		return s.step(generation.Wanted{Trainers: int(s.number(c, "n", "1"))})
 	case "change":
-		return s.step(generation.Change{})
+		return s.step(generation.DataFailed{})
 	case "progress":
-		return s.step(generation.Progress{})
+		return s.step(generation.Progressed{})
 	case "server-lost":
 		return s.step(generation.ServerLost{Server: int(s.number(c, "server", "0"))})
 	case "frozen":
 		return s.step(generation.Frozen{Change: s.change, Server: int(s.number(c, "server", "0")),
 			Answer: &rpc.FreezeResponse{Generation: s.number(c, "generation", fmt.Sprint(s.machine.Generation().Number)), Round: s.number(c, "round", "0"),
-				Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: s.ranks(c, "completed")}})
+				Declared: declared(s.ranks(c, "declared")), Applied: declared(s.ranks(c, "applied")), Completed: numbers(s.ranks(c, "completed"))}})
 	case "persisted":
 		return s.step(generation.Persisted{Change: s.change})
 	case "resumed":
@@ -109,17 +117,18 @@ func (s *teller) run(c scripttest.Command) string {
 	case "failed":
 		return s.step(generation.Failed{Change: s.change, Err: fault.New(fault.Fenced, "the lock is lost")})
 	case "answer":
-		g, ok := s.machine.Answer(rank, incarnation, s.number(c, "last", "0"))
+		g, ok := s.machine.Answer(rank, incarnation, last)
 		if !ok {
 			return "no answer"
 		}
+		s.step(generation.Answered{Rank: rank})
 		m, _ := g.Member(rank)
 		return fmt.Sprintf("generation %d from round %d: position %d of %d, since %d", g.Number, g.Round, g.Position(rank), len(g.Members), m.Since)
 	case "wait":
 		return s.wait()
 	case "deadline":
-		at, ok := s.machine.Deadline()
-		return fmt.Sprintf("%d, %v", at.Unix(), ok)
+		at, ok := s.machine.Next()
+		return fmt.Sprintf("%d, %v", int(at.Seconds()), ok)
 	case "committed":
 		return fmt.Sprintf("%d rounds", s.machine.Committed())
 	case "others":
@@ -133,12 +142,12 @@ func (s *teller) run(c scripttest.Command) string {
 
 func TestScripts(t *testing.T) {
 	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
-		return (&teller{t: t, now: time.Unix(0, 0)}).run
+		return (&teller{t: t}).run
 	})
 }
 
 func (s *teller) step(e generation.Event) string {
-	out := s.machine.Step(s.now, e)
+	out, err := s.machine.Step(s.now, e)
 	var words []string
 	say := func(ok bool, format string, args ...any) {
 		if ok {
@@ -151,7 +160,7 @@ func (s *teller) step(e generation.Event) string {
 			say(true, "%s %s", what, show(n.Generation))
 		}
 	}
-	say(out.Refuse != nil, "refused: %v", out.Refuse)
+	say(err != nil, "refused: %v", err)
 	say(out.Superseded, "superseded")
 	if say(out.Freeze > 0, "freeze generation %d", s.machine.Generation().Number); out.Freeze > 0 {
 		s.change = out.Freeze
@@ -185,7 +194,7 @@ func (s *teller) wait() string {
 	if !ok {
 		return "nothing"
 	}
-	text := fmt.Sprintf("%s by %s since %d until %d", w.What, strings.Join(w.By, ", "), w.Since.Unix(), w.Until.Unix())
+	text := fmt.Sprintf("%s by %s since %d until %d", w.What, strings.Join(w.By, ", "), int(w.Since.Seconds()), int(w.Until.Seconds()))
 	if w.LastError != "" {
 		text += ": " + w.LastError
 	}
@@ -214,11 +223,11 @@ func (w *world) shell() shell {
 
 // step lets the coordinator carry out what follows from an event. It reports whether that was not refused.
 func (w *world) step(e generation.Event) bool {
-	out := w.machine.Step(w.now, e)
+	out, err := w.machine.Step(w.now, e)
 	if out.Fail != nil {
 		w.failed = out.Fail
 	}
-	if out.Refuse != nil {
+	if err != nil {
 		return false
 	}
 	if out.Freeze > 0 {
@@ -257,7 +266,7 @@ func (w *world) persist(g generation.Generation) {
 	w.durable.Commit = nil
 }
 
-func (w *world) freeze(change, number uint64) {
+func (w *world) freeze(change uint64, number id.Generation) {
 	fence := w.fence
 	for i, s := range w.servers {
 		w.later(func(still bool) {
@@ -265,7 +274,7 @@ func (w *world) freeze(change, number uint64) {
 				return
 			}
 			s.fence, s.frozen = fence, max(s.frozen, number)
-			answer := &rpc.FreezeResponse{Generation: s.generation, Round: s.round, Applied: declared(s.applied),
+			answer := &rpc.FreezeResponse{Generation: uint64(s.generation), Round: uint64(s.round), Applied: declared(s.applied),
 				Declared: declared(slices.Collect(maps.Keys(s.declared)))}
 			if still {
 				w.step(generation.Frozen{Change: change, Server: i, Answer: answer})
@@ -286,9 +295,9 @@ func (w *world) resume(i int, n *generation.Next) {
 		s.fence = fence
 		if s.generation < g.Number {
 			if s.round+1 == g.Round {
-				var ranks []uint32
+				var ranks []id.Rank
 				for _, d := range g.Commit {
-					ranks = append(ranks, d.Rank)
+					ranks = append(ranks, id.Rank(d.Rank))
 				}
 				s.apply(ranks)
 				w.note(s)
@@ -296,7 +305,7 @@ func (w *world) resume(i int, n *generation.Next) {
 			if s.round != g.Round {
 				w.t.Fatalf("server %d is at round %d, generation %d begins at %d", i, s.round, g.Number, g.Round)
 			}
-			s.generation, s.declared, s.members = g.Number, map[uint32]bool{}, nil
+			s.generation, s.declared, s.members = g.Number, map[id.Rank]bool{}, nil
 			for _, m := range g.Members {
 				s.members = append(s.members, m.Rank)
 			}
