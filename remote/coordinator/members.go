@@ -181,6 +181,9 @@ func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinRespons
 	}
 	if m.cfg.Sync {
 		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
+		if r.Segment == nil { // no dataset is reported yet
+			r.Segment = m.cfg.queuePolicy(m.epoch).FirstSegment()
+		}
 	}
 	return r, nil
 }

@@ -163,7 +163,7 @@ func (c *fakeCoordinator) Join(ctx context.Context, m *rpc.JoinRequest) (*rpc.Jo
 			Round: uint64(c.current.Round),
 			Fence: c.fence}
 		if c.policy.Sync {
-			r.Segment, r.EndRound = &rpc.Segment{}, c.endAtJoin
+			r.Segment, r.EndRound = c.policy.FirstSegment(), c.endAtJoin
 			if c.queue != nil {
 				r.Segment = c.queue.Segment(id.Round(c.current.Round))
 			}

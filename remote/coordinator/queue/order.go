@@ -264,6 +264,11 @@ func (q *Queue) Segment(round id.Round) *rpc.Segment {
 // Regrouping reports whether a task has failed in sync mode, so that Regrouped must follow.
 func (q *Queue) Regrouping() bool { return q.regroup }
 
+// FirstSegment is the segment that a sync job begins with. It is what trainers are told before the dataset is reported, when there is no queue yet.
+func (p Policy) FirstSegment() *rpc.Segment {
+	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), FirstBatch: p.Start.Batch}
+}
+
 // EndRound returns the first round that is not trained, after Stopped in sync mode.
 func (q *Queue) EndRound() (id.Round, bool) { return q.endRound, q.stopped && q.policy.Sync }
 
