@@ -10,10 +10,11 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
-// Goroutines starts roles in this process. The cause of a context that Stop ends is of kind fault.Drained. run must end soon after its context; one
-// that does not is given up when the grace of Stop has passed.
+// Goroutines starts roles in this process. When Stop ends the context of a role, its cause is of kind fault.Drained. run must return soon after its
+// context has ended; a run that does not is given up when the grace of Stop has passed.
 func Goroutines(run func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error) Launcher {
 	return goroutines(run)
 }
@@ -25,7 +26,7 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 		return nil, fault.E(fault.Canceled, fault.At(nameOf(spec)), fault.Cause(context.Cause(ctx)))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &goroutine{name: nameOf(spec), cancel: cancel, done: make(chan struct{})}
+	h := &goroutine{name: nameOf(spec), killTime: jobspec.DeadlinesOf(spec.Spec).LauncherKill, cancel: cancel, done: make(chan struct{})}
 	ctx = context.WithValue(ctx, reportsKey{}, &h.reports)
 	out := newLines(log)
 	go func() {
@@ -37,7 +38,7 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 	return h, nil
 }
 
-// guarded makes a panic of one role its own failure, not that of all roles in the process.
+// guarded makes a panic of one role the failure of that role alone.
 func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Writer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -50,11 +51,12 @@ func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Wr
 
 type goroutine struct {
 	reports
-	name   string
-	cancel context.CancelCauseFunc
-	once   sync.Once
-	done   chan struct{}
-	err    error
+	name     string
+	killTime time.Duration // for which Kill waits
+	cancel   context.CancelCauseFunc
+	once     sync.Once
+	done     chan struct{}
+	err      error
 }
 
 // end records how the role ended, the first time.
@@ -76,26 +78,26 @@ func (h *goroutine) Wait() error {
 	return h.err
 }
 
-// Kill cancels the role. It waits for a moment, because a role that obeys leaves nothing behind that still runs.
+// Kill cancels the role. It waits for a moment, so that nothing of the role still runs in this process.
 func (h *goroutine) Kill() {
 	killed := fault.E(fault.LostMember, fault.At(h.name), fault.Got("killed"))
-	h.cancelFor(killTime, killed, killed)
+	h.cancelFor(h.killTime, killed, killed)
 }
 
 func (h *goroutine) Stop(grace time.Duration) {
 	h.cancelFor(grace, fault.New(fault.Drained, "told to end"),
-		fault.E(fault.DeadlineExceeded, fault.At(h.name), fault.Gotf("no end within %v of being stopped", grace)))
+		fault.E(fault.DeadlineExceeded, fault.At(h.name), fault.Gotf("a role that still runs %v after it was stopped", grace)))
 }
 
-// cancelFor cancels the role, and gives it up after grace.
-func (h *goroutine) cancelFor(grace time.Duration, cause, given error) {
+// cancelFor cancels the role, and after grace gives it up, with an error of its own.
+func (h *goroutine) cancelFor(grace time.Duration, cause, givenUp error) {
 	h.cancel(cause)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-h.done:
 	case <-timer.C:
-		h.end(given)
+		h.end(givenUp)
 	}
 }
 

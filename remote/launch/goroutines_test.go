@@ -75,7 +75,7 @@ func TestGoroutineDoesNotEnd(t *testing.T) {
 		return nil
 	}))
 	h.Stop(0)
-	expectFault(t, h.Wait(), fault.DeadlineExceeded, "trainer 1 of job digits", "being stopped")
+	expectFault(t, h.Wait(), fault.DeadlineExceeded, "trainer 1 of job digits", "still runs 0s after it was stopped")
 }
 
 // A goroutine says directly what it waits for; whoever asks is told when that changes.

@@ -31,8 +31,8 @@ import (
 
 // A Launcher starts roles.
 type Launcher interface {
-	// Start starts the role that spec describes. When ctx ends the role is stopped. What the role writes goes to log, one whole line a call, never two
-	// calls at once; nil discards it. An error says that the role was not started.
+	// Start starts the role that spec describes. When ctx ends, the role is stopped and has LauncherStop of its job's deadlines to end. What the role
+	// writes goes to log, one whole line in each call, never two calls at once; nil discards it. An error means that the role was not started.
 	Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (Handle, error)
 }
 
@@ -40,9 +40,10 @@ type Launcher interface {
 type Handle interface {
 	// Wait returns when the role has ended: nil if it succeeded, else a *fault.Fault that names the role, how it ended, and its last line.
 	Wait() error
-	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended, or is given up where its end cannot be forced.
+	// Stop asks the role to end, and makes it end after grace. It returns when the role has ended. Where the end of a role cannot be forced, it is given
+	// up.
 	Stop(grace time.Duration)
-	// Kill makes the role end at once, without asking, and returns as Stop does.
+	// Kill makes the role end at once, and returns as Stop does.
 	Kill()
 	// Waits returns what the role said last that it waits for, without Who, and a channel that is closed when the role says something else. The list is
 	// not to be changed. It stays when the role hangs, and when the role has ended.
@@ -53,12 +54,6 @@ type Handle interface {
 	Pid() int
 }
 
-// stopGrace is how long a role has for an orderly end when the context that it was started with ends.
-const stopGrace = 5 * time.Second
-
-// killTime bounds the wait for a role that was killed where its end cannot be forced or seen.
-const killTime = 2 * time.Second
-
 // nameOf names a role in messages: "trainer 1 of job mnist".
 func nameOf(spec *job.RoleSpec) string {
 	return memberOf(spec).String() + " of job " + spec.Job
@@ -68,10 +63,10 @@ func memberOf(spec *job.RoleSpec) cluster.Member {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}
 }
 
-// maxLine bounds a line of a role's log in bytes; what is longer is cut.
+// maxLine bounds a line of a role's log in bytes; a longer line is cut.
 const maxLine = 8 << 10
 
-// lines cuts what a role writes into lines and passes each on in one Write. It never fails: a role must not end because its log cannot be kept.
+// lines cuts what a role writes into lines and passes on each of them in one Write. It never fails: a role must not end because of its log.
 type lines struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -131,7 +126,7 @@ func (l *lines) end() {
 	l.open, l.cut = l.open[:0], false
 }
 
-// named says whose error err is, without hiding what it tells.
+// named returns err with the name of its role, and keeps its kind and fields.
 func named(name string, kind fault.Kind, err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Error() != err.Error() {

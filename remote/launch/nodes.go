@@ -13,15 +13,23 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
-// Nodes starts roles on the listeners of a cluster, in turns. A node that does not answer is passed over.
+// Nodes starts roles on the listeners of a cluster, in turns. It passes over a node that does not answer.
 //
-// The stream of Listener.StartRole carries the RoleSpec in pieces and then an empty piece. It stays open as long as the role is wanted: when the
-// client ends its side the role is asked to end, a further piece kills it, and when the stream breaks the role is made to end.
+// One stream of Listener.StartRole goes with each role, for as long as the role runs:
+//
+//	client                                          node
+//	   |-- pieces of the RoleSpec, an empty piece --->|   starts the role
+//	   |<- RoleEvent: status, log lines, reports -----|
+//	   |-- end of the client's side ----------------->|   asks the role to end
+//	   |-- a further piece -------------------------->|   kills the role
+//	   |   the stream breaks                          |   the role is stopped
+//	   |<- RoleEvent: how the role ended; io.EOF -----|
 type Nodes struct {
 	Directory interface {
 		Nodes(ctx context.Context) ([]cluster.Node, error)
@@ -74,33 +82,31 @@ func (n *Nodes) startOn(ctx context.Context, node cluster.Node, spec *job.RoleSp
 	}
 	// The stream outlives ctx, whose end asks the role to end.
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &remoteRole{where: nameOf(spec) + " on node " + node.ID, node: node.ID, cancel: cancel, out: newLines(log),
-		started: make(chan struct{}), done: make(chan struct{})}
+	h := &remoteRole{where: nameOf(spec) + " on node " + node.ID, node: node.ID, limits: jobspec.DeadlinesOf(spec.Spec), cancel: cancel,
+		out: newLines(log), started: make(chan struct{}), done: make(chan struct{})}
 	go h.run(streamCtx, conn, spec)
 	if err := h.await(ctx); err != nil {
 		return nil, err
 	}
-	unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
+	unwatch := context.AfterFunc(ctx, func() { h.Stop(h.limits.LauncherStop) })
 	context.AfterFunc(streamCtx, func() { unwatch() })
 	return h, nil
 }
-
-// startTimeout bounds the wait for a node to say that it has started a role; then the next node is asked.
-const startTimeout = 10 * time.Second
 
 // remoteRole is a role on another node.
 type remoteRole struct {
 	reports
 	where, node string
+	limits      jobspec.Deadlines
 	cancel      context.CancelFunc
 	out         *lines
 	started     chan struct{} // closed when the node has said anything about the role
 	done        chan struct{}
 	err         error       // valid when done is closed
-	stopped     atomic.Bool // it was told to end: set before the stream is touched, so that whoever sees its end knows
+	stopped     atomic.Bool // Stop was called: set before the stream is touched, so that outcome knows
 
 	mu     sync.Mutex
-	asked  bool                                                        // to end, by the stream
+	asked  bool                                                        // Stop has ended the client's side of the stream
 	stream grpc.BidiStreamingClient[rpc.StartRoleChunk, rpc.RoleEvent] // set once the spec is sent
 }
 
@@ -114,10 +120,10 @@ func (h *remoteRole) run(ctx context.Context, conn *grpc.ClientConn, spec *job.R
 	close(h.done)
 }
 
-// await returns nil when the node has said that it has started the role, which may have
-// ended since, and else why it has not; then nothing is left of the stream.
+// await returns nil when the node has said that it has started the role; the role may have ended since. Otherwise it ends the stream and returns why
+// the role was not started.
 func (h *remoteRole) await(ctx context.Context) error {
-	timer := time.NewTimer(startTimeout)
+	timer := time.NewTimer(h.limits.NodeStart)
 	defer timer.Stop()
 	kind := fault.Unavailable
 	select {
@@ -136,11 +142,10 @@ func (h *remoteRole) await(ctx context.Context) error {
 	}
 	h.cancel()
 	<-h.done
-	return fault.E(kind, fault.At(h.where), fault.Got("no word that it was started"), fault.Cause(context.Cause(ctx)))
+	return fault.E(kind, fault.At(h.where), fault.Got("a node that does not say that the role was started"), fault.Cause(context.Cause(ctx)))
 }
 
-// follow sends the spec and passes on what the node tells. It returns the last status,
-// and why the stream has ended: io.EOF when the node has ended it.
+// follow sends the spec and takes what the node sends. It returns the last status, and why the stream has ended: io.EOF when the node has ended it.
 func (h *remoteRole) follow(ctx context.Context, client rpc.ListenerClient, spec *job.RoleSpec) (*job.RoleStatus, error) {
 	stream, err := client.StartRole(ctx, grpc.WaitForReady(false)) // another node may be there
 	if err != nil {
@@ -196,7 +201,7 @@ func (h *remoteRole) outcome(last *job.RoleStatus, err error) error {
 		return wire.FromStatus(h.where, err) // it never ran
 	}
 	if h.stopped.Load() {
-		return fault.E(fault.Canceled, fault.At(h.where), fault.Got("no orderly end after being stopped"), fault.Cause(err))
+		return fault.E(fault.Canceled, fault.At(h.where), fault.Got("a role that was stopped and did not say how it ended"), fault.Cause(err))
 	}
 	return fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of the connection to the node"), fault.Cause(err))
 }
@@ -209,16 +214,16 @@ func (h *remoteRole) Wait() error {
 func (h *remoteRole) Node() string { return h.node }
 func (h *remoteRole) Pid() int     { return 0 }
 
-// Kill tells the node to kill the role. A node that does not say soon that it has is left to itself: the broken stream makes it end the role.
+// Kill tells the node to kill the role. When the node does not answer soon, the stream is broken, and then the node ends the role.
 func (h *remoteRole) Kill() {
-	h.endWithin(killTime, func() {
+	h.endWithin(h.limits.LauncherKill, func() {
 		if h.stream != nil && !h.asked {
 			_ = h.stream.Send(&rpc.StartRoleChunk{}) // fails only when the stream has ended
 		}
 	})
 }
 
-// Stop asks the node to end the role. After grace the stream is broken, so that the node makes the role end; then nothing more is heard of it.
+// Stop asks the node to end the role. After grace the stream is broken, so that the node stops the role; nothing more is heard of it then.
 func (h *remoteRole) Stop(grace time.Duration) {
 	h.stopped.Store(true)
 	h.endWithin(grace, func() {
@@ -229,8 +234,8 @@ func (h *remoteRole) Stop(grace time.Duration) {
 	})
 }
 
-// endWithin calls ask with h.mu held, and waits for the end of the role. When grace has passed, also while ask cannot reach the node, the stream is
-// broken.
+// endWithin calls ask with h.mu held, and waits for the end of the role. It breaks the stream when grace has passed, also while ask still waits for
+// the node.
 func (h *remoteRole) endWithin(grace time.Duration, ask func()) {
 	giveUp := time.AfterFunc(grace, h.cancel)
 	defer giveUp.Stop()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
 	"google.golang.org/grpc"
 )
 
@@ -16,7 +17,7 @@ func TestRoleThatEndsAtOnceWasStarted(t *testing.T) {
 	past := make(chan struct{})
 	close(past)
 	for range 100 {
-		h := &remoteRole{cancel: func() {}, started: past, done: past, err: fault.New(fault.Unavailable, "lost")}
+		h := &remoteRole{limits: jobspec.DeadlinesOf(nil), cancel: func() {}, started: past, done: past, err: fault.New(fault.Unavailable, "lost")}
 		if err := h.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +39,11 @@ func (s stuck) CloseSend() error { return nil }
 
 // A node that takes no bytes is left to itself like one that does not answer.
 func TestEndOfARoleOnAStuckNode(t *testing.T) {
-	for name, end := range map[string]func(*remoteRole){"kill": (*remoteRole).Kill, "stop": func(h *remoteRole) { h.Stop(stopGrace) }} {
+	for name, end := range map[string]func(*remoteRole){"kill": (*remoteRole).Kill, "stop": func(h *remoteRole) { h.Stop(h.limits.LauncherStop) }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				h := &remoteRole{cancel: cancel, stream: stuck{ctx: ctx}, started: make(chan struct{}), done: make(chan struct{})}
+				h := &remoteRole{limits: jobspec.DeadlinesOf(nil), cancel: cancel, stream: stuck{ctx: ctx}, started: make(chan struct{}), done: make(chan struct{})}
 				go func() { <-ctx.Done(); close(h.done) }()
 				end(h)
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -21,7 +22,7 @@ const outputDelay = 2 * time.Second
 // Processes starts each role as a child process, which must call ChildSpec.
 type Processes struct {
 	Binary string
-	Args   []string // the job and the role follow, for whoever looks at the list of processes
+	Args   []string // the job and the role are appended, for people who look at the list of processes
 	Env    []string // added to this process's environment, as "NAME=value"
 }
 
@@ -46,7 +47,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, nameOf(spec), err)
 	}
-	// The pipe stays open until Wait closes it. A child that ends before it has read its spec is reported by how it ended, not by this error.
+	// The pipe stays open until Wait closes it. When the child ends before it has read its spec, its exit is reported and not the error of this Write.
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -56,11 +57,11 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	go func() {
 		defer close(read)
 		if err := h.reports.read(reported); err != nil {
-			fmt.Fprintln(h.out, err) // what the role tells from now on is not known
+			fmt.Fprintln(h.out, err) // nothing more that the role reports is known
 		}
-		_ = reported.Close() // a role that goes on reporting is told that nobody listens
+		_ = reported.Close() // further reports of the role fail
 	}()
-	unwatch := context.AfterFunc(ctx, func() { h.Stop(stopGrace) })
+	unwatch := context.AfterFunc(ctx, func() { h.Stop(jobspec.DeadlinesOf(spec.Spec).LauncherStop) })
 	go func() {
 		err := h.cmd.Wait()
 		unwatch()
@@ -157,8 +158,7 @@ func (h *process) outcome(err error) error {
 	return f
 }
 
-// kindOfExit finds the kind that has an exit code of its own. A role that ends by itself with another code has said why; one that a signal ended,
-// which is -1, is a lost member.
+// kindOfExit returns the kind of an exit code. A code that no kind has, and -1, which stands for a signal, make a lost member.
 func kindOfExit(code int) fault.Kind {
 	for _, kind := range []fault.Kind{fault.Internal, fault.InvalidArgument, fault.VerifyFailed, fault.Canceled, fault.Fenced, fault.Drained} {
 		if kind.ExitCode() == code {

@@ -28,8 +28,8 @@ func MakeRunDir(parent string) (string, error) {
 	return dir, fault.Wrap(fault.InvalidArgument, "run directory", err)
 }
 
-// RemoveRunDir removes a directory that MakeRunDir made, with all that is in it, and refuses any other. Several processes may call it at once: one
-// that is gone already is no error.
+// RemoveRunDir removes a directory that MakeRunDir made, with its content, and refuses any other. Several processes may call it at once: a directory
+// that is gone is no error.
 func RemoveRunDir(dir string) error {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
 		return fault.E(fault.InvalidArgument, fault.At("run directory"), fault.Got(fault.Quote(dir)), fault.Want("a clean absolute path"))
@@ -48,7 +48,7 @@ func RemoveRunDir(dir string) error {
 		return fault.E(fault.InvalidArgument, fault.At("run directory"), fault.Got(fault.Quote(dir)),
 			fault.Want("a directory with the file "+marker+" in it"))
 	}
-	// Renamed first, so that no one meets a directory that has lost its marker but still exists.
+	// It is renamed first, so that nobody finds a directory that exists without its marker.
 	if err := os.Rename(dir, dir+removing); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(fault.Unavailable, "run directory", err)
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// askedGrace is how long a role has for an orderly end when its client has asked for it. A client with less patience breaks the stream, and then the
-// role has stopGrace.
+// askedGrace is how long a role has to end when its client has asked for it. A client with less patience breaks the stream; then the role has
+// LauncherStop of its job's deadlines.
 const askedGrace = time.Minute
 
-// ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and tells what it
-// writes and how it ends. It returns when the role has ended. An error says that there was no role to start, or that it could not be started.
+// ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and sends its log, its
+// reports and how it ends. It returns when the role has ended. An error means that no role was started.
 func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent], l Launcher) error {
 	spec := &job.RoleSpec{}
 	err := wire.ReceivePieces(spec, MaxSpec, func() ([]byte, error) {
@@ -77,7 +77,7 @@ type events struct {
 	member cluster.Member
 
 	mu    sync.Mutex
-	ended bool // a role that was given up may still write
+	ended bool // nothing is sent any more, though a role that was given up may still write
 }
 
 // Write sends one line.
@@ -87,7 +87,7 @@ func (e *events) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// tell sends how far the role is.
+// tell sends the state of the role.
 func (e *events) tell(state job.State, err error) {
 	e.send(&rpc.RoleEvent{Status: &job.RoleStatus{Role: e.member.Role, Index: uint32(e.member.Index), State: state,
 		ExitCode: int32(fault.KindOf(err).ExitCode()), Failure: wire.FailureOf(err)}})
@@ -109,7 +109,7 @@ func (e *events) passWaits(h Handle, ended <-chan struct{}) {
 	}
 }
 
-// send drops what cannot be sent: then the stream has broken, and its context ends the role.
+// send sends one event. It ignores errors: they mean that the stream has broken, and then its context ends the role.
 func (e *events) send(event *rpc.RoleEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
