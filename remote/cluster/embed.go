@@ -6,11 +6,12 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/edl-go/edl/fault"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // Ticks of the embedded server. It has no peers, so it may elect itself at once; with etcd's defaults that takes almost a second.

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"go.uber.org/goleak"
+
+	"github.com/edl-go/edl/fault"
 )
 
 func TestMain(m *testing.M) {

@@ -7,11 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/fault"
 )
 
 const (

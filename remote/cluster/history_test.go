@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // recorder keeps a history in the order of a clock that only counts.

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // DefaultLease is the lease of a member when Config names none.

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A user who may only touch the keys of EDL, at a server that asks for certificates and passwords, can do all that a job needs.

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect, whether

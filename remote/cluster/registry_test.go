@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/edl-go/edl/proto/job"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/edl-go/edl/proto/job"
 )
 
 // home is a store that the suite runs over. Each test has a job of its own.

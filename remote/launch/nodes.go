@@ -9,14 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 // Nodes starts roles on the listeners of a cluster, in turns. It passes over a node that does not answer.

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"google.golang.org/grpc"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/jobspec"
-	"google.golang.org/grpc"
 )
 
 // A role that has ended before anybody looked was started all the same: its end is for Wait to tell, and no other node is asked.

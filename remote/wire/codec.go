@@ -6,13 +6,14 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/tensor"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/tensor"
 )
 
 // dataField is the number of VariableChunk.data.
@@ -21,7 +22,7 @@ const dataField = 8
 // maxHeader bounds the encoded VariableChunk without its data.
 const maxHeader = 64 << 10
 
-// heads are buffers for the beginnings of chunks, in which the headers are found.
+// heads are buffers for the first bytes of chunks, which hold the headers.
 var heads = sync.Pool{New: func() any { return new([maxHeader]byte) }}
 
 // codec encodes protobuf messages, and Outgoing and Incoming without copying their data.
@@ -32,17 +33,17 @@ var _ encoding.CodecV2 = codec{}
 // Name is "proto": on the wire nothing distinguishes this codec from gRPC's default.
 func (codec) Name() string { return "proto" }
 
-// Outgoing is a VariableChunk whose data is sent from where it lies: from Data, which must not be written until the call that sends it has
-// ended, or from Buffer, which the transport frees.
+// Outgoing is a VariableChunk whose data is sent without a copy: from Data, which must not be written until the call has ended, or from Buffer,
+// which the transport frees.
 type Outgoing struct {
 	Header *rpc.VariableChunk // without data
 	Data   []byte
 	Buffer mem.Buffer
 }
 
-// Incoming receives one VariableChunk. Place is called with the header and the number of data bytes that follow, and
-// returns where they go. An error from it is kept in Refused and is not one of the call: the transport would answer the peer at
-// once, with the text of the error but without its kind.
+// Incoming receives one VariableChunk. Place is called with the header and the number of data bytes that follow, and returns the memory for them. An
+// error of Place is kept in Refused and does not fail the call: the transport would answer the peer at once, with the text of the error but without its
+// kind.
 type Incoming struct {
 	Place   func(header *rpc.VariableChunk, n int) ([]byte, error)
 	Refused error
@@ -84,8 +85,8 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return fmt.Errorf("wire: cannot decode into %T", v)
 }
 
-// decode finds the header, which precedes the data, asks where the data goes, and copies it there. Fields behind the data are not accepted,
-// though protobuf allows any order: the header must be whole before memory is chosen. Encoders write fields in the order of their numbers.
+// decode reads the header, asks for the memory for the data, and copies the data there. It refuses fields after the data, though protobuf allows any
+// order, because the header must be complete before memory is chosen. Encoders write fields in the order of their numbers.
 func (m *Incoming) decode(data mem.BufferSlice) error {
 	total := data.Len()
 	r := data.Reader()
@@ -113,7 +114,7 @@ func (m *Incoming) decode(data mem.BufferSlice) error {
 		return nil
 	}
 	if len(dst) != size {
-		return fmt.Errorf("wire: room for %d bytes where %d arrive", len(dst), size)
+		return fmt.Errorf("wire: room for %d bytes, and %d arrive", len(dst), size)
 	}
 	done := copy(dst, head[at.data:])
 	_, err = io.ReadFull(r, dst[done:])
@@ -149,8 +150,7 @@ func splitHeader(b []byte) (offsets, int, error) {
 	return offsets{header: at, data: at}, 0, nil
 }
 
-// Memory returns the bytes of a tensor's elements, shared. Bool is refused, because a byte that is neither 0 nor 1 would
-// make a value that Go does not have.
+// Memory returns the bytes of a tensor's elements, not a copy. It refuses bool, because a byte that is neither 0 nor 1 is no bool of Go.
 func Memory(t *tensor.Tensor) ([]byte, error) {
 	switch t.DType() {
 	case tensor.Float32:

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // anyHeader draws a chunk without data.

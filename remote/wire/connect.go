@@ -1,11 +1,17 @@
-// Package wire is the transport room: connections, deadlines, faults that survive the wire, and tensors of any size.
+// Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Control messages are ordinary gRPC. Tensor bytes travel as a stream of rpc.VariableChunk; the codec of this package encodes the header of a
-// chunk as protobuf and lets the elements follow straight from the tensor's own memory, and on the other side copies
-// them once, from the transport's buffers into the tensor that waits for them. The bytes on the wire are a legal VariableChunk, so any
-// gRPC implementation can speak with us. Nobody outside of this package knows how tensors move.
+// Files in reading order: connect.go has clients, servers and retries; follow.go connections to a peer that moves; errors.go how faults cross the wire;
+// identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other messages
+// that may be too large for one gRPC message.
 //
-// Elements travel little-endian, as they lie in the memory of every machine that EDL runs on.
+// Control messages are ordinary gRPC. Tensor bytes travel as a stream of rpc.VariableChunk. The codec of this package encodes the header of a chunk as
+// protobuf and appends the elements from the memory of the tensor. The receiver copies them once, from the buffers of the transport into the tensor that
+// waits for them:
+//
+//	sender: tensor --> header, elements of at most ChunkBytes --> gRPC --> receiver: check the header, choose the tensor, copy
+//
+// The bytes on the wire are a legal VariableChunk, so any gRPC implementation can take part. No other package knows how tensors move. Elements travel
+// little-endian, as in the memory of every machine that EDL runs on.
 package wire
 
 import (
@@ -19,11 +25,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/edl-go/edl/fault"
 )
 
 // maxMessage bounds one gRPC message; tensors and programs travel in pieces far below it.
@@ -35,16 +42,15 @@ const window = 8 << 20
 // maxStreams bounds the calls that one connection has under way, each of which may hold a buffer.
 const maxStreams = 256
 
-// A peer that is paused, or whose network drops everything, is noticed at the latest after peerSilence + peerAnswer without a byte from it, if a call
-// is under way: the connection is closed then, and the call fails with fault.Unavailable. gRPC does not let clients ask more often. Bytes that the
-// peer's machine does not acknowledge close the connection after peerAnswer already.
+// If a call is under way and no byte arrives from a peer for peerSilence + peerAnswer, because it is paused or its network drops everything, the
+// connection is closed and the call fails with fault.Unavailable. gRPC does not let clients ask more often. If the machine of the peer does not
+// acknowledge bytes, the connection is closed after peerAnswer.
 const (
 	peerSilence = 10 * time.Second
 	peerAnswer  = 3 * time.Second
 )
 
-// Dial prepares a connection to a server of this package. It does not block: calls wait for the server to be ready, until their
-// own deadline.
+// Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline.
 func Dial(address string) (*grpc.ClientConn, error) {
 	return dial(scheme+address, func() string { return address })
 }
@@ -125,7 +131,7 @@ func streamServer(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, ha
 	return handle(srv, ss)
 }
 
-// recovered makes a fault of a panic in the handler of a method, so that a bug ends one call and not the process.
+// recovered returns a fault for a panic in the handler of a method, so that a bug ends one call and not the process.
 func recovered(method string, panicked any, err error) error {
 	if panicked == nil {
 		return err
@@ -147,9 +153,9 @@ func panicLine() string {
 	}
 }
 
-// RetryWithin is Retry for calls that have no deadline because they wait for what others do, as long as that takes. It gives up when the peer has
-// been unavailable for patience: when attempts have failed for so long and none of them lasted as long. f should make its
-// calls with grpc.WaitForReady(false), or they wait for a peer that is gone.
+// RetryWithin is Retry for calls without a deadline, which wait until others have done something. It gives up when the peer has been unavailable for
+// patience: attempts have failed for so long, and none of them lasted so long. f must make its calls with grpc.WaitForReady(false); else a call waits
+// for a peer that is gone.
 func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uint32) error) error {
 	var failing time.Time // since when, zero while the peer answers
 	ctx, cancel := context.WithCancel(ctx)
@@ -168,8 +174,8 @@ func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uin
 	})
 }
 
-// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f learns the number of the attempt, from 0, to put it
-// into its messages. A single error of the transport never ends a job.
+// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the attempt, from 0, for its messages.
+// So a single error of the transport does not end a job.
 func Retry(ctx context.Context, f func(attempt uint32) error) error {
 	delay := 10 * time.Millisecond
 	for attempt := uint32(0); ; attempt++ {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 )
 
 // ToStatus turns an error into a gRPC status that carries the whole fault, so that the other end sees its kind, op and variable.
@@ -29,9 +30,9 @@ func ToStatus(err error) error {
 	return s.Err()
 }
 
-// FromStatus is the inverse of ToStatus on the caller's side. where names the peer: it stands in what the transport itself reports, and in a
-// fault of the peer that does not say where it was found. It returns nil for nil, and leaves an error that is a fault already as it is, unless
-// it names the peer by its address alone.
+// FromStatus is the inverse of ToStatus on the caller's side. where names the peer: it is the place of errors of the transport itself, and of a
+// fault of the peer that does not say where it was found. It returns nil for nil, and a fault unchanged, unless the fault names the peer only by its
+// address.
 func FromStatus(where string, err error) error {
 	if err == nil {
 		return nil
@@ -119,11 +120,10 @@ func FailureOf(err error) *job.Failure {
 	return m
 }
 
-// text makes of s, which may hold a file name of any bytes, what a message may hold.
+// text returns s as valid UTF-8, as messages need: it may hold a file name of any bytes.
 func text(s string) string { return strings.ToValidUTF8(s, "?") }
 
-// FaultOf is the inverse of FailureOf; it returns nil for nil. A kind that this build does not know, and OK, which is no failure, become
-// fault.Internal.
+// FaultOf is the inverse of FailureOf; it returns nil for nil. OK, which is no failure, and a kind that this build does not know become fault.Internal.
 func FaultOf(m *job.Failure) error {
 	if m == nil {
 		return nil
@@ -140,12 +140,12 @@ func FaultOf(m *job.Failure) error {
 	return f
 }
 
-// transportError is the text of an error of the transport whose fault knows the address of the peer, but not its name.
+// transportError is the text of an error of the transport, in a fault that has the address of the peer but not its name.
 type transportError string
 
 func (e transportError) Error() string { return string(e) }
 
-// fromAddress is FromStatus for a caller that knows the address of the peer only.
+// fromAddress is FromStatus for a caller that knows only the address of the peer.
 func fromAddress(address string, err error) error {
 	err = FromStatus(address, err)
 	if f, ok := err.(*fault.Fault); ok && f.Where == address && f.Err != nil {
@@ -154,7 +154,8 @@ func fromAddress(address string, err error) error {
 	return err
 }
 
-// plain leaves of what the transport says of a connection what the system said, without the address: errors name the peer before it.
+// plain returns the error of the operating system from the text of the transport about a connection. It drops the address, because errors name the peer
+// before this text.
 func plain(message string) string {
 	const quoted, dialing = `connection error: desc = "`, "transport: Error while dialing: "
 	if _, inner, ok := strings.Cut(message, quoted); ok {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"google.golang.org/grpc"
-
 	"google.golang.org/grpc/encoding"
 )
 

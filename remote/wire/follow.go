@@ -11,10 +11,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// DialFollow is Dial for a peer that moves: the connection is to the address that was received last. While that is "", or nothing has been received
-// yet, calls wait as they do for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their
-// retry goes to the new address. The addresses are received until the connection is closed, ctx ends or addresses is closed; with the latter two the
-// last address stays. Nothing runs when Close has returned.
+// DialFollow is Dial for a peer that moves: the connection goes to the address that was received last. While that address is "", and before the first,
+// calls wait as for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their retry goes to
+// the new address. Addresses are received until the connection is closed, ctx ends, or the channel is closed; after ctx has ended or the channel was
+// closed, the last address stays. No goroutine is left when Close has returned.
 func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn, error) {
 	f := &follower{ctx: ctx, addresses: addresses, open: map[*followedConn]bool{}}
 	// Without the idle timeout the resolver lives as long as the connection.
@@ -28,8 +28,8 @@ func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn,
 
 const followScheme = "edl-follow"
 
-// follower is the resolver of one connection, and knows its TCP connections: gRPC lets calls under way at an address that is given up go on for as
-// long as they like, and the peer there may never answer.
+// follower is the resolver of one connection, and knows its TCP connections. It closes them when the address changes, because gRPC would let calls
+// wait at the old address, where the peer may never answer.
 type follower struct {
 	ctx       context.Context
 	addresses <-chan string
@@ -71,7 +71,7 @@ func (f *follower) Build(_ resolver.Target, conn resolver.ClientConn, _ resolver
 	return r, nil
 }
 
-// moveTo tells gRPC the address first, so that no retry goes to the old one.
+// moveTo gives gRPC the new address before it closes connections, so that no retry goes to the old one.
 func (f *follower) moveTo(conn resolver.ClientConn, address string) {
 	f.mu.Lock()
 	if f.told && f.address == address {
@@ -102,7 +102,7 @@ func (f *follower) dial(ctx context.Context, address string) (net.Conn, error) {
 	defer f.mu.Unlock()
 	if f.address != address {
 		_ = c.Close()
-		return nil, fault.E(fault.Unavailable, fault.At(address), fault.Got("a peer that has moved"))
+		return nil, fault.E(fault.Unavailable, fault.At(address), fault.Got("an address that the peer has left"))
 	}
 	followed := &followedConn{Conn: c, follower: f}
 	f.open[followed] = true

@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// Identity is what all messages of one sender have in common until it joins another generation or hears of another coordinator.
+// Identity is the part of a message's identity that stays the same until its sender joins another generation or hears of another coordinator.
 type Identity struct {
 	Job        string
 	Program    []byte // SHA-256 of the user's program
@@ -21,7 +21,7 @@ func (i Identity) Of(rank uint32, round uint64, attempt uint32) *rpc.Identity {
 	return &rpc.Identity{Job: i.Job, ProgramHash: i.Program, Generation: i.Generation, Rank: rank, Round: round, Attempt: attempt, Fence: i.Fence}
 }
 
-// Check refuses a message of another job or program (fault.Foreign). Which generation and fence a message must have is for its receiver to say.
+// Check refuses a message of another job or program (fault.Foreign). The receiver itself checks generation and fence.
 func (i Identity) Check(id *rpc.Identity) error {
 	switch {
 	case id == nil:
@@ -43,8 +43,7 @@ func Ranges(list []ranges.Range) []*rpc.RecordRange {
 	return out
 }
 
-// RangesOf returns the ranges of records of a message, as they are. What comes from outside is not trusted: ranges.Of makes a set of it and leaves out
-// what is not a range.
+// RangesOf returns the ranges of records of a message, unchecked. ranges.Of makes a set of them and leaves out empty and reversed ranges.
 func RangesOf(list []*rpc.RecordRange) []ranges.Range {
 	out := make([]ranges.Range, len(list))
 	for i, r := range list {

@@ -6,13 +6,14 @@ import (
 	"net"
 	"testing"
 
-	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/wire"
-	"github.com/edl-go/edl/tensor"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

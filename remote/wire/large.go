@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"io"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of the messages that travel in an rpc.Piece each time, in encoded bytes. What may rightly be sent is below them: a ledger of as many ranges
-// and passes as a pserver keeps, the files of a dataset and the entries of a job as far as a coordinator could read them from the store again.
+// Bounds of the messages that are sent in pieces, in encoded bytes. They are larger than any legal message: a ledger has as many ranges and passes as a
+// pserver keeps; the files of a dataset, and the entries of a job, are as many as a coordinator can read from the store again.
 const (
 	MaxLedger  = 256 << 20
 	MaxDataset = 256 << 20
@@ -22,23 +23,23 @@ const (
 	MaxStep    = 1 << 30   // what is fed to one step, and what it fetches
 )
 
-// Ledger asks a pserver, which errors call where, for its ledger.
+// Ledger asks a pserver for its ledger. where names the pserver in errors.
 func Ledger(ctx context.Context, where string, c rpc.ParameterServerClient, m *rpc.LedgerRequest) (*rpc.LedgerResponse, error) {
-	return ask(ctx, where, c.Ledger, m, &rpc.LedgerResponse{}, MaxLedger)
+	return callForPieces(ctx, where, c.Ledger, m, &rpc.LedgerResponse{}, MaxLedger)
 }
 
-// Queues asks a coordinator how far its job is.
+// Queues asks a coordinator for the progress of its job.
 func Queues(ctx context.Context, c rpc.CoordinatorClient, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
-	return ask(ctx, "coordinator", c.Queues, m, &rpc.QueuesResponse{}, MaxDetails)
+	return callForPieces(ctx, "coordinator", c.Queues, m, &rpc.QueuesResponse{}, MaxDetails)
 }
 
-// Show asks a listener, which errors call where, for all that it knows of a job.
+// Show asks a listener for all that it knows of a job. where names the listener in errors.
 func Show(ctx context.Context, where string, c rpc.ListenerClient, m *rpc.JobRequest) (*rpc.JobDetails, error) {
-	return ask(ctx, where, c.Show, m, &rpc.JobDetails{}, MaxDetails)
+	return callForPieces(ctx, where, c.Show, m, &rpc.JobDetails{}, MaxDetails)
 }
 
-// ask makes a call whose answer comes in pieces.
-func ask[Q any, A proto.Message](ctx context.Context, where string,
+// callForPieces makes a call whose answer comes in pieces.
+func callForPieces[Q any, A proto.Message](ctx context.Context, where string,
 	call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error), m *Q, answer A, limit int) (A, error) {
 	var none A
 	ctx, cancel := context.WithCancel(ctx) // ends an answer that is too large
@@ -69,7 +70,7 @@ func ReportStep(ctx context.Context, c rpc.CoordinatorClient, m *rpc.TrainerStep
 	return deliver(stream, m.Id, m, err)
 }
 
-// deliver sends m to a coordinator and waits for its answer. err is that of the call.
+// deliver sends m to a coordinator and waits for its answer. err is the error of the call that opened the stream.
 func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Identity, m proto.Message, err error) error {
 	if err == nil {
 		sendErr := SendAs(stream, id, m)
@@ -80,8 +81,8 @@ func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Ide
 	return FromStatus("coordinator", err)
 }
 
-// RunStep runs one step of a session and returns what it fetches. call is that of a listener or of a coordinator, which errors call where; those of
-// the transport are as it says them.
+// RunStep runs one fed step and returns what it fetches. call is the method of a listener or of a coordinator; where names it in errors. Errors of the
+// transport are returned unchanged.
 func RunStep(ctx context.Context, where string,
 	call func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], error),
 	id *rpc.Identity, run *rpc.StepRun) (*job.Step, error) {
@@ -105,7 +106,7 @@ func RunStep(ctx context.Context, where string,
 // Send sends m, an answer, in pieces.
 func Send(to interface{ Send(*rpc.Piece) error }, m proto.Message) error { return SendAs(to, nil, m) }
 
-// SendAs sends m, a request, in pieces, the first of which says who asks.
+// SendAs sends m, a request, in pieces; the first piece says who asks.
 func SendAs(to interface{ Send(*rpc.Piece) error }, id *rpc.Identity, m proto.Message) error {
 	return SendPieces(m, func(piece []byte) error {
 		p := &rpc.Piece{Piece: piece, Id: id}
@@ -114,13 +115,13 @@ func SendAs(to interface{ Send(*rpc.Piece) error }, id *rpc.Identity, m proto.Me
 	})
 }
 
-// Receive joins the pieces of m, an answer, which has at most limit bytes. Errors call their sender where.
+// Receive joins the pieces of m, an answer of at most limit bytes. where names the sender in errors.
 func Receive(where string, from interface{ Recv() (*rpc.Piece, error) }, m proto.Message, limit int) error {
 	return ReceiveFrom(where, from, m, limit, func(*rpc.Identity) error { return nil })
 }
 
-// ReceiveFrom joins the pieces of m, a request, like Receive. admit is called with the word of the first piece of who asks, nil for none. When it
-// fails nothing more is received, and its error is returned.
+// ReceiveFrom joins the pieces of m, a request, like Receive. admit gets the identity of the first piece, nil when it has none. When admit fails, its
+// error is returned and nothing more is received.
 func ReceiveFrom(where string, from interface{ Recv() (*rpc.Piece, error) }, m proto.Message, limit int, admit func(*rpc.Identity) error) error {
 	admitted := false
 	err := ReceivePieces(m, limit, func() ([]byte, error) {
@@ -137,8 +138,8 @@ func ReceiveFrom(where string, from interface{ Recv() (*rpc.Piece, error) }, m p
 	return err
 }
 
-// SendPieces cuts an encoded message into pieces of ChunkBytes and sends each. There is always at least one. What cannot be encoded, because a text
-// in it is not one, is fault.InvalidArgument, and nothing is sent.
+// SendPieces cuts an encoded message into pieces of ChunkBytes and sends each; there is at least one. It fails with fault.InvalidArgument, and sends
+// nothing, when the message cannot be encoded because a string in it is not valid UTF-8.
 func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -155,8 +156,8 @@ func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	}
 }
 
-// ReceivePieces joins pieces until io.EOF and decodes them into m. More than limit bytes in all are refused as they arrive, and so is a stream
-// without a piece, which no sender makes.
+// ReceivePieces joins pieces until io.EOF and decodes them into m. It refuses a stream as soon as it has more than limit bytes, and a stream without a
+// piece.
 func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
 	var b []byte
 	for n := 0; ; n++ {

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // line is both ends of a stream of pieces.

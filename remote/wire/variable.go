@@ -3,10 +3,11 @@ package wire
 import (
 	"io"
 
+	"google.golang.org/grpc/mem"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc/mem"
 )
 
 // ChunkBytes is how much of a tensor one message carries: large enough for full bandwidth, small enough that several tensors share
@@ -18,7 +19,7 @@ type Sender interface {
 	SendMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
 }
 
-// SendVariable sends t in chunks, the first of which carries header. t must not be written until the call has ended.
+// SendVariable sends t in chunks; the first one carries header. t must not be written until the call has ended.
 func SendVariable(s Sender, header *rpc.VariableChunk, t *tensor.Tensor) error {
 	data, err := Memory(t)
 	if err != nil {
@@ -37,7 +38,7 @@ func SendVariable(s Sender, header *rpc.VariableChunk, t *tensor.Tensor) error {
 	}
 }
 
-// A Snapshot is a copy of a variable's elements in buffers of the transport, taken so that the variable may change while the copy is sent.
+// A Snapshot is a copy of a variable's elements in buffers of the transport. The variable may change while the copy is sent.
 type Snapshot struct {
 	header *rpc.VariableChunk
 	chunks []mem.Buffer
@@ -90,9 +91,9 @@ type Receiver interface {
 	RecvMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
 }
 
-// ReceiveVariable receives one variable. choose is called with the first chunk's header, before memory is touched, and returns the
-// tensor to fill, whose dtype and dims must be the announced ones; an error of choose is returned as it is. It returns the header, and reads
-// the stream to its end. No byte is written outside of the tensor, which is complete only if the error is nil.
+// ReceiveVariable receives one variable and reads the stream to its end. choose gets the header of the first chunk, before anything is written, and
+// returns the tensor to fill; its dtype and dims must be those of the header. ReceiveVariable returns the header, or an error of choose unchanged. It
+// writes nothing outside the tensor. The tensor is complete only if the error is nil.
 func ReceiveVariable(r Receiver, choose func(*rpc.VariableChunk) (*tensor.Tensor, error)) (*rpc.VariableChunk, error) {
 	a := assembly{choose: choose}
 	in := &Incoming{Place: a.place}
@@ -109,7 +110,7 @@ func ReceiveVariable(r Receiver, choose func(*rpc.VariableChunk) (*tensor.Tensor
 	}
 }
 
-// assembly is a variable on its way in.
+// assembly is a variable that is being received.
 type assembly struct {
 	choose func(*rpc.VariableChunk) (*tensor.Tensor, error)
 	header *rpc.VariableChunk // of the first chunk, nil before
@@ -132,7 +133,7 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 		}
 		a.header = h
 	} else if n == 0 {
-		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset), fault.Want("some"))
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset), fault.Want("at least one byte"))
 	}
 	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
 		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d bytes at offset %d", n, h.Offset),
@@ -142,7 +143,7 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 	return a.room[a.at-n : a.at], nil
 }
 
-// complete checks that the stream has ended where the variable does.
+// complete checks that the stream has ended with the last byte of the variable.
 func (a *assembly) complete() error {
 	if a.header == nil || a.at != len(a.room) {
 		return fault.E(fault.Corrupt, fault.Var(a.header.GetName()), fault.Gotf("a stream that ends after %d bytes", a.at),

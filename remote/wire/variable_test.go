@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 var shapes = [][]int64{{}, {0}, {3, 0, 2}, {1}, {5, 7}, {wire.ChunkBytes / 8}, {7, wire.ChunkBytes / 16}}
