@@ -19,8 +19,6 @@ package ops
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,25 +182,6 @@ func All() []*Def {
 		defs = append(defs, registry[t])
 	}
 	return defs
-}
-
-// Fingerprint identifies the registered ops with their slots and attributes. Both ends of a connection compare it, and programs travel only
-// between equal registries.
-func Fingerprint() string {
-	h := sha256.New()
-	for _, d := range All() {
-		fmt.Fprintf(h, "%s %d\n", d.Type, d.Class)
-		for _, s := range d.Inputs {
-			fmt.Fprintf(h, " <%s %t %t\n", s.Name, s.Duplicable, s.Dispensable)
-		}
-		for _, s := range d.Outputs {
-			fmt.Fprintf(h, " >%s %t %t\n", s.Name, s.Duplicable, s.Dispensable)
-		}
-		for _, a := range d.Attrs {
-			fmt.Fprintf(h, " =%s %T %v\n", a.Name, a.zero(), a.Default)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // zero returns a value of the attribute's type.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,8 +36,9 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
 	if err == nil && d.Registry != ops.Fingerprint() {
-		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("ops "+d.Registry+" of version "+d.Version),
-			fault.Want("ops "+ops.Fingerprint()), fault.Hint("run the same version of edl on both sides"))
+		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("a build with other ops, of version "+d.Version),
+			fault.Want("the ops of this build"), fault.Hint(cmp.Or(ops.Difference(d.Ops), "it has the ops "+d.Registry+", and this build "+ops.Fingerprint())+
+				"; run the same version of edl on both sides"))
 	}
 	if err != nil {
 		conn.Close()

@@ -600,9 +600,10 @@ type RoleSpec struct {
 	Advertise     string                 `protobuf:"bytes,12,opt,name=advertise,proto3" json:"advertise,omitempty"`                        // host that servers of this role listen on and announce
 	SaveProgram   []byte                 `protobuf:"bytes,13,opt,name=save_program,json=saveProgram,proto3" json:"save_program,omitempty"` // of a trainer: collects every persistable variable from the servers and saves it
 	Placement     []*ServerLoad          `protobuf:"bytes,14,rep,name=placement,proto3" json:"placement,omitempty"`
-	Begin         *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                       // where the job begins; absent: at its first step and the first batch
-	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"` // directory of the state that the job starts with; empty: spec.params, or the startup program
-	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`    // directory that the state is written to after the last step, beside spec.save; empty: none
+	Begin         *Progress              `protobuf:"bytes,15,opt,name=begin,proto3" json:"begin,omitempty"`                                                                       // where the job begins; absent: at its first step and the first batch
+	StateDir      string                 `protobuf:"bytes,16,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`                                                 // directory of the state that the job starts with; empty: spec.params, or the startup program
+	Ops           map[string]string      `protobuf:"bytes,18,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op of the listener by its type: says what differs when the fingerprints do
+	KeepDir       string                 `protobuf:"bytes,17,opt,name=keep_dir,json=keepDir,proto3" json:"keep_dir,omitempty"`                                                    // directory that the state is written to after the last step, beside spec.save; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -747,6 +748,13 @@ func (x *RoleSpec) GetStateDir() string {
 		return x.StateDir
 	}
 	return ""
+}
+
+func (x *RoleSpec) GetOps() map[string]string {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
 }
 
 func (x *RoleSpec) GetKeepDir() string {
@@ -1628,7 +1636,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"\x84\x04\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"\xea\x04\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\x04role\x18\x02 \x01(\x0e2\r.edl.job.RoleR\x04role\x12\x14\n" +
@@ -1646,8 +1654,12 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\fsave_program\x18\r \x01(\fR\vsaveProgram\x121\n" +
 	"\tplacement\x18\x0e \x03(\v2\x13.edl.job.ServerLoadR\tplacement\x12'\n" +
 	"\x05begin\x18\x0f \x01(\v2\x11.edl.job.ProgressR\x05begin\x12\x1b\n" +
-	"\tstate_dir\x18\x10 \x01(\tR\bstateDir\x12\x19\n" +
-	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\"\xc7\x01\n" +
+	"\tstate_dir\x18\x10 \x01(\tR\bstateDir\x12,\n" +
+	"\x03ops\x18\x12 \x03(\v2\x1a.edl.job.RoleSpec.OpsEntryR\x03ops\x12\x19\n" +
+	"\bkeep_dir\x18\x11 \x01(\tR\akeepDir\x1a6\n" +
+	"\bOpsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\x05R\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x1a\n" +
@@ -1754,7 +1766,7 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
 	(Role)(0),                     // 1: edl.job.Role
@@ -1772,42 +1784,44 @@ var file_proto_job_job_proto_goTypes = []any{
 	(*Value)(nil),                 // 13: edl.job.Value
 	(*Event)(nil),                 // 14: edl.job.Event
 	(*Step)(nil),                  // 15: edl.job.Step
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	nil,                           // 16: edl.job.RoleSpec.OpsEntry
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
 	3,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	16, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	16, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	16, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	16, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	16, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	17, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	17, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	17, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	17, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	17, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
 	1,  // 7: edl.job.RoleSpec.role:type_name -> edl.job.Role
 	4,  // 8: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
 	12, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
 	5,  // 10: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	1,  // 11: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	2,  // 12: edl.job.RoleStatus.state:type_name -> edl.job.State
-	7,  // 13: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	17, // 14: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	17, // 15: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	9,  // 16: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	7,  // 17: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	2,  // 18: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 19: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	8,  // 20: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	7,  // 21: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	12, // 22: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	5,  // 23: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	15, // 24: edl.job.Event.step:type_name -> edl.job.Step
-	11, // 25: edl.job.Event.status:type_name -> edl.job.JobStatus
-	13, // 26: edl.job.Step.fetched:type_name -> edl.job.Value
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	16, // 11: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	1,  // 12: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	2,  // 13: edl.job.RoleStatus.state:type_name -> edl.job.State
+	7,  // 14: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	18, // 15: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	18, // 16: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	9,  // 17: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	7,  // 18: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	2,  // 19: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 20: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	8,  // 21: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	7,  // 22: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	12, // 23: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	5,  // 24: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	15, // 25: edl.job.Event.step:type_name -> edl.job.Step
+	11, // 26: edl.job.Event.status:type_name -> edl.job.JobStatus
+	13, // 27: edl.job.Step.fetched:type_name -> edl.job.Value
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1825,7 +1839,7 @@ func file_proto_job_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -120,6 +120,7 @@ type DescribeResponse struct {
 	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	Registry      string                 `protobuf:"bytes,2,opt,name=registry,proto3" json:"registry,omitempty"` // fingerprint of the op registry
 	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	Ops           map[string]string      `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op by its type: says what differs when the fingerprints do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +174,13 @@ func (x *DescribeResponse) GetNode() string {
 		return x.Node
 	}
 	return ""
+}
+
+func (x *DescribeResponse) GetOps() map[string]string {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
 }
 
 // SubmitRequest carries a JobSpec in pieces, because programs may be large: the concatenation of all pieces is one JobSpec.
@@ -4454,11 +4462,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Piece\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
-	"\x0fDescribeRequest\"\\\n" +
+	"\x0fDescribeRequest\"\xca\x01\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x12\n" +
-	"\x04node\x18\x03 \x01(\tR\x04node\"%\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x124\n" +
+	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x1a6\n" +
+	"\bOpsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
@@ -4833,7 +4845,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4910,165 +4922,167 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*CompleteResponse)(nil),      // 72: edl.rpc.CompleteResponse
 	(*StatusRequest)(nil),         // 73: edl.rpc.StatusRequest
 	(*StatusResponse)(nil),        // 74: edl.rpc.StatusResponse
-	nil,                           // 75: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 76: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 77: edl.job.JobStatus
-	(*job.Wait)(nil),              // 78: edl.job.Wait
-	(*job.JobSpec)(nil),           // 79: edl.job.JobSpec
-	(*job.Progress)(nil),          // 80: edl.job.Progress
-	(*job.Value)(nil),             // 81: edl.job.Value
-	(*job.Step)(nil),              // 82: edl.job.Step
-	(*job.RoleStatus)(nil),        // 83: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 84: edl.job.RoleReport
-	(*job.Failure)(nil),           // 85: edl.job.Failure
-	(*job.Event)(nil),             // 86: edl.job.Event
+	nil,                           // 75: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 76: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 77: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 78: edl.job.JobStatus
+	(*job.Wait)(nil),              // 79: edl.job.Wait
+	(*job.JobSpec)(nil),           // 80: edl.job.JobSpec
+	(*job.Progress)(nil),          // 81: edl.job.Progress
+	(*job.Value)(nil),             // 82: edl.job.Value
+	(*job.Step)(nil),              // 83: edl.job.Step
+	(*job.RoleStatus)(nil),        // 84: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 85: edl.job.RoleReport
+	(*job.Failure)(nil),           // 86: edl.job.Failure
+	(*job.Event)(nil),             // 87: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	77,  // 1: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	77,  // 2: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	78,  // 3: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	77,  // 4: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	79,  // 5: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	56,  // 6: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	69,  // 7: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	80,  // 8: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	81,  // 9: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	81,  // 10: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	82,  // 11: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	9,   // 12: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	83,  // 13: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	84,  // 14: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	25,  // 15: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	28,  // 16: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	33,  // 17: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	29,  // 18: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	25,  // 19: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	30,  // 20: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	33,  // 21: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	29,  // 22: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	25,  // 23: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	34,  // 24: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	34,  // 25: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	34,  // 26: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	25,  // 27: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	34,  // 28: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	25,  // 29: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	80,  // 30: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	25,  // 31: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	81,  // 32: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	33,  // 33: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	25,  // 34: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	25,  // 35: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	25,  // 36: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	81,  // 37: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	25,  // 38: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	85,  // 39: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	86,  // 40: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	55,  // 41: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	33,  // 42: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	54,  // 43: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	78,  // 44: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	75,  // 45: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	25,  // 46: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 47: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 48: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 49: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	63,  // 50: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	63,  // 51: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 52: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 53: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	64,  // 54: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	63,  // 55: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 56: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	68,  // 57: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 58: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 59: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	76,  // 60: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	78,  // 61: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 62: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 63: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 64: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 65: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 66: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 67: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 68: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 69: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 70: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 71: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 72: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 73: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 74: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 75: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 76: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 77: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 78: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 79: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 80: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 81: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 82: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 83: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 84: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 85: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 86: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	44,  // 87: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 88: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 89: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	49,  // 90: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	51,  // 91: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	53,  // 92: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	57,  // 93: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	59,  // 94: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	70,  // 95: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	61,  // 96: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	65,  // 97: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	67,  // 98: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	71,  // 99: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	73,  // 100: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 101: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 102: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	77,  // 103: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 104: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	86,  // 105: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 106: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	77,  // 107: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	77,  // 108: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 109: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 110: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 111: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 112: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 113: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 114: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 115: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	77,  // 116: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 117: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 118: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 119: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 120: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 121: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 122: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 123: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 124: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 125: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	45,  // 126: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 127: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 128: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	50,  // 129: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	52,  // 130: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 131: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	58,  // 132: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	60,  // 133: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	57,  // 134: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	62,  // 135: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	66,  // 136: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 137: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	72,  // 138: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	74,  // 139: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	101, // [101:140] is the sub-list for method output_type
-	62,  // [62:101] is the sub-list for method input_type
-	62,  // [62:62] is the sub-list for extension type_name
-	62,  // [62:62] is the sub-list for extension extendee
-	0,   // [0:62] is the sub-list for field type_name
+	75,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	78,  // 2: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	78,  // 3: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	79,  // 4: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	78,  // 5: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	80,  // 6: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	56,  // 7: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	69,  // 8: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	81,  // 9: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	82,  // 10: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	82,  // 11: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	83,  // 12: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	9,   // 13: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	84,  // 14: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	85,  // 15: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	25,  // 16: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	28,  // 17: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	33,  // 18: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	29,  // 19: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	25,  // 20: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	30,  // 21: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	33,  // 22: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	29,  // 23: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	25,  // 24: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	34,  // 25: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	34,  // 26: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	34,  // 27: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	25,  // 28: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	34,  // 29: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	25,  // 30: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	81,  // 31: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	25,  // 32: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	82,  // 33: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	33,  // 34: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	25,  // 35: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	25,  // 36: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	25,  // 37: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	82,  // 38: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	25,  // 39: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	86,  // 40: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	87,  // 41: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	55,  // 42: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	33,  // 43: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	54,  // 44: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	79,  // 45: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	76,  // 46: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	25,  // 47: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	25,  // 48: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 49: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 50: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	63,  // 51: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	63,  // 52: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 53: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 54: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	64,  // 55: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	63,  // 56: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 57: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	68,  // 58: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 59: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 60: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	77,  // 61: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	79,  // 62: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 63: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 64: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 65: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 66: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 67: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 68: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 69: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 70: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 71: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 72: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 73: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 74: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 75: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 76: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 77: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 78: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 79: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 80: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 81: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 82: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 83: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 84: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 85: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 86: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 87: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	44,  // 88: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 89: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 90: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	49,  // 91: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	51,  // 92: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	53,  // 93: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	57,  // 94: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	59,  // 95: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	70,  // 96: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	61,  // 97: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	65,  // 98: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	67,  // 99: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	71,  // 100: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	73,  // 101: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 102: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 103: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	78,  // 104: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 105: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	87,  // 106: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 107: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	78,  // 108: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	78,  // 109: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 110: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 111: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 112: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 113: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 114: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 115: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 116: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	78,  // 117: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 118: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 119: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 120: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 121: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 122: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 123: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 124: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 125: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 126: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	45,  // 127: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 128: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 129: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	50,  // 130: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	52,  // 131: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 132: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	58,  // 133: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	60,  // 134: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	57,  // 135: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	62,  // 136: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	66,  // 137: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 138: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	72,  // 139: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	74,  // 140: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	102, // [102:141] is the sub-list for method output_type
+	63,  // [63:102] is the sub-list for method input_type
+	63,  // [63:63] is the sub-list for extension type_name
+	63,  // [63:63] is the sub-list for extension extendee
+	0,   // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5086,7 +5100,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -196,7 +196,7 @@ func (j *Job) end(err error) {
 // roleSpec is what a role is given.
 func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: j.spec, Program: j.plan.trainer, ProgramHash: j.plan.hash[:],
-		Registry: ops.Fingerprint(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
+		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
 		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
 	switch m.Role {
 	case job.Role_PSERVER:

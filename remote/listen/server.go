@@ -29,7 +29,7 @@ type Server struct {
 
 // Describe tells what this listener can run.
 func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
-	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Node: s.Node}, nil
+	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node}, nil
 }
 
 // Submit takes a job.

@@ -15,6 +15,7 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -72,8 +73,9 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 		return err
 	}
 	if have := ops.Fingerprint(); spec.Registry != have {
-		return fault.E(fault.Unsupported, fault.Got("a program made with the ops "+spec.Registry), fault.Want("ops "+have),
-			fault.Hint("run the same version of edl everywhere"))
+		return fault.E(fault.Unsupported, fault.Got("a job of a listener with other ops"), fault.Want("the ops of this build"),
+			fault.Hint(cmp.Or(ops.Difference(spec.Ops), "it has the ops "+spec.Registry+", and this build "+have)+
+				"; run the same version of edl everywhere"))
 	}
 	r := &runner{spec: spec, deadlines: jobspec.DeadlinesOf(spec.Spec), registry: options.Registry, log: options.Log, open: options.listen,
 		identity: wire.Identity{Job: spec.Job, Program: spec.ProgramHash}}
