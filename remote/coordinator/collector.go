@@ -96,9 +96,13 @@ func (c *collector) reopen(round id.Round) (out []joined) {
 	if round == 0 || c.next >= round {
 		return nil
 	}
-	out = c.takeBefore(round - 1)
-	c.next, c.steps = round-1, id.Step(round)-1
-	if c.complete(c.next) {
+	return append(c.takeBefore(round-1), c.goOn(round-1)...)
+}
+
+// goOn makes a step the next one that may be written: an earlier coordinator has written those before. What was reported meanwhile may complete it.
+func (c *collector) goOn(next id.Round) (out []joined) {
+	c.next, c.steps = next, id.Step(next)
+	for c.complete(c.next) {
 		out = append(out, c.take(c.next))
 	}
 	return out

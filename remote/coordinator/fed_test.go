@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,8 @@ type fedJob struct {
 	now   running
 	sizes map[uint32]bool // of the generations that trained
 	once  map[string]bool // what was disturbed
+
+	unknown int // steps that are trained, and whose values nobody lived to report
 }
 
 func (j *fedJob) current() running {
@@ -351,7 +354,8 @@ func (j *fedJob) steps(batches []int64, unknown bool) error {
 		step, err := j.step(&rpc.StepRun{Step: number, Feed: []*job.Value{batch(rows)}, Fetch: []string{"y"}})
 		want -= float32(rows-1) / 2
 		switch {
-		case unknown && i == 2 && errors.Is(err, fault.Duplicate) && strings.Contains(err.Error(), "that is trained"):
+		case unknown && errors.Is(err, fault.Duplicate) && strings.Contains(err.Error(), "that is trained"):
+			j.unknown++
 		case err != nil:
 			return err
 		case step.Step != j.began+number || step.Rows != rows || string(step.Fetched[0].Stream) != text.String():
@@ -369,6 +373,74 @@ func (j *fedJob) steps(batches []int64, unknown bool) error {
 		}
 	}
 	return nil
+}
+
+// Several disturbances, at moments that chance chooses. The parameter is that of an undisturbed job, and no more steps are without an answer than trainers
+// have died.
+func TestFedJobsUnderRandomLosses(t *testing.T) {
+	const most, disturbances = 3, 4
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			j := newFedJob(t, 1, most, 7)
+			chance := rand.New(rand.NewPCG(seed, 0))
+			left, deaths := disturbances, 0
+			j.wanted = 1 + chance.IntN(most)
+			j.now = j.start()
+			act := func(rank uint32) func(moment, uint64) bool {
+				return func(moment, uint64) bool {
+					j.mu.Lock()
+					what := chance.IntN(40)
+					if left == 0 || what > 2 {
+						j.mu.Unlock()
+						return false
+					}
+					left--
+					if what == 0 {
+						deaths++
+					}
+					j.mu.Unlock()
+					switch what {
+					case 0:
+						j.live.remove(rank)
+						if err := j.current().Lost(t.Context(), trainerOf(rank)); err != nil {
+							t.Error(err)
+						}
+						return true
+					case 1:
+						j.crash()
+					case 2:
+						j.current().Want(1 + int(rank))
+					}
+					return false
+				}
+			}
+			err := rig.Each(most+1, func(i int) error {
+				if i == most {
+					return j.session([]int64{5, 2, 7, 1, 4, 3, 6, 2}, true)
+				}
+				for incarnation := incarnation(uint32(i)); ; incarnation += 100 { // a process that dies is followed by another
+					died := false
+					disturb := act(uint32(i))
+					err := j.trainer(uint32(i), incarnation, func(at moment, number uint64) bool {
+						died = disturb(at, number)
+						return died
+					})
+					if !died {
+						return err
+					}
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			if err := <-j.current().ended; err != nil {
+				t.Error(err)
+			}
+			if j.unknown > deaths {
+				t.Errorf("%d steps have no answer, and %d trainers have died", j.unknown, deaths)
+			}
+		})
+	}
 }
 
 // A session whose parameters are gone is told how many steps it has lost, and one whose user has skipped a step what is wrong.

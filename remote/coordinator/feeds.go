@@ -101,7 +101,7 @@ func (f *feeds) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
 func (f *feeds) accept(number uint64, b *batch) (*item, error) {
 	if !f.given && f.resumes && !f.cfg.Sync && number > f.accepted { // only the user knows how many there were
 		f.accepted = number
-		f.steps.collector.next = id.Round(f.first + number)
+		f.steps.goOn(id.Round(f.first + number))
 	}
 	switch {
 	case number > f.accepted && !f.given:
@@ -263,8 +263,8 @@ func (f *feeds) next(ctx context.Context, m *rpc.NextFeedRequest) (*rpc.FeedShar
 func (f *feeds) asks(l *list, number uint64) {
 	l.asked = true
 	if !f.cfg.Sync {
-		if f.resumes && len(l.items) == 0 {
-			l.first = number // an earlier coordinator has counted
+		if f.resumes { // an earlier coordinator has counted; what the trainer had of it may be reported by now
+			l.first, l.items = number, slices.DeleteFunc(l.items, func(it *item) bool { return it.done != nil })
 		}
 		return
 	}

@@ -187,3 +187,66 @@ func TestFeedRefuses(t *testing.T) {
 		return nil
 	})
 }
+
+// In async mode the batch of a trainer that is lost goes to another one. The next coordinator goes on where its user and its trainers are.
+func TestFeedAsyncComesThrough(t *testing.T) {
+	cfg := config(1)
+	cfg.Sync, cfg.Fed, cfg.TrainersMax = false, true, 2
+	cfg.Begin = &job.Progress{Steps: 40}
+	h := newHome(t, cfg)
+	h.wanted = 2
+	s := h.start()
+	s.joinAll(0, 0, 1)
+	steps := make(chan error, 1)
+	feed := func(s running, number uint64) {
+		go func() {
+			step, err := s.feed(t.Context(), &rpc.StepRun{Step: number, Feed: []*job.Value{batch(2)}, Fetch: []string{"y"}})
+			if err == nil && (step.Step != 40+number || step.Rows != 2 || string(step.Fetched[0].Stream) != "0 1 ") {
+				err = fmt.Errorf("step %d is %v", number, step)
+			}
+			steps <- err
+		}()
+	}
+	share := func(s running, rank uint32, item, want uint64) *rpc.FeedShare {
+		t.Helper()
+		share, err := s.nextFeed(t.Context(), rank, item)
+		if err != nil || share.Step != 40+want || share.Rows != 2 || share.GlobalRows != 2 {
+			t.Fatalf("trainer %d is given %v, %v", rank, share, err)
+		}
+		return share
+	}
+	report := func(s running, rank uint32, share *rpc.FeedShare) {
+		t.Helper()
+		rows, err := rowsOf(share)
+		if err == nil {
+			err = s.report(t.Context(), &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
+				Fetched: []*job.Value{{Name: "y", Stream: []byte(rows)}}})
+		}
+		if err == nil {
+			err = <-steps
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	feed(s, 0)
+	report(s, 0, share(s, 0, 0, 0))
+	feed(s, 1)
+	share(s, 1, 0, 1)
+	s.lose(1)
+	report(s, 0, share(s, 0, 1, 1))
+
+	feed(s, 2)
+	lost := share(s, 0, 2, 2)
+	s.stop()
+	<-s.ended
+	if err := <-steps; !errors.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	s = h.start()
+	feed(s, 2)
+	s.status(func(q *rpc.QueuesResponse) bool { return q.Phase == "running" })
+	report(s, 0, lost)
+	feed(s, 3)
+	report(s, 0, share(s, 0, 3, 3))
+}

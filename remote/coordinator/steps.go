@@ -121,6 +121,9 @@ func (s *steps) reopen(round id.Round) {
 	s.queueToWrite(s.collector.reopen(round))
 }
 
+// goOn makes a step the next one that is written; see collector.goOn. The monitor is held.
+func (s *steps) goOn(next id.Round) { s.queueToWrite(s.collector.goOn(next)) }
+
 // queueToWrite has steps written that no report waits for. The monitor is held.
 func (s *steps) queueToWrite(steps []joined) {
 	s.writer.queue = append(s.writer.queue, steps...)
