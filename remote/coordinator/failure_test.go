@@ -206,7 +206,7 @@ func TestStrangersAreNotHeardOut(t *testing.T) {
 }
 
 // B1 row 12: a coordinator that was paused while another took the lock changes nothing when it goes on, and ends.
-func TestDeposedCoordinator(t *testing.T) {
+func TestCoordinatorThatHasLostItsLock(t *testing.T) {
 	h := newHome(t, async(1))
 	old := h.start()
 	old.joinAll(0, 0)
