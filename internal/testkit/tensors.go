@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Classes is how many values the whole numbers of a Batch have: labels and ids are below it.
+// Classes bounds the whole numbers of a Batch: labels and ids are below it.
 const Classes = 3
 
 // Batch returns rows of random values for every variable that p is fed with. Equal seeds give equal batches.
@@ -53,7 +53,7 @@ func Same(a, b *tensor.Tensor) bool {
 	return a != nil && b != nil && bytes.Equal(tensor.AppendStream(nil, a), tensor.AppendStream(nil, b))
 }
 
-// Difference returns an error that names the first variable, by name, whose bits differ or that only one side has.
+// Difference returns an error that names the first variable, in the order of names, whose bits differ or that only one side has.
 func Difference(got, want map[string]*tensor.Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if !Same(got[name], want[name]) {
@@ -88,4 +88,25 @@ func Loss(t TB, loss *tensor.Tensor) float32 {
 		t.Fatalf("a loss of %v", loss)
 	}
 	return loss.Float32s()[0]
+}
+
+// Persistables returns the persistable variables of p that a scope holds.
+func Persistables(scope *executor.Scope, p *program.Program) map[string]*tensor.Tensor {
+	values := map[string]*tensor.Tensor{}
+	for _, name := range executor.Persistables(p) {
+		if v, ok := scope.Find(name); ok {
+			values[name] = v
+		}
+	}
+	return values
+}
+
+// Saved returns the persistable variables of p that a job has saved, read as a local run would read them.
+func Saved(t TB, dir string, p *program.Program) map[string]*tensor.Tensor {
+	t.Helper()
+	scope := executor.NewScope()
+	if err := executor.LoadPersistables(scope, dir, p); err != nil {
+		t.Fatal(err)
+	}
+	return Persistables(scope, p)
 }
