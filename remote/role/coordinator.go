@@ -176,7 +176,7 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 // lost, or does not change its size.
 func failUntold(ctx context.Context, server *coordinator.Server, what string) {
 	if ctx.Err() == nil {
-		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more word of "+what),
+		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more reports of "+what),
 			fault.Hint("look at the rights of the user in etcd")))
 	}
 }

@@ -1,10 +1,65 @@
-// Package trainer runs the trainer role: a trainer program, step after step, on batches that the coordinator assigns, until its data ends.
+// Package trainer runs the trainer role: it trains a trainer program, step after step, on batches that the coordinator assigns, until the data ends.
 //
-// A trainer lives through generations. It joins one, receives all parameters as they are at its first round, trains until somebody tells it that the
-// generation has ended (fault.Superseded), gives up what it has under way, and joins the next. What a given up step has done counts nowhere. Of one
-// whose contribution was declared the trainer cannot know that: it reports it as pending, and the coordinator knows whether the round has committed.
+// The package owns the life of one trainer process: its generations, its steps, what it reports, and how it saves and leaves. It owns no parameter: those
+// live on the pservers, and every generation receives them anew.
 //
-// Comm is what the send, recv and barrier ops of the program do. A source delivers the trainer's batches: in sync mode (ordered) its share of the
-// rows of every batch of the dataset, in async mode (dispatched) whole batches of the tasks that it was given, and in an interactive job its share of
-// what the user feeds.
+// Files in reading order. For one step: generation.go (the loop), one of the sources, comm.go, report.go.
+//
+//	trainer.go      Run: join one generation after the other, and leave
+//	generation.go   what a trainer does in one generation: start, train, report, save
+//	syncsource.go   batches of a sync job that reads data: the trainer's rows of every batch
+//	asyncsource.go  batches of an async job that reads data: whole batches of the trainer's tasks
+//	fedsource.go    batches of a fed job: the trainer's share of what the user feeds
+//	tasks.go        what both sources of data share: tasks, their records, and which are finished
+//	comm.go         what send, recv and barrier ops do
+//	report.go       what the trainer fetched goes to the coordinator, while the next step trains
+//	call.go         how a trainer calls others, and lists that it waits for them
+//
+// # Generations
+//
+// A generation is a set of trainers that train together. A job has one kind of generation, whether it reads data or is fed.
+//
+//	          Join                     parameters received            data ended: EOF
+//	joining ---------> starting --------------------------> training -------------------> finishing --> leave
+//	   ^                   |                                    |                             |
+//	   |                   |      fault.Superseded: the generation has ended                  |
+//	   +-------------------+------------------------------------+-----------------------------+
+//	        flush the reports, give up everything else
+//
+//	joining    The trainer has reported everything of the generation before. It holds no parameter and no batch.
+//	starting   Its scope is new. Parameters are received as they are before round g of JoinResponse.
+//	training   The parameters are those before the round that is trained. Steps follow each other without a gap.
+//	finishing  Everything is reported. One trainer is elected; it receives the final values when all others have completed, and saves them.
+//
+// A trainer that is to end early (drain) finishes its step, hands in the tasks that are finished, flushes its reports and leaves. One that is killed and
+// started again joins like any other.
+//
+// # A step
+//
+//	source.Next          forward, backward          SendBarrier            FetchBarrier           report
+//	     |                       |                       |                      |                   |
+//	batch of round r ---> Send each gradient ---> declared at every ---> parameters of ---> queued for the
+//	(BeginStep)           slice as it is there    server: r may commit   round r+1 are here  coordinator
+//	     |                       |                       |                      |
+//	     `------ given up when the generation ends ------'                      |
+//	             it counts nowhere                       `--- superseded: the step ends well, and is reported as pending;
+//	                                                          the coordinator knows whether r has committed
+//
+// The call of Next for the batch after says that the step has ended well: only then do its records count as trained. In async mode they count when the
+// step is in the ledger of the pservers, which is one step later.
+//
+// # One trainer through a regroup
+//
+// Trainers 0 and 1 train generation 3, with a batch of 10 rows. Trainer 0 has rows 0 to 4 of each. Trainer 1 is lost in round 7.
+//
+//  1. Trainer 0 has sent its gradients of round 7, declared the round at pservers 0 and 1, and waits for the parameters of round 8.
+//  2. The coordinator freezes generation 3. The waiting calls fail with fault.Superseded. Comm notes that, the step ends without new parameters, and the
+//     loop reports round 7 as pending, without the values that were still to be received.
+//  3. The loop returns fault.Superseded. Run flushes the reports and calls Join; its scope and its source are gone.
+//  4. Trainer 1 had not declared round 7 anywhere, so the round cannot commit: generation 4 begins with round 7 again. The coordinator drops the pending
+//     report. (Had trainer 1 declared it before it was lost, generation 4 would begin with round 8, and the report would count.)
+//  5. Join answers: generation 4, one member, round 7, and the segment that says which batch that is. Trainer 0 receives the parameters before round 7
+//     and trains all 10 rows of the same batch.
+//
+// In a fed job the last part differs only in where the batch comes from: trainer 0 asks for item 0 of generation 4, which is the batch of round 7.
 package trainer
