@@ -97,7 +97,7 @@ func (r *runner) runCoordinator(ctx context.Context, server *coordinator.Server,
 	return err
 }
 
-// linger returns when somebody has heard everything that a coordinator told. A job may be over before its listener has found the coordinator.
+// linger returns when a watcher has received all events, or after Deadlines.Linger. A job may be over before its listener has found the coordinator.
 func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
 	timer := time.NewTimer(r.deadlines.Linger)
 	defer timer.Stop()
@@ -105,7 +105,7 @@ func (r *runner) linger(ctx context.Context, heard <-chan struct{}) {
 	case <-heard:
 	case <-ctx.Done():
 	case <-timer.C:
-		r.log.Warn("the job has ended and nobody has heard all that the coordinator had to tell", "waited", r.deadlines.Linger)
+		r.log.Warn("the job has ended, and no watcher has received all events", "waited", r.deadlines.Linger)
 	}
 }
 
@@ -120,7 +120,7 @@ func following(spec *job.JobSpec) map[string][]string {
 	return globs
 }
 
-// passesOf is how often the data is read: the job's word, else the program's.
+// passesOf is how often the data is read: as the job says, else as the program says.
 func passesOf(p *program.Program, spec *job.JobSpec) (int, error) {
 	if spec.Passes > 0 || spec.Fed {
 		return int(spec.Passes), nil
@@ -144,7 +144,7 @@ func (r *runner) wantTrainers(ctx context.Context, server *coordinator.Server) e
 	return err
 }
 
-// watchMembers tells the coordinator who has lost his lease, and how many trainers are wanted, until ctx ends. The group ends after that.
+// watchMembers reports lost leases, and how many trainers are wanted, to the coordinator until ctx ends. The group ends after that.
 func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (*sync.WaitGroup, error) {
 	lost, err := r.registry.WatchLost(ctx)
 	if err != nil {
@@ -161,20 +161,20 @@ func (r *runner) watchMembers(ctx context.Context, server *coordinator.Server) (
 				server.Fail(err)
 			}
 		}
-		failUntold(ctx, server, "members that are lost")
+		failUnlessDone(ctx, server, "members that are lost")
 	})
 	watching.Go(func() {
 		for n := range wanted {
 			server.Want(n)
 		}
-		failUntold(ctx, server, "how many trainers are wanted")
+		failUnlessDone(ctx, server, "how many trainers are wanted")
 	})
 	return &watching, nil
 }
 
-// failUntold ends a coordinator that the registry tells no more of what, before its time: else nobody would know why the job hangs when a member is
-// lost, or does not change its size.
-func failUntold(ctx context.Context, server *coordinator.Server, what string) {
+// failUnlessDone ends a coordinator whose registry has stopped reporting what: else the job would hang without a reason when a member is lost, and
+// would not change its size.
+func failUnlessDone(ctx context.Context, server *coordinator.Server, what string) {
 	if ctx.Err() == nil {
 		server.Fail(fault.E(fault.Unavailable, fault.At("cluster"), fault.Got("no more reports of "+what),
 			fault.Hint("look at the rights of the user in etcd")))
@@ -192,7 +192,7 @@ func lossMerge(p *program.Program) (ops.Merge, error) {
 	return ops.MergeMean, nil
 }
 
-// received lists what a trainer program receives from servers: all trainers have the same of it.
+// received lists what a trainer program receives from servers: all trainers have the same values.
 func received(p *program.Program) map[string]bool {
 	names := map[string]bool{}
 	for _, op := range p.Global().Ops {
@@ -203,8 +203,8 @@ func received(p *program.Program) map[string]bool {
 	return names
 }
 
-// mergeReports makes one list of values of what the trainers fetched in one step. same is what all have alike. A pending report may lack what servers
-// hold, which the others then have, or nobody.
+// mergeReports makes one list of values of what the trainers fetched in one step. same are the variables that have one value for all. A pending report
+// may lack values that servers hold; then another report has them, or none.
 func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
 	if len(reports) == 1 {
 		return reports[0].Fetched, nil

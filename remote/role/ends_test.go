@@ -25,7 +25,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// The error of a role names the role and keeps all that it tells, of what kind it is first.
+// The error of a role names the role and keeps what it says, and its kind.
 func TestErrorsOfARole(t *testing.T) {
 	nameless, named := fault.New(fault.NotFinite, "NaN"), fault.E(fault.NotFound, fault.At("data"), fault.Got("nothing"))
 	late := fault.E(fault.Unavailable, fault.At("etcd"), fault.Got("no answer"))
@@ -55,7 +55,7 @@ func TestErrorsOfARole(t *testing.T) {
 	}
 }
 
-// A trainer that is told to end in order before it has joined has ended in order; of another role that is no order.
+// A trainer that is drained before it has joined ends as drained; another role is not drained.
 func TestDrainedBeforeItBegins(t *testing.T) {
 	drained, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Drained, "terminated"))
@@ -84,7 +84,7 @@ func (o Options) ListenBy(f func(ctx context.Context, address string) (net.Liste
 	return o
 }
 
-// A coordinator whose job has ended is there until that has been heard or it is told to go, but not for ever.
+// A coordinator whose job has ended stays until its events were read or it is told to end, but not for ever.
 func TestLinger(t *testing.T) {
 	deadlines := jobspec.DeadlinesOf(nil)
 	late := deadlines.Linger / 2
@@ -152,7 +152,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 	})
 }
 
-// What all trainers receive from a server is told as they have it: a mean of equal numbers may be another one.
+// A value that all trainers receive from a server is reported as it is: a mean of equal numbers may be another number.
 func TestReceivedValuesAreNotAveraged(t *testing.T) {
 	const rate = float32(0.04613724)
 	p := program.New()

@@ -19,7 +19,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A role whose word that it leaves is lost says it again.
+// A role whose Leave gets no answer sends it again.
 func TestLeaveThatIsLost(t *testing.T) {
 	store := cluster.NewMemory()
 	specs := roleSpecs(t, 1)
@@ -29,7 +29,7 @@ func TestLeaveThatIsLost(t *testing.T) {
 	}
 	ends := make(chan ended, len(specs))
 	for _, s := range specs {
-		registry := &mumbling{Registry: open(t, store)}
+		registry := &leaveFailsOnce{Registry: open(t, store)}
 		go func() { ends <- ended{role.Name(s), role.Run(ctx, s, role.Options{Registry: registry})} }()
 	}
 	for range specs {
@@ -39,32 +39,32 @@ func TestLeaveThatIsLost(t *testing.T) {
 	}
 }
 
-// mumbling is a registry that does not hear the first word of a trainer's leaving.
-type mumbling struct{ cluster.Registry }
+// leaveFailsOnce is a registry whose memberships answer the second Leave.
+type leaveFailsOnce struct{ cluster.Registry }
 
-func (r *mumbling) JoinTrainer(ctx context.Context, rank int) (cluster.Membership, error) {
+func (r *leaveFailsOnce) JoinTrainer(ctx context.Context, rank int) (cluster.Membership, error) {
 	m, err := r.Registry.JoinTrainer(ctx, rank)
-	return &unheard{Membership: m}, err
+	return &failsOnce{Membership: m}, err
 }
 
-type unheard struct {
+type failsOnce struct {
 	cluster.Membership
 	once atomic.Bool
 }
 
-func (m *unheard) Leave(ctx context.Context) error {
+func (m *failsOnce) Leave(ctx context.Context) error {
 	if !m.once.Swap(true) {
 		return fault.New(fault.Unavailable, "no answer")
 	}
 	return m.Membership.Leave(ctx)
 }
 
-// A coordinator that is told of no more losses, or of no other number of trainers, ends and says so: else a job of which a member is lost would wait
-// without a reason, and one that is scaled would not change.
-func TestCoordinatorThatHearsNothing(t *testing.T) {
+// A coordinator whose registry stops reporting losses, or the number of trainers, ends and says so: else a job would wait without a reason when a
+// member is lost, and would not change when it is scaled.
+func TestCoordinatorWithoutReports(t *testing.T) {
 	for what, registry := range map[string]func(cluster.Registry) cluster.Registry{
-		"members that are lost":        func(r cluster.Registry) cluster.Registry { return deafToLosses{r} },
-		"how many trainers are wanted": func(r cluster.Registry) cluster.Registry { return deafToScaling{r} },
+		"members that are lost":        func(r cluster.Registry) cluster.Registry { return noLosses{r} },
+		"how many trainers are wanted": func(r cluster.Registry) cluster.Registry { return noScaling{r} },
 	} {
 		store := cluster.NewMemory()
 		specs := roleSpecs(t, 1)
@@ -79,27 +79,27 @@ func TestCoordinatorThatHearsNothing(t *testing.T) {
 	}
 }
 
-// These are registries whose store refuses to tell something.
+// These are registries whose store refuses to report something.
 type (
-	deafToLosses  struct{ cluster.Registry }
-	deafToScaling struct{ cluster.Registry }
+	noLosses  struct{ cluster.Registry }
+	noScaling struct{ cluster.Registry }
 )
 
-func (deafToLosses) WatchLost(context.Context) (<-chan cluster.Member, error) {
+func (noLosses) WatchLost(context.Context) (<-chan cluster.Member, error) {
 	lost := make(chan cluster.Member)
 	close(lost)
 	return lost, nil
 }
 
-func (deafToScaling) WatchTrainers(context.Context) (<-chan int, error) {
+func (noScaling) WatchTrainers(context.Context) (<-chan int, error) {
 	wanted := make(chan int)
 	close(wanted)
 	return wanted, nil
 }
 
-// A trainer drains while the coordinator that has heard of it does not answer any more: it counts as lost, or the next coordinator would believe in
-// it for ever.
-func TestDrainedUnheard(t *testing.T) {
+// A trainer drains while the coordinator that knows it does not answer any more: it counts as lost, or the next coordinator would wait for it for
+// ever.
+func TestDrainedWithoutAnswer(t *testing.T) {
 	store := cluster.NewMemory()
 	spec := roleSpecs(t, 1)[3]
 	ctx, drain := context.WithCancelCause(bounded(t))
@@ -109,7 +109,7 @@ func TestDrainedUnheard(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := wire.NewServer()
-	rpc.RegisterCoordinatorServer(service, silent{heard: func() { drain(fault.New(fault.Drained, "terminated")) }})
+	rpc.RegisterCoordinatorServer(service, noAnswers{heard: func() { drain(fault.New(fault.Drained, "terminated")) }})
 	address := strings.TrimPrefix(rig.Serve(t, service).Target(), "passthrough:///")
 	if err := registry.SetDesired(bounded(t), 1); err != nil {
 		t.Fatal(err)
@@ -126,28 +126,28 @@ func TestDrainedUnheard(t *testing.T) {
 	}
 	handle.Close()
 	if m, more := <-lost; !more || m != (cluster.Member{Role: job.Role_TRAINER, Index: int(spec.Index)}) {
-		t.Errorf("%v is told as lost, want the trainer", m)
+		t.Errorf("%v is reported as lost, want the trainer", m)
 	}
 }
 
-// silent is a coordinator that answers nothing.
-type silent struct {
+// noAnswers is a coordinator that answers nothing.
+type noAnswers struct {
 	rpc.UnimplementedCoordinatorServer
 	heard func()
 }
 
-func (s silent) Join(ctx context.Context, _ *rpc.JoinRequest) (*rpc.JoinResponse, error) {
+func (s noAnswers) Join(ctx context.Context, _ *rpc.JoinRequest) (*rpc.JoinResponse, error) {
 	s.heard()
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (silent) Leave(ctx context.Context, _ *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
+func (noAnswers) Leave(ctx context.Context, _ *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// A trainer that is told to end in order leaves an elastic job, whose other roles go on to the end of the data.
+// A trainer that is drained leaves an elastic job, whose other roles go on to the end of the data.
 func TestDrainedTrainer(t *testing.T) {
 	store := cluster.NewMemory()
 	specs := roleSpecs(t, 40)
@@ -192,7 +192,7 @@ func (s *sees) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A trainer that is told to end in order while it waits for the others has begun nothing, and ends in order.
+// A trainer that is drained while it waits for the others ends as drained.
 func TestDrainedWhileItWaits(t *testing.T) {
 	store := cluster.NewMemory()
 	spec := roleSpecs(t, 1)[3]
@@ -215,7 +215,7 @@ func TestDrainedWhileItWaits(t *testing.T) {
 	}
 }
 
-// joined is a registry that tells when a trainer has joined and looks for the coordinator.
+// joined is a registry that calls then when a trainer has joined and looks for the coordinator.
 type joined struct {
 	cluster.Registry
 	then func()

@@ -50,7 +50,7 @@ func (r *runner) serve(ctx context.Context) error {
 		_, err = local.Run(run, p, nil)
 	}
 	if err != nil {
-		server.Fail(err) // a call that still waits for the program learns why there is none
+		server.Fail(err) // calls that wait for the program fail with this error
 		err = fenced(run, err)
 	} else {
 		select {
@@ -59,7 +59,7 @@ func (r *runner) serve(ctx context.Context) error {
 		}
 	}
 	err = errors.Join(err, local.Close())
-	err = end(err) // first, because whoever follows the address hangs up when it is gone, also where an answer is under way
+	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, member))
 }
 

@@ -43,8 +43,8 @@ import (
 type Options struct {
 	Registry cluster.Registry // nil: opened from the RoleSpec's etcd endpoints
 	Log      *slog.Logger     // nil: silence
-	// Report is told what the role waits for longer than a moment, whenever that has changed, at most once a second. It must not block, and the list
-	// is its own. Nil: nobody is told.
+	// Report receives what the role has waited for longer than 3 seconds, whenever that has changed, at most once a second. It must not block. It may
+	// keep the list. May be nil.
 	Report func(waits []*job.Wait)
 
 	listen func(ctx context.Context, address string) (net.Listener, error) // nil: wire.Listen
@@ -212,7 +212,7 @@ func whileMember(ctx context.Context, m cluster.Membership) (context.Context, co
 	return ctx, sync.OnceFunc(func() { close(stop); cancel(nil) })
 }
 
-// leave gives a membership up, however the role has ended: the role's launcher tells that. A role whose lease is lost has nothing to give up.
+// leave gives a membership up, however the role has ended: the role's launcher reports that. A role whose lease is lost has nothing to give up.
 func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	select {
 	case <-m.Done():
@@ -268,7 +268,7 @@ func reasonOf(ctx context.Context, err error) error {
 	return fenced(ctx, err)
 }
 
-// drainedEarly returns an end in order for a trainer that was told to end while it was about to begin: nobody failed.
+// drainedEarly returns fault.Drained for a trainer that was told to end while it was about to begin: that is no failure.
 func drainedEarly(ctx context.Context, role job.Role, err error) error {
 	if cause := context.Cause(ctx); role == job.Role_TRAINER && fault.KindOf(err) == fault.Canceled && errors.Is(cause, fault.Drained) {
 		return cause
@@ -285,7 +285,7 @@ func inRole(name string, err error) error {
 	switch found := errors.As(err, &f); {
 	case found && f.Where != "":
 		return err
-	case !found || f.Error() != err.Error(): // there is more to tell than this fault
+	case !found || f.Error() != err.Error(): // err says more than this fault
 		return fault.E(fault.KindOf(err), fault.At(name), fault.Cause(err))
 	}
 	c := *f

@@ -76,7 +76,7 @@ func TestLostLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			var first ended
-			for first.name == "" { // a trainer may not have joined yet, and nobody is there to be expired
+			for first.name == "" { // a trainer may not have joined yet, and there is no lease to expire
 				store.Expire(prefix, member)
 				select {
 				case first = <-ends:
@@ -147,7 +147,7 @@ func TestSecondHolderIsFenced(t *testing.T) {
 	}
 }
 
-// A role whose server stops serving before its time ends, and says why: else the others would wait for one that nobody can reach.
+// A role whose server stops serving too early ends, and says why: else the others would wait for a role that they cannot reach.
 func TestServerThatStops(t *testing.T) {
 	for _, c := range []struct{ name, when string }{{"coordinator", "generation begins"}, {"pserver-0", "role starts"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func (p *port) listen(ctx context.Context, address string) (net.Listener, error)
 	return p.Listener, err
 }
 
-// A role that is told no more of where another one is ends and says so: else it would call where that one has been, for as long as it has patience.
+// A role whose registry stops reporting the address of another role ends and says so: else it would call the old address until its deadline.
 func TestRoleThatFindsNobody(t *testing.T) {
 	for _, of := range []job.Role{job.Role_COORDINATOR, job.Role_TRAINER} {
 		store, ctx, specs := cluster.NewMemory(), bounded(t), roleSpecs(t, 1)
@@ -223,17 +223,17 @@ func TestRoleThatFindsNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := role.Run(ctx, spec, role.Options{Registry: deafToAddresses{open(t, store)}})
-		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no more addresses") {
+		err := role.Run(ctx, spec, role.Options{Registry: noAddresses{open(t, store)}})
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no more addresses of the") {
 			t.Errorf("%s ends with %v", role.Name(spec), err)
 		}
 	}
 }
 
-// deafToAddresses is a registry whose store tells an address that was, and refuses to tell more.
-type deafToAddresses struct{ cluster.Registry }
+// noAddresses is a registry whose store reports one old address and refuses to report more.
+type noAddresses struct{ cluster.Registry }
 
-func (deafToAddresses) WatchAddress(context.Context, cluster.Member) (<-chan string, error) {
+func (noAddresses) WatchAddress(context.Context, cluster.Member) (<-chan string, error) {
 	addresses := make(chan string, 1)
 	addresses <- "127.0.0.1:1"
 	close(addresses)

@@ -43,9 +43,9 @@ func (r *runner) train(ctx context.Context) error {
 	}
 	err = reasonOf(run, err)
 	switch {
-	case err == trainer.ErrUnheard: // the coordinator that misses it asks the servers
+	case err == trainer.ErrNoCoordinator: // the coordinator that misses it asks the servers
 		return nil
-	case errors.Is(err, trainer.ErrUnheard):
+	case errors.Is(err, trainer.ErrNoCoordinator):
 		return err
 	}
 	return errors.Join(err, r.leave(work, member))

@@ -19,8 +19,8 @@ import (
 // asyncSource is the source of an async job that reads data: whole batches of the records of the tasks that the trainer was given. Each trainer
 // shuffles within its tasks, so that none takes more tasks than it trains.
 //
-// A step counts when it is in the ledger. It is there at the latest before the sends of the next step, so the records of a batch are trained when the
-// next step has ended.
+// A step counts when it is in the ledger. The sends of the next step wait for that, so the records of a batch count as trained when the next step has
+// ended.
 type asyncSource struct {
 	taskReader
 	awaitLedger func() error // waits until every step is in the ledger
@@ -114,8 +114,8 @@ func (s *asyncSource) get(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetT
 	return s.calls.get(ctx, number, m)
 }
 
-// open begins to read the tasks that are there. The stream pauses where tasks are pending elsewhere: what it has given is to be trained and reported
-// first.
+// open begins to read tasks. The stream ends where all tasks that are left are pending at other trainers: first the trainer trains and reports what it
+// has.
 func (s *asyncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
 	s.progress.begin(0)
 	s.ended = 0

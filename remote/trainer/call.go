@@ -11,11 +11,11 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A caller makes the calls of a trainer: again and again while those who are called are unavailable, for a bounded time. Every call is a
-// wait, which the trainer lists.
+// A caller makes the calls of a trainer. It repeats a call while the other side is unavailable, for a bounded time. Every call is a wait, which the
+// trainer lists.
 type caller struct {
-	unavailable time.Duration   // how long to call somebody who is unavailable
-	drain       <-chan struct{} // closed when the trainer is to end: then nobody who is gone is waited for; may be nil
+	unavailable time.Duration   // how long a call is repeated while the other side is unavailable
+	drain       <-chan struct{} // closed when the trainer is to end: then a call is not repeated; may be nil
 	waits       *waits.Board    // lists the calls that are under way; may be nil
 }
 
@@ -101,7 +101,7 @@ func (w *callWait) try(ctx context.Context, do attempt, number uint32) error {
 	return err
 }
 
-// note lists how an attempt ended. The first one that finds nobody says when the call without a deadline will be given up.
+// note lists how an attempt ended. For a call without a deadline, the first attempt that finds the other side unavailable starts the time limit.
 func (w *callWait) note(err error) {
 	if w.entry == nil || err == nil {
 		return

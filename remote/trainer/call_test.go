@@ -16,7 +16,7 @@ import (
 	"github.com/edl-go/edl/remote/waits"
 )
 
-// A call to somebody who is away says why it has ended: for how long nobody answered, or that its caller gave it up before.
+// A call without an answer says why it has ended: for how long it was repeated, or that its caller gave it up before.
 func TestCallsThatNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := fault.New(fault.LostMember, "stopped")
@@ -57,7 +57,7 @@ func TestDrainedTrainerAsksOnce(t *testing.T) {
 	}
 }
 
-// follow writes down what a board tells, until stop, which returns it.
+// follow collects what a board lists, until stop.
 func follow(t *testing.T, board *waits.Board) (told *[]string, stop func()) {
 	t.Helper()
 	told = &[]string{}
@@ -83,7 +83,7 @@ func follow(t *testing.T, board *waits.Board) (told *[]string, stop func()) {
 	return told, func() { cancel(); <-ended }
 }
 
-// A trainer lists what it waits for, with the last error and the time at which it gives up. Nobody is told of short waits.
+// A trainer lists what it waits for, with the last error and the time at which it gives up. Short waits are not listed.
 func TestCallsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := &waits.Board{}

@@ -120,7 +120,7 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 }
 
 // SendBarrier waits for all sends of the step and then, in sync mode, declares the contribution complete at every server. From then on the end of the
-// generation does not fail the step: it may have committed. Superseded tells.
+// generation does not fail the step, because it may have committed. Superseded reports the end.
 func (c *Comm) SendBarrier(ctx context.Context) error {
 	c.init()
 	if err := c.sends.end(); err != nil || !c.Sync {
@@ -174,7 +174,7 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	return nil
 }
 
-// AwaitLedger waits until every step that has ended is in the ledger. In sync mode it is there when the step ends.
+// AwaitLedger waits until every step that has ended is in the ledger. In sync mode that is so when the step ends.
 func (c *Comm) AwaitLedger() error { return c.ledger.end() }
 
 // Complete tells every server that this trainer contributes to no later round.
@@ -232,7 +232,7 @@ func (c *Comm) declare(ctx context.Context, server int, identity wire.Identity, 
 		})
 }
 
-// check refuses a server that a program names and nobody has.
+// check refuses the number of a server that does not exist.
 func (c *Comm) check(server int) error {
 	if server < 0 || server >= len(c.Servers) {
 		return fault.E(fault.InvalidProgram, fault.At(serverName(server)), fault.Gotf("server %d", server),
@@ -361,7 +361,7 @@ func (g *callGroup) abort() {
 	_ = g.end()
 }
 
-// moreTelling keeps the error that tells more: a call that was given up because another failed tells least.
+// moreTelling keeps the error that says more: a call that was given up because another failed says least.
 func moreTelling(a, b error) error {
 	if a == nil || errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
 		return b

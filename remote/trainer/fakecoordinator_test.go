@@ -33,7 +33,7 @@ type fakeCoordinator struct {
 	began    []machine.Generation
 	ended    id.Generation // generations up to this one have ended
 	waiting  map[uint32]*rpc.JoinRequest
-	told     map[uint32]id.Generation // the last generation that each rank was told of
+	told     map[uint32]id.Generation // the last generation that each rank has joined
 	data     *rpc.Dataset
 	queue    *queue.Queue
 	gets     int // requests for tasks
@@ -43,11 +43,11 @@ type fakeCoordinator struct {
 	late     []*rpc.TrainerStep // reports of a generation by a process that had asked for another: they are not counted
 	saver    *uint32
 	left     map[uint32]*rpc.LeaveRequest
-	deaf     bool                    // it hears nobody leave
+	noLeave  bool                    // it answers no Leave
 	hold     chan struct{}           // until it is closed no report is taken; nil: reports are taken at once
 	known    int                     // reports that had been taken when somebody left last
-	over     bool                    // all members have left: nobody else is wanted
-	failing  func(generation uint64) // is told of a failed task in sync mode, after its generation has ended
+	over     bool                    // all members have left: no other trainer is wanted
+	failing  func(generation uint64) // is called after a failed task in sync mode, when its generation has ended
 	fence    uint64
 
 	feeds     []*fedItem
@@ -57,8 +57,8 @@ type fakeCoordinator struct {
 	permitted uint64  // rounds below this number may begin
 	permits   int     // requests for permission
 	endRound  *uint64 // the first round that is not trained
-	endAfter  int     // answers for tasks tell of that only after so many of them
-	endAtJoin *uint64 // what answers to Join tell of that
+	endAfter  int     // so many answers for tasks do not say endRound
+	endAtJoin *uint64 // what answers to Join say as the end
 	progress  *job.Progress
 }
 
@@ -68,7 +68,7 @@ func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *f
 		asked: map[uint32]uint64{}, left: map[uint32]*rpc.LeaveRequest{}}
 }
 
-// change changes the state under the lock and tells those who wait.
+// change changes the state under the lock and wakes those who wait.
 func (c *fakeCoordinator) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *fakeCoordinator) end() (first bool) {
 	return first
 }
 
-// errJobOver is what a trainer is told that waits when all others have ended.
+// errJobOver answers a trainer that waits for a generation when all others have ended.
 var errJobOver = fault.New(fault.Canceled, "the job has ended")
 
 // freeze ends the current generation at one server.
@@ -184,7 +184,7 @@ func (c *fakeCoordinator) answered(m *rpc.JoinRequest) {
 }
 
 func (c *fakeCoordinator) Leave(_ context.Context, m *rpc.LeaveRequest) (*rpc.LeaveResponse, error) {
-	if c.deaf {
+	if c.noLeave {
 		return nil, fault.New(fault.Unavailable, "gone")
 	}
 	c.change(func() {
@@ -246,7 +246,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, func() (bool, error) { // as the coordinator does: who has not been told of a generation cannot know what became of the last one
+	return c.await(ctx, func() (bool, error) { // as the coordinator does: a trainer that has not joined a generation cannot know what became of the last one
 		for _, rank := range ranks {
 			if c.told[rank] != next.Number {
 				return false, nil

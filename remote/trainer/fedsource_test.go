@@ -128,7 +128,7 @@ func TestLawOfFedGenerations(t *testing.T) {
 		c.call = x.call
 		err := c.train(x.ctx, 3)
 		x.group.Wait()
-		if err = errors.Join(overlooked(err), x.err); err != nil {
+		if err = errors.Join(withoutCanceled(err), x.err); err != nil {
 			t.Fatalf("%v\nafter %q", err, x.happened)
 		}
 		oracle, err := reference.New(m.Program, 3)

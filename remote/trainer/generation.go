@@ -109,7 +109,7 @@ func (g *generationRun) openSource(ctx context.Context) (source, error) {
 	return g.openData(ctx)
 }
 
-// steps hands the batches of a source on, until the trainer drains or the generation has ended, and tells Comm which step begins.
+// steps hands the batches of a source on, until the trainer drains or the generation has ended, and announces each step to Comm.
 type steps struct {
 	*generationRun
 	source
@@ -278,7 +278,7 @@ func (s *storage) removeProgress() (err error) {
 	return err
 }
 
-// writeProgress writes the progress beside the variables. A coordinator that does not know it gives none.
+// writeProgress writes the progress into the directories. A nil progress is not written.
 func (s *storage) writeProgress(p *job.Progress) error {
 	if p == nil {
 		return nil

@@ -37,7 +37,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	c.call = x.call
 	err := c.train(ctx, 3)
 	x.group.Wait()
-	if err = errors.Join(overlooked(err), x.err); err != nil {
+	if err = errors.Join(withoutCanceled(err), x.err); err != nil {
 		t.Fatalf("%v\nafter %q", err, x.happened)
 	}
 	oracle, err := reference.New(l.model.Program, 3)

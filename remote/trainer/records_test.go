@@ -101,7 +101,7 @@ func TestRunOfTasks(t *testing.T) {
 	}
 }
 
-// A coordinator that gives tasks out of order, or without records, is not believed.
+// Tasks that are out of order, or have no records, are refused.
 func TestRunsAreChecked(t *testing.T) {
 	for name, answer := range map[string]*rpc.GetTaskResponse{
 		"nothing":    {Task: taskOf(0)},
@@ -129,7 +129,7 @@ func TestSmallTasksAreAskedForTogether(t *testing.T) {
 	if q := j.status(); q.Done != records/10 {
 		t.Errorf("at the end: %v", q)
 	}
-	if most := records/(batch*askRounds) + 1; j.gets > most { // nobody asks any more
+	if most := records/(batch*askRounds) + 1; j.gets > most { // no request is under way
 		t.Errorf("asked %d times for tasks of %d rounds, want at most %d", j.gets, records/batch, most)
 	}
 }

@@ -151,7 +151,7 @@ func TestTasksAreFinishedWhenTrained(t *testing.T) {
 	}
 }
 
-// The same for a trainer that is drained, also while it asks for another batch: what has been trained of a shuffle buffer tells nothing of the task
+// The same for a trainer that is drained, also while it asks for another batch: the records trained of a shuffle buffer say nothing about the task
 // before.
 func TestTasksAreHandedInWhenTrained(t *testing.T) {
 	const records = 60
@@ -223,7 +223,7 @@ func TestAnswersThatDoNotWait(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, sync=%v", name, sync), func(t *testing.T) {
 				data := testkit.Samples(t, t.TempDir(), 10)
 				j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), data, queue.Policy{Sync: sync, Passes: 1, Trainers: 1})
-				j.client = &hasty{CoordinatorClient: j.client, answer: answer}
+				j.client = &oneAnswer{CoordinatorClient: j.client, answer: answer}
 				s := j.alone(t)
 				defer s.Close()
 				if _, err := s.Next(bounded(t)); fault.KindOf(err) != fault.Internal {
@@ -234,14 +234,14 @@ func TestAnswersThatDoNotWait(t *testing.T) {
 	}
 }
 
-// hasty is a coordinator that gives one answer to requests for tasks, and an error to those who ask again.
-type hasty struct {
+// oneAnswer is a coordinator that gives one answer to requests for tasks, and an error to those who ask again.
+type oneAnswer struct {
 	rpc.CoordinatorClient
 	answer *rpc.GetTaskResponse
 	asked  bool
 }
 
-func (h *hasty) GetTask(context.Context, *rpc.GetTaskRequest, ...grpc.CallOption) (*rpc.GetTaskResponse, error) {
+func (h *oneAnswer) GetTask(context.Context, *rpc.GetTaskRequest, ...grpc.CallOption) (*rpc.GetTaskResponse, error) {
 	if h.asked {
 		return nil, fault.New(fault.Unsupported, "a second request")
 	}

@@ -72,7 +72,7 @@ func (s *syncSource) Next(ctx context.Context) (*executor.Batch, error) {
 		switch {
 		case err != nil:
 			return nil, s.giveBack(ctx, err)
-		case b != nil && uint64(s.round) >= s.endRound.Load(): // reading on has told
+		case b != nil && uint64(s.round) >= s.endRound.Load(): // the stream has met the end of the job
 			return nil, s.endEarly(ctx)
 		case b != nil:
 			return s.deliver(b, 0), nil

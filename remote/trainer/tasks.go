@@ -143,7 +143,7 @@ type batchStream struct {
 	cancel context.CancelFunc
 }
 
-// close ends the stream. The calls that read ahead are cancelled first: nobody waits for their answers.
+// close ends the stream. It cancels the calls that read ahead first, because their answers are not needed.
 func (s *batchStream) close() {
 	if s != nil {
 		s.cancel()
@@ -159,8 +159,8 @@ type taskCalls struct {
 	dataset     string
 }
 
-// get reports finished tasks and asks for another, unless m is a mere report. number is the round of its identity. A request that is to wait does so
-// at the coordinator, which knows for whom and tells it. An answer that sends the trainer back is refused: else the trainer would ask without end.
+// get reports finished tasks and, unless m only reports, asks for another. number is the round of its identity. A request with Wait waits at the
+// coordinator, which knows and lists whom it waits for. The trainer refuses an answer to it without a task: else it would ask without end.
 func (t *taskCalls) get(ctx context.Context, number id.Round, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
 	m.Dataset = t.dataset
 	target := callTarget{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}
@@ -368,7 +368,7 @@ func (f *taskFiles) open(ctx context.Context, file *rpc.DataFile) (*dataset.Data
 		return nil, err
 	}
 	if len(f.named) == maxNamed {
-		_ = f.named[0].data.Close() // nobody reads it: one iteration runs at a time, and it has come to this file
+		_ = f.named[0].data.Close() // it is not read any more: one iteration runs at a time, and it has come to this file
 		f.named = slices.Delete(f.named, 0, 1)
 	}
 	f.named = append(f.named, namedFile{file, data})
@@ -384,7 +384,7 @@ func (f *taskFiles) close() (err error) {
 	return err
 }
 
-// sampleCheck parses records, whoever decodes them, so that all trainers find the same ones damaged.
+// sampleCheck parses every record, whichever trainer decodes it, so that all trainers find the same records damaged.
 type sampleCheck struct{ streams []tensor.Stream }
 
 func (c *sampleCheck) sample(r dataset.Record) error {

@@ -39,7 +39,7 @@ type testJob struct {
 	begin       *job.Progress                                            // where the job begins; may be nil
 	keep        string                                                   // directory that the state is kept in; empty: none
 	deadlines   jobspec.Deadlines                                        // of the trainers
-	call        func(rank uint32, server int, when string, round uint64) // is told of every call to a server, before and after; may be nil
+	call        func(rank uint32, server int, when string, round uint64) // is called before and after every call to a server; may be nil
 
 	mu          sync.Mutex
 	incarnation uint64
@@ -131,10 +131,10 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 	}
 }
 
-// longDeadlines are those of tests in which nobody is late.
+// longDeadlines are for tests in which no deadline passes.
 var longDeadlines = jobspec.Deadlines{TrainerRound: time.Hour, Unavailable: time.Hour, Leave: time.Second, Seek: 5 * time.Second}
 
-// errKilled ends a trainer as the loss of its lease does: it says no word any more.
+// errKilled ends a trainer as the loss of its lease does: it sends nothing any more.
 var errKilled = fault.New(fault.Fenced, "killed")
 
 func (c *testJob) killTrainer(rank uint32) {
@@ -230,12 +230,12 @@ func (x *trouble) ranks() []uint32 {
 	return all
 }
 
-// overlooked leaves out that trainers who were waiting for a generation were told that the job has ended.
-func overlooked(err error) error {
+// withoutCanceled leaves out the errors of trainers that waited for a generation when the job ended.
+func withoutCanceled(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
 		for _, e := range joined.Unwrap() {
-			rest = append(rest, overlooked(e))
+			rest = append(rest, withoutCanceled(e))
 		}
 		return errors.Join(rest...)
 	}
@@ -245,7 +245,7 @@ func overlooked(err error) error {
 	return err
 }
 
-// watched tells of calls to a server, with their round where it is known.
+// watched reports calls to a server, with their round where it is known.
 type watched struct {
 	rpc.ParameterServerClient
 	tell func(when string, round uint64)

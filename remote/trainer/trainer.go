@@ -54,9 +54,9 @@ type Trainer struct {
 	lastFed  fedReport
 }
 
-// Run trains until the data ends, and then returns nil or ErrUnheard, or until the trainer is drained: then it returns fault.Drained, joined with
-// ErrUnheard where that holds. It tells the coordinator when it leaves, with the reason when something went wrong. When ctx ends because
-// the trainer's lease is lost (fault.Fenced), it tells nobody anything.
+// Run trains until the data ends, and then returns nil or ErrNoCoordinator, or until the trainer is drained: then it returns fault.Drained, joined with
+// ErrNoCoordinator where that holds. It reports its end to the coordinator, with the reason when something went wrong. When ctx ends because the
+// trainer's lease is lost (fault.Fenced), it sends nothing.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -139,7 +139,7 @@ func newMembership(cfg *Config, c caller) *membership {
 	return m
 }
 
-// errEnded is what next returns when the job has ended without this trainer: nobody waits for it.
+// errEnded is what next returns when the job has ended without this trainer.
 var errEnded = errors.New("the job has ended")
 
 // now is the last generation that was joined, number 0 before the first.
@@ -175,13 +175,14 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 	return next, nil
 }
 
-// ErrUnheard is how a trainer ends that has not found a coordinator to tell its end to: alone when it has done all its work, of which the servers
-// know, and joined with fault.Drained. Its membership must not end in order: a coordinator hears of what members say themselves, and of their loss.
-var ErrUnheard = errors.New("no coordinator has heard that the trainer leaves")
+// ErrNoCoordinator says that a trainer could not report its end. Run returns it alone when the trainer has done all its work, which the servers know,
+// or joined with fault.Drained. Then the trainer's key must not be given up: a coordinator learns of an end by the member's message, or because the
+// key was lost.
+var ErrNoCoordinator = errors.New("no coordinator has answered that the trainer leaves")
 
-// leave sends the trainer's last message, and returns how the trainer ended. The message is sent also when ctx has ended, because the coordinator
-// should not have to guess. A trainer that has done all its work waits for a coordinator that is gone, but not long. A trainer that is told to end
-// before any coordinator has heard of it has nobody to take leave of.
+// leave sends the trainer's last message, and returns how the trainer ended. It sends also when ctx has ended, because the coordinator should not have
+// to guess. A trainer that has done all its work waits for a coordinator that is gone, for Deadlines.Seek. A trainer that is told to end before any
+// coordinator knows it sends nothing.
 func (t *Trainer) leave(ctx context.Context, err error) error {
 	err = t.reasonOf(ctx, err)
 	drained := errors.Is(err, fault.Drained)
@@ -204,16 +205,16 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 		return err
 	}
 	if err != nil {
-		if send(ctx, 0) != nil && drained { // a failure is followed by another start, of which the coordinator hears
-			return errors.Join(err, ErrUnheard)
+		if send(ctx, 0) != nil && drained { // after a failure the trainer is started again, and the coordinator learns from its Join
+			return errors.Join(err, ErrNoCoordinator)
 		}
 		return err
 	}
 	c := t.caller
 	c.unavailable = min(c.unavailable, t.cfg.Deadlines.Seek)
 	if err = c.call(ctx, callTarget{"coordinator", "leave"}, send); errors.Is(err, fault.Unavailable) {
-		t.cfg.Log.Warn("no coordinator has heard that this trainer leaves", "reason", err.Error())
-		return ErrUnheard
+		t.cfg.Log.Warn("no coordinator has answered that this trainer leaves", "reason", err.Error())
+		return ErrNoCoordinator
 	}
 	return err
 }

@@ -40,13 +40,13 @@ func TestAsyncStepsAreInTheLedger(t *testing.T) {
 	}
 }
 
-// A trainer that has done its work, and finds nobody to tell it to, ends soon, and says which end that is.
-func TestLeaveThatNobodyHears(t *testing.T) {
+// A trainer that has done its work, and finds no coordinator to report it to, ends soon, and says so.
+func TestLeaveWithoutCoordinator(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
 	spec := &job.JobSpec{Trainers: 1, Pservers: 1, Save: t.TempDir()}
 	c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 12), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
-	c.coordinator.deaf, c.deadlines.Unavailable = true, 10*time.Millisecond
-	if err := c.train(bounded(t), 1); !errors.Is(err, ErrUnheard) {
+	c.coordinator.noLeave, c.deadlines.Unavailable = true, 10*time.Millisecond
+	if err := c.train(bounded(t), 1); !errors.Is(err, ErrNoCoordinator) {
 		t.Errorf("%v", err)
 	}
 	if saved := testkit.Saved(t, spec.Save, m.Program); len(saved) == 0 {
@@ -130,7 +130,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// giveUp gives the tasks of an async trainer back that has left, and tells the servers.
+// giveUp takes the tasks of an async trainer back that has left, and resumes the servers without it.
 func (c *fakeCoordinator) giveUp(ctx context.Context, rank int) (err error) {
 	c.change(func() {
 		since, _ := c.current.Member(id.Rank(rank))
@@ -157,8 +157,8 @@ func (c *fakeCoordinator) giveUp(ctx context.Context, rank int) (err error) {
 	})
 }
 
-// A trainer that is told to end while it waits for its first generation takes its leave of a coordinator that may have heard of it, for as long as
-// whoever told it waits, and of no other.
+// A trainer that is told to end while it waits for its first generation sends Leave only to a coordinator that may know it, for Deadlines.Leave at
+// most.
 func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 	for name, c := range map[string]struct {
 		heard bool
@@ -173,7 +173,7 @@ func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			drain := make(chan struct{})
-			nobody := &mute{heard: c.heard}
+			nobody := &unanswering{heard: c.heard}
 			var ended time.Time
 			time.AfterFunc(time.Minute, func() {
 				ended = time.Now()
@@ -188,7 +188,7 @@ func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 			if took := time.Since(ended); !errors.Is(err, fault.KindOf(c.cause)) || took != c.takes {
 				t.Errorf("%s: ends with %v after %v, want %v", name, err, took, c.takes)
 			}
-			if want := c.heard && errors.Is(c.cause, fault.Drained); errors.Is(err, ErrUnheard) != want {
+			if want := c.heard && errors.Is(c.cause, fault.Drained); errors.Is(err, ErrNoCoordinator) != want {
 				t.Errorf("%s: ends with %v, without an answer: %v", name, err, want)
 			}
 			if nobody.left != c.heard {
@@ -199,13 +199,13 @@ func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 	}
 }
 
-// mute is a coordinator that never answers; heard says whether requests reach it.
-type mute struct {
+// unanswering is a coordinator that never answers; heard says whether requests reach it.
+type unanswering struct {
 	rpc.CoordinatorClient
 	heard, left bool
 }
 
-func (m *mute) Join(ctx context.Context, _ *rpc.JoinRequest, options ...grpc.CallOption) (*rpc.JoinResponse, error) {
+func (m *unanswering) Join(ctx context.Context, _ *rpc.JoinRequest, options ...grpc.CallOption) (*rpc.JoinResponse, error) {
 	<-ctx.Done()
 	for _, o := range options {
 		if to, ok := o.(grpc.PeerCallOption); ok && m.heard {
@@ -215,13 +215,13 @@ func (m *mute) Join(ctx context.Context, _ *rpc.JoinRequest, options ...grpc.Cal
 	return nil, ctx.Err()
 }
 
-func (m *mute) Leave(ctx context.Context, _ *rpc.LeaveRequest, _ ...grpc.CallOption) (*rpc.LeaveResponse, error) {
+func (m *unanswering) Leave(ctx context.Context, _ *rpc.LeaveRequest, _ ...grpc.CallOption) (*rpc.LeaveResponse, error) {
 	m.left = true
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// A request that waits at the coordinator has been heard.
+// A trainer whose request waits at the coordinator is known to it.
 func TestLeaveOfOneThatWaits(t *testing.T) {
 	c := newTestJob(t, testkit.Reading(t, 5, optimizer.SGD(0.05)), testkit.Samples(t, t.TempDir(), 10), &job.JobSpec{Trainers: 1, Pservers: 1},
 		queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
