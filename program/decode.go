@@ -302,13 +302,13 @@ func (d *decoder) slots(op *Op, prefix string, descs []*framework.OpDesc_Var) ma
 			}
 		}
 		slots[slot] = desc.Arguments
-		op.keep(prefix+slot, unknownOf(desc))
+		keepUnknown(op, prefix+slot, unknownOf(desc))
 	}
 	return slots
 }
 
-// keep stores the unknown fields of a part of the op.
-func (op *Op) keep(part string, unknown []byte) {
+// keepUnknown stores the unknown fields of a part of the op.
+func keepUnknown(op *Op, part string, unknown []byte) {
 	if unknown == nil {
 		return
 	}
@@ -347,7 +347,7 @@ func (d *decoder) attr(op *Op, desc *framework.OpDesc_Attr) {
 		return
 	}
 	op.Attrs[name] = value
-	op.keep(attrPrefix+name, unknownOf(desc))
+	keepUnknown(op, attrPrefix+name, unknownOf(desc))
 }
 
 // holdsValue reports whether any value field is set.

@@ -181,7 +181,7 @@ const maxNumbers = 8
 // go on with 1.
 func (p *Program) UniqueName(prefix string) string {
 	if p.counters == nil {
-		p.countNames()
+		countNames(p)
 	}
 	n := p.counters[prefix]
 	p.counters[prefix]++
@@ -189,17 +189,17 @@ func (p *Program) UniqueName(prefix string) string {
 }
 
 // countNames sets the counters from the names of variables.
-func (p *Program) countNames() {
+func countNames(p *Program) {
 	p.counters = map[string]int{}
 	for _, b := range p.Blocks {
 		for _, name := range b.order {
-			p.countName(name)
+			countName(p, name)
 		}
 	}
 }
 
 // countName counts every part of a name that ends in _<number> before a dot, an @ or the end.
-func (p *Program) countName(name string) {
+func countName(p *Program, name string) {
 	from := 0
 	for range maxNumbers {
 		end := strings.IndexAny(name[from:], ".@")

@@ -11,14 +11,14 @@ import (
 // in use, and the part of the startup program that initializes them. It removes unused blocks, so block indices may change.
 func (p *Program) Prune(targets ...string) (*Program, error) {
 	c := p.Clone()
-	if err := c.prune(targets, nil); err != nil {
+	if err := pruneInPlace(c, targets, nil); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// prune reduces the program in place. It drops the ops that only compute given variables.
-func (p *Program) prune(targets, given []string) error {
+// pruneInPlace reduces the program in place. It drops the ops that only compute given variables.
+func pruneInPlace(p *Program, targets, given []string) error {
 	b := p.Global()
 	needed, cut := map[string]bool{}, map[string]bool{}
 	for _, name := range given {
@@ -43,9 +43,9 @@ func (p *Program) prune(targets, given []string) error {
 	}
 	slices.Reverse(kept)
 	b.Ops = kept
-	p.dropUnreachableBlocks()
-	p.dropUnusedVars(func(v *Var) bool { return slices.Contains(targets, v.Name) || cut[v.Name] })
-	return p.pruneStartup()
+	dropUnreachableBlocks(p)
+	dropUnusedVars(p, func(v *Var) bool { return slices.Contains(targets, v.Name) || cut[v.Name] })
+	return pruneStartup(p)
 }
 
 func anyOf(names, among map[string]bool) bool {
@@ -59,8 +59,8 @@ func anyOf(names, among map[string]bool) bool {
 
 // dropUnusedVars removes the variables that no op uses, unless keep reports true. It also removes the op_role_var attributes that name a removed
 // variable.
-func (p *Program) dropUnusedVars(keep func(*Var) bool) {
-	used := p.usedVars()
+func dropUnusedVars(p *Program, keep func(*Var) bool) {
+	used := usedVars(p)
 	for _, b := range p.Blocks {
 		for _, v := range b.Vars() {
 			if !used[v] && !keep(v) {
@@ -83,7 +83,7 @@ func (p *Program) dropUnusedVars(keep func(*Var) bool) {
 }
 
 // usedVars returns the variables that any op reads or writes.
-func (p *Program) usedVars() map[*Var]bool {
+func usedVars(p *Program) map[*Var]bool {
 	used := map[*Var]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
@@ -98,7 +98,7 @@ func (p *Program) usedVars() map[*Var]bool {
 }
 
 // pruneStartup reduces the startup program to the ops that initialize the persistable variables of the global block.
-func (p *Program) pruneStartup() error {
+func pruneStartup(p *Program) error {
 	if p.Startup == nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (p *Program) pruneStartup() error {
 			targets = append(targets, v.Name)
 		}
 	}
-	return p.Startup.prune(targets, nil)
+	return pruneInPlace(p.Startup, targets, nil)
 }
 
 // Reachable reports for every block whether a run can enter it. A run can enter the global block, and the sub-blocks of ops of such blocks. The
@@ -134,7 +134,7 @@ func (p *Program) Reachable() []bool {
 }
 
 // dropUnreachableBlocks removes the blocks that Reachable does not report, and renumbers the others.
-func (p *Program) dropUnreachableBlocks() {
+func dropUnreachableBlocks(p *Program) {
 	reachable := p.Reachable()
 	index := make([]int, len(p.Blocks)) // new index of each block
 	kept := p.Blocks[:0]
@@ -158,13 +158,13 @@ func (p *Program) dropUnreachableBlocks() {
 	for i, b := range p.Blocks {
 		b.Index, b.Parent, b.Forward = i, renumber(b.Parent), renumber(b.Forward)
 		for _, op := range b.Ops {
-			op.renumberBlocks(renumber)
+			renumberBlocks(op, renumber)
 		}
 	}
 }
 
 // renumberBlocks replaces block indices in the attributes of the op.
-func (op *Op) renumberBlocks(renumber func(old int) int) {
+func renumberBlocks(op *Op, renumber func(old int) int) {
 	for name, a := range op.Attrs {
 		switch v := a.(type) {
 		case BlockIndex:
@@ -200,17 +200,17 @@ func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 				fault.Want("a variable to feed"))
 		}
 	}
-	if err := c.prune(targets, feeds); err != nil {
+	if err := pruneInPlace(c, targets, feeds); err != nil {
 		return nil, err
 	}
-	if err := c.checkFeeds(feeds, targets); err != nil {
+	if err := checkFeeds(c, feeds, targets); err != nil {
 		return nil, err
 	}
-	return c, c.addFeedAndFetch(feeds, targets)
+	return c, addFeedAndFetch(c, feeds, targets)
 }
 
 // checkFeeds compares the feeds with the inputs that the pruned program needs.
-func (p *Program) checkFeeds(feeds, targets []string) error {
+func checkFeeds(p *Program, feeds, targets []string) error {
 	var report report
 	b := p.Global()
 	uses := b.Uses()
@@ -231,7 +231,7 @@ func (p *Program) checkFeeds(feeds, targets []string) error {
 	return report.err()
 }
 
-func (p *Program) addFeedAndFetch(feeds, targets []string) error {
+func addFeedAndFetch(p *Program, feeds, targets []string) error {
 	b := p.Global()
 	for _, border := range []Var{{Name: feedVar, Kind: FeedMinibatch, Persistable: true}, {Name: fetchVar, Kind: FetchList, Persistable: true}} {
 		if v := b.EnsureVar(border); v.Kind != border.Kind {
@@ -254,15 +254,15 @@ func (p *Program) addFeedAndFetch(feeds, targets []string) error {
 
 // Feeds returns the names that the feed ops of the global block write, in the order of their numbers.
 func (p *Program) Feeds() []string {
-	return p.columns("feed", func(op *Op) string { return op.Out("Out") })
+	return columns(p, "feed", func(op *Op) string { return op.Out("Out") })
 }
 
 // Targets returns the names that the fetch ops of the global block read, in the order of their numbers.
 func (p *Program) Targets() []string {
-	return p.columns("fetch", func(op *Op) string { return op.In("X") })
+	return columns(p, "fetch", func(op *Op) string { return op.In("X") })
 }
 
-func (p *Program) columns(opType string, name func(*Op) string) []string {
+func columns(p *Program, opType string, name func(*Op) string) []string {
 	var found []*Op
 	for _, op := range p.Global().Ops {
 		if op.Type == opType {
@@ -285,22 +285,22 @@ const roleTraining = RoleBackward | RoleOptimize | RoleLRSched | RoleRPC | RoleD
 // only these ops used. It sets is_test on dropout, batch_norm and every op that has the attribute. Block indices may change, as in Prune.
 func (p *Program) CloneForTest() *Program {
 	c := p.Clone()
-	before := c.usedVars()
+	before := usedVars(c)
 	for _, b := range c.Blocks {
 		b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Role()&roleTraining != 0 })
 		for _, op := range b.Ops {
-			op.setTest()
+			setTest(op)
 		}
 	}
-	c.dropUnreachableBlocks()
-	c.dropUnusedVars(func(v *Var) bool { return !before[v] })
+	dropUnreachableBlocks(c)
+	dropUnusedVars(c, func(v *Var) bool { return !before[v] })
 	// The targets are variables of the startup program itself, so they are found.
-	_ = c.pruneStartup()
+	_ = pruneStartup(c)
 	return c
 }
 
 // setTest sets is_test and keeps the type of the attribute.
-func (op *Op) setTest() {
+func setTest(op *Op) {
 	switch op.Attrs["is_test"].(type) {
 	case int32:
 		op.Attrs["is_test"] = int32(1)

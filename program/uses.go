@@ -35,12 +35,12 @@ func (b *Block) Uses() map[string]Use {
 // Touches returns the names that an op of this block reads and writes, including names that ops of its sub-blocks use and do not declare.
 func (b *Block) Touches(op *Op) (reads, writes map[string]bool) {
 	reads, writes = map[string]bool{}, map[string]bool{}
-	b.program.touch(op, reads, writes, map[BlockIndex]bool{BlockIndex(b.Index): true})
+	touch(b.program, op, reads, writes, map[BlockIndex]bool{BlockIndex(b.Index): true})
 	return reads, writes
 }
 
 // touch adds to reads and writes. It enters no block twice, so it ends even for a cycle of blocks.
-func (p *Program) touch(op *Op, reads, writes map[string]bool, entered map[BlockIndex]bool) {
+func touch(p *Program, op *Op, reads, writes map[string]bool, entered map[BlockIndex]bool) {
 	for _, name := range op.InputNames() {
 		reads[name] = true
 	}
@@ -55,7 +55,7 @@ func (p *Program) touch(op *Op, reads, writes map[string]bool, entered map[Block
 		entered[index] = true
 		innerReads, innerWrites := map[string]bool{}, map[string]bool{}
 		for _, inner := range sub.Ops {
-			p.touch(inner, innerReads, innerWrites, entered)
+			touch(p, inner, innerReads, innerWrites, entered)
 		}
 		declared := func(name string, _ bool) bool { _, ok := sub.vars[name]; return ok }
 		maps.DeleteFunc(innerReads, declared)

@@ -128,7 +128,7 @@ func (v *verifier) blocks() bool {
 	if len(v.report.list) > 0 {
 		return false
 	}
-	if cycle := p.blockCycle(); cycle != nil {
+	if cycle := blockCycle(p); cycle != nil {
 		v.report.add(fault.E(fault.InvalidProgram, fault.Cause(fmt.Errorf("invalid program: block cycle %s", arrows(cycle))),
 			fault.Hint("a block must not be its own parent or its own sub-block, directly or through others")))
 		return false
@@ -156,7 +156,7 @@ func (b *Block) depth() int {
 
 // blockCycle returns a cycle of blocks, with the first block again at the end, or nil. A block leads to the blocks that it encloses and to the
 // sub-blocks of its ops. References to blocks that do not exist do not count.
-func (p *Program) blockCycle() []int {
+func blockCycle(p *Program) []int {
 	next := make([][]int, len(p.Blocks))
 	for i, b := range p.Blocks {
 		if b.Parent != NoBlock {

@@ -74,33 +74,33 @@ type forwardState struct {
 // findContributions finds the forward state. It checks that updates take only gradients from trainers, that trainers take only parameters from
 // updates, and that one round per step can keep the order of both.
 func findContributions(s *state) error {
-	s.findForwardState()
-	exchange := s.exchangeAt()
+	findForwardState(s)
+	exchange := exchangeAt(s)
 	for _, n := range s.nodes {
 		var err error
 		switch n.duty {
 		case dutyTrainer:
-			err = s.checkTrainerOp(n, exchange)
+			err = checkTrainerOp(s, n, exchange)
 		case dutyRate:
-			err = s.checkRateOp(n)
+			err = checkRateOp(s, n)
 		case dutyUpdate:
-			err = s.checkUpdateOp(n)
+			err = checkUpdateOp(s, n)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return s.findTrainerState()
+	return findTrainerState(s)
 }
 
-func (s *state) findForwardState() {
+func findForwardState(s *state) {
 	for _, n := range s.nodes {
 		if n.duty != dutyTrainer {
 			continue
 		}
 		for _, slot := range slices.Sorted(maps.Keys(n.def.State)) {
 			for _, name := range n.op.Outputs[slot] {
-				if name == program.Empty || !s.variable(name).Persistable || s.forwardStateOf(name) != nil {
+				if name == program.Empty || !s.variable(name).Persistable || forwardStateOf(s, name) != nil {
 					continue
 				}
 				s.forward = append(s.forward, &forwardState{name: name, merge: n.def.State[slot]})
@@ -110,7 +110,7 @@ func (s *state) findForwardState() {
 }
 
 // forwardStateOf returns the forward state with a name, nil if there is none.
-func (s *state) forwardStateOf(name string) *forwardState {
+func forwardStateOf(s *state, name string) *forwardState {
 	for _, f := range s.forward {
 		if f.name == name {
 			return f
@@ -120,7 +120,7 @@ func (s *state) forwardStateOf(name string) *forwardState {
 }
 
 // checkTrainerOp checks the variables that a trainer op reads. exchange is the position of the op after which new parameters arrive.
-func (s *state) checkTrainerOp(n *node, exchange int) error {
+func checkTrainerOp(s *state, n *node, exchange int) error {
 	for _, name := range n.reads {
 		for _, w := range s.use(name).writers {
 			switch {
@@ -138,7 +138,7 @@ func (s *state) checkTrainerOp(n *node, exchange int) error {
 	return nil
 }
 
-func (s *state) checkRateOp(n *node) error {
+func checkRateOp(s *state, n *node) error {
 	for _, name := range n.reads {
 		use := s.use(name)
 		switch {
@@ -156,7 +156,7 @@ func (s *state) checkRateOp(n *node) error {
 	return nil
 }
 
-func (s *state) checkUpdateOp(n *node) error {
+func checkUpdateOp(s *state, n *node) error {
 	for _, name := range n.writes {
 		if s.variable(name).Persistable && by(s.use(name).writers, dutyTrainer) {
 			return unsupported(n, name, "a persistable variable that both the forward pass and the update write", "one writer on one side", "")
@@ -169,7 +169,7 @@ func (s *state) checkUpdateOp(n *node) error {
 		if !slices.Contains(n.group.contributions, name) {
 			continue
 		}
-		if err := s.checkContribution(n, name); err != nil {
+		if err := checkContribution(s, n, name); err != nil {
 			return err
 		}
 	}
@@ -178,12 +178,12 @@ func (s *state) checkUpdateOp(n *node) error {
 
 // checkContribution checks a variable that trainers compute and updates read: it must be the gradient of a parameter, because only gradients have a
 // rule to merge.
-func (s *state) checkContribution(n *node, name string) error {
+func checkContribution(s *state, n *node, name string) error {
 	v := s.variable(name)
 	if v.Persistable {
 		return unsupported(n, name, "a persistable variable that the forward pass writes and the update reads", "one writer on one side", "")
 	}
-	if p := s.lastProducer(name); p.at > n.at {
+	if p := lastProducer(s, name); p.at > n.at {
 		return unsupported(p, name, "a gradient that is written again after its update", "updates after the backward pass",
 			"one step of a distributed job has one round")
 	}

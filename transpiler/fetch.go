@@ -22,10 +22,10 @@ func findFetched(s *state) error {
 		seen[name] = true
 		v, ok := s.global().Var(name)
 		if !ok {
-			faults.Add(s.unknownFetch(name))
+			faults.Add(unknownFetch(s, name))
 			continue
 		}
-		if s.isOnTrainer(name) {
+		if isOnTrainer(s, name) {
 			continue
 		}
 		parts := s.serverVars.of(name)
@@ -45,7 +45,7 @@ func findFetched(s *state) error {
 	return faults.Err()
 }
 
-func (s *state) unknownFetch(name string) *fault.Fault {
+func unknownFetch(s *state, name string) *fault.Fault {
 	f := fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
 		fault.Want("the name of one"))
 	var names []string
@@ -59,14 +59,14 @@ func (s *state) unknownFetch(name string) *fault.Fault {
 }
 
 // isOnTrainer reports whether the trainer program has the variable with its value.
-func (s *state) isOnTrainer(name string) bool {
+func isOnTrainer(s *state, name string) bool {
 	use := s.use(name)
 	if len(use.readers)+len(use.writers) == 0 || s.isParameter(name) {
 		return true
 	}
 	for _, nodes := range [][]*node{use.readers, use.writers} {
 		for _, n := range nodes {
-			if s.staysOnTrainer(n) {
+			if staysOnTrainer(s, n) {
 				return true
 			}
 		}

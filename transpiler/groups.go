@@ -46,19 +46,19 @@ func formGroups(s *state) error {
 		n.group = byRoot[r]
 		n.group.ops = append(n.group.ops, n)
 	}
-	s.moveCounters()
+	moveCounters(s)
 	order := map[string]int{}
 	for i, v := range s.global().Vars() {
 		order[v.Name] = i
 	}
 	for _, g := range s.groups {
-		s.sortVariables(g, order)
+		sortVariables(s, g, order)
 	}
 	return nil
 }
 
 // moveCounters moves groups without contributions and norms to the learning-rate block, which also runs once per round.
-func (s *state) moveCounters() {
+func moveCounters(s *state) {
 	s.groups = slices.DeleteFunc(s.groups, func(g *group) bool {
 		for _, n := range g.ops {
 			if n.norm || n.late {
@@ -78,7 +78,7 @@ func (s *state) moveCounters() {
 }
 
 // sortVariables fills the lists of variables of a group. order gives the position of each declaration.
-func (s *state) sortVariables(g *group, order map[string]int) {
+func sortVariables(s *state, g *group, order map[string]int) {
 	seen := map[string]bool{}
 	for _, n := range g.ops {
 		for _, name := range slices.Concat(n.reads, n.writes) {
@@ -105,15 +105,15 @@ func (s *state) sortVariables(g *group, order map[string]int) {
 	for _, names := range [][]string{g.params, g.accumulators, g.fixed} {
 		slices.SortFunc(names, func(a, b string) int { return order[a] - order[b] })
 	}
-	slices.SortFunc(g.contributions, func(a, b string) int { return s.lastProducer(a).at - s.lastProducer(b).at })
+	slices.SortFunc(g.contributions, func(a, b string) int { return lastProducer(s, a).at - lastProducer(s, b).at })
 	g.paramOf = map[string]string{}
 	for _, c := range g.contributions {
-		g.paramOf[c] = g.parameter(c, s.lastProducer(c))
+		g.paramOf[c] = g.parameter(c, lastProducer(s, c))
 	}
 }
 
 // lastProducer returns the last trainer op that writes a variable.
-func (s *state) lastProducer(name string) *node {
+func lastProducer(s *state, name string) *node {
 	writers := s.use(name).writers
 	for i := len(writers) - 1; i >= 0; i-- {
 		if writers[i].duty == dutyTrainer {
@@ -217,18 +217,18 @@ func findGlobalPart(s *state) error {
 	isLate := func(name string) bool { return late[name] }
 	for _, n := range s.updates() {
 		switch {
-		case s.makesConstant(n):
+		case makesConstant(s, n):
 			n.duty = dutyConstant
 			s.constants[n.writes[0]] = true
-		case s.isScalarOp(n):
+		case isScalarOp(s, n):
 			n.duty = dutyScalar
 			for _, name := range n.writes {
 				s.scalars[name] = true
 			}
-		case n.op.Type == normOp && s.isTemporaryNumber(n) && !slices.ContainsFunc(n.reads, isLate) && !s.readsScalar(n):
+		case n.op.Type == normOp && isTemporaryNumber(s, n) && !slices.ContainsFunc(n.reads, isLate) && !readsScalar(s, n):
 			n.norm = true
 			s.scalars[n.writes[0]] = true
-		case s.readsScalar(n) || slices.ContainsFunc(n.reads, s.isRate) || slices.ContainsFunc(n.reads, isLate) || slices.ContainsFunc(n.writes, isLate) ||
+		case readsScalar(s, n) || slices.ContainsFunc(n.reads, s.isRate) || slices.ContainsFunc(n.reads, isLate) || slices.ContainsFunc(n.writes, isLate) ||
 			slices.ContainsFunc(n.writes, func(name string) bool { return readLate[name] }):
 			n.late = true
 			for _, name := range n.writes {
@@ -246,22 +246,22 @@ func findGlobalPart(s *state) error {
 }
 
 // makesConstant reports whether n computes one number without inputs.
-func (s *state) makesConstant(n *node) bool {
-	return n.def.Class == ops.Compute && len(n.reads) == 0 && s.isTemporaryNumber(n)
+func makesConstant(s *state, n *node) bool {
+	return n.def.Class == ops.Compute && len(n.reads) == 0 && isTemporaryNumber(s, n)
 }
 
 // isScalarOp reports whether n computes numbers only from norms and from numbers that every server can compute.
-func (s *state) isScalarOp(n *node) bool {
-	return n.def.Class == ops.Compute && s.readsScalar(n) && s.isTemporaryNumber(n) &&
+func isScalarOp(s *state, n *node) bool {
+	return n.def.Class == ops.Compute && readsScalar(s, n) && isTemporaryNumber(s, n) &&
 		!slices.ContainsFunc(n.reads, func(name string) bool { return !s.isShared(name) || s.isRate(name) || !s.isOne(name) })
 }
 
-func (s *state) readsScalar(n *node) bool {
+func readsScalar(s *state, n *node) bool {
 	return slices.ContainsFunc(n.reads, func(name string) bool { return s.scalars[name] })
 }
 
 // isTemporaryNumber reports whether n writes one variable of one element, which no other op writes and which is not persistable.
-func (s *state) isTemporaryNumber(n *node) bool {
+func isTemporaryNumber(s *state, n *node) bool {
 	if len(n.writes) != 1 {
 		return false
 	}

@@ -190,7 +190,7 @@ func keepClipping(s *state) error {
 		kept = append(kept, n)
 	}
 	for _, n := range s.nodes {
-		if n.duty == dutyScalar || n.norm || n.duty == dutyUpdate && s.readsScalar(n) {
+		if n.duty == dutyScalar || n.norm || n.duty == dutyUpdate && readsScalar(s, n) {
 			keep(n)
 		}
 	}
@@ -208,7 +208,7 @@ func keepClipping(s *state) error {
 	}
 	s.scalars = map[string]bool{}
 	for _, n := range kept {
-		if err := s.checkKept(n); err != nil {
+		if err := checkKept(s, n); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func keepClipping(s *state) error {
 }
 
 // checkKept checks that trainers have all inputs of a clipping op, and that it does not change a variable of servers.
-func (s *state) checkKept(n *node) error {
+func checkKept(s *state, n *node) error {
 	for _, name := range n.writes {
 		if s.variable(name).Persistable {
 			return unsupported(n, name, "an update that reads the norm of gradients", "clipping that yields gradients",

@@ -51,7 +51,7 @@ func (p Placement) Of(variable string) []Slice {
 func assignServers(s *state) error {
 	var items []item
 	for _, u := range s.shards {
-		items = append(items, item{s.shardKey(u), u.bytes})
+		items = append(items, item{shardKey(s, u), u.bytes})
 	}
 	for _, f := range s.forward {
 		items = append(items, item{f.name, bytesOf(s.variable(f.name))})
@@ -63,12 +63,12 @@ func assignServers(s *state) error {
 	for i, f := range s.forward {
 		f.server = servers[len(s.shards)+i]
 	}
-	s.result.Placement = s.placement()
+	s.result.Placement = describePlacement(s)
 	return nil
 }
 
 // shardKey is the name by which HashName places a shard: the name of its first parameter at the server.
-func (s *state) shardKey(u *shard) string {
+func shardKey(s *state, u *shard) string {
 	for _, names := range [][]string{u.group.params, u.group.accumulators, u.group.temporaries} {
 		if len(names) > 0 {
 			return u.name(names[0])
@@ -77,7 +77,7 @@ func (s *state) shardKey(u *shard) string {
 	return ""
 }
 
-func (s *state) placement() Placement {
+func describePlacement(s *state) Placement {
 	p := Placement{Loads: make([]Load, s.cfg.PServers)}
 	for i := range p.Loads {
 		p.Loads[i].Server = i
@@ -96,7 +96,7 @@ func (s *state) placement() Placement {
 				slice.GradName = u.name(slice.Grad)
 			}
 			if i == 0 {
-				slice.Bytes = u.bytes - s.otherBytes(u)
+				slice.Bytes = u.bytes - otherBytes(s, u)
 			} else {
 				slice.Bytes = bytesOf(&v)
 			}
@@ -112,7 +112,7 @@ func (s *state) placement() Placement {
 
 // otherBytes returns the bytes of all parameters of a shard but the first. The accumulators of a shard count with its first parameter, because the
 // program does not say which parameter they belong to.
-func (s *state) otherBytes(u *shard) int64 {
+func otherBytes(s *state, u *shard) int64 {
 	var bytes int64
 	for _, name := range u.group.params[1:] {
 		v := s.at(u, name)

@@ -79,7 +79,7 @@ func (w *initWriter) write() error {
 		}
 	}
 	var err error
-	if w.program, err = w.startupOf(whole); err != nil {
+	if w.program, err = startupOf(w.state, whole); err != nil {
 		return err
 	}
 	b := w.program.Global()

@@ -55,11 +55,11 @@ func listServerVars(s *state) error {
 		for _, u := range s.shardsOn(server) {
 			for _, name := range slices.Concat(u.group.params, u.group.accumulators, u.group.fixed) {
 				if s.isCut(u, name) || !s.isFixed(name) {
-					s.serverVars.add(s.serverVarOf(u, name))
+					s.serverVars.add(serverVarOf(s, u, name))
 				}
 			}
 		}
-		for _, name := range s.sharedOn(server) {
+		for _, name := range sharedOn(s, server) {
 			v := s.variable(name)
 			s.serverVars.add(serverVar{variable: name, at: v.Copy(""), server: server, total: rowsOf(v.Dims)})
 		}
@@ -71,7 +71,7 @@ func listServerVars(s *state) error {
 	return nil
 }
 
-func (s *state) serverVarOf(u *shard, name string) serverVar {
+func serverVarOf(s *state, u *shard, name string) serverVar {
 	h := serverVar{variable: name, at: s.at(u, name), server: u.server, total: rowsOf(s.variable(name).Dims)}
 	if s.isCut(u, name) {
 		h.cut, h.first = true, u.first
@@ -103,7 +103,7 @@ func (s *state) firstActive() int {
 
 // sharedOn returns the persistable variables that a server needs a copy of, because ops of its shards, of the learning-rate block or of the global
 // part use them. They are in the order of their declaration. A server that is not active needs none.
-func (s *state) sharedOn(server int) []string {
+func sharedOn(s *state, server int) []string {
 	if !s.isActive(server) {
 		return nil
 	}
@@ -143,21 +143,21 @@ func (s *state) sharedOn(server int) []string {
 // findTrainerState finds the forward state whose op has no rule to merge it. State that does not depend on rows, such as a counter of steps, is
 // equal on every trainer that has rows, so the first of them sends it. State that depends on rows differs between trainers, and no rule makes one
 // value of it. So findTrainerState refuses it.
-func (s *state) findTrainerState() error {
+func findTrainerState(s *state) error {
 	ofRows := map[string]bool{} // depends on rows, so it differs between trainers
 	for _, n := range s.nodes {
 		if n.duty != dutyTrainer {
 			continue
 		}
 		varies := n.def.Class == ops.Read || n.def.Class == ops.Random ||
-			slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || s.isFed(name) })
+			slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || isFed(s, name) })
 		for _, name := range n.writes {
 			ofRows[name] = ofRows[name] || varies
 			v := s.variable(name)
 			if !v.Persistable || v.Kind != program.LoDTensor {
 				continue
 			}
-			switch f := s.forwardStateOf(name); {
+			switch f := forwardStateOf(s, name); {
 			case f == nil && !varies:
 				s.forward = append(s.forward, &forwardState{name: name, merge: ops.MergeFirst})
 			case varies && (f == nil || f.merge == ops.MergeFirst):
@@ -171,6 +171,6 @@ func (s *state) findTrainerState() error {
 }
 
 // isFed reports whether the caller of a step feeds the variable.
-func (s *state) isFed(name string) bool {
+func isFed(s *state, name string) bool {
 	return len(s.use(name).writers) == 0 && !s.variable(name).Persistable
 }

@@ -11,9 +11,9 @@ import (
 // slice get their own names, even numbers such as powers of Adam's beta. So slices on one server do not share them.
 func slice(s *state) error {
 	for _, g := range s.groups {
-		ranges := s.ranges(g)
+		ranges := rowRangesOf(s, g)
 		if len(ranges) < 2 {
-			s.shards = append(s.shards, &shard{group: g, block: Whole, bytes: s.owned(&shard{group: g, block: Whole})})
+			s.shards = append(s.shards, &shard{group: g, block: Whole, bytes: ownedBytes(s, &shard{group: g, block: Whole})})
 			continue
 		}
 		for i, r := range ranges {
@@ -26,15 +26,15 @@ func slice(s *state) error {
 					u.names[name] = s.names.slice(name, i)
 				}
 			}
-			u.bytes = s.owned(u)
+			u.bytes = ownedBytes(s, u)
 			s.shards = append(s.shards, u)
 		}
 	}
 	return nil
 }
 
-// owned returns the bytes of the variables that belong to a shard.
-func (s *state) owned(u *shard) int64 {
+// ownedBytes returns the bytes of the variables that belong to a shard.
+func ownedBytes(s *state, u *shard) int64 {
 	var bytes int64
 	for _, name := range slices.Concat(u.group.params, u.group.accumulators) {
 		v := s.at(u, name)
@@ -43,9 +43,9 @@ func (s *state) owned(u *shard) int64 {
 	return bytes
 }
 
-// ranges returns the runs of rows of the slices of a group, none if the group must stay whole.
-func (s *state) ranges(g *group) []rowRange {
-	if s.cfg.NoSlice || !s.isSliceable(g) {
+// rowRangesOf returns the runs of rows of the slices of a group, none if the group must stay whole.
+func rowRangesOf(s *state, g *group) []rowRange {
+	if s.cfg.NoSlice || !isSliceable(s, g) {
 		return nil
 	}
 	return sliceRows(s.variable(g.params[0]).Dims, s.cfg.PServers, s.cfg.minBlock())
@@ -53,7 +53,7 @@ func (s *state) ranges(g *group) []rowRange {
 
 // isSliceable reports whether a group gives the same bits if each slice of the parameter is updated by itself. It does if there is one parameter,
 // every other variable has its dims or one element, and every op that touches rows is RowSliced. Norms are allowed, because they are exact sums.
-func (s *state) isSliceable(g *group) bool {
+func isSliceable(s *state, g *group) bool {
 	if len(g.params) != 1 {
 		return false
 	}
@@ -76,12 +76,12 @@ func (s *state) isSliceable(g *group) bool {
 		}
 	}
 	return !slices.ContainsFunc(g.fixed, func(name string) bool {
-		return slices.Equal(s.variable(name).Dims, dims) && s.readByOthers(g, name)
+		return slices.Equal(s.variable(name).Dims, dims) && readByOthers(s, g, name)
 	})
 }
 
 // readByOthers reports whether server ops outside of the group read a variable.
-func (s *state) readByOthers(g *group, name string) bool {
+func readByOthers(s *state, g *group, name string) bool {
 	return slices.ContainsFunc(s.use(name).readers, func(n *node) bool { return n.duty != dutyTrainer && n.group != g })
 }
 

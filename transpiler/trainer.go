@@ -22,9 +22,9 @@ func buildTrainer(s *state) error {
 	w := newTrainerWriter(s, b)
 	originals := b.Ops
 	b.Ops = nil
-	last := s.exchangeAt()
+	last := exchangeAt(s)
 	for i, n := range s.nodes {
-		if s.staysOnTrainer(n) {
+		if staysOnTrainer(s, n) {
 			op := b.Append(originals[i])
 			if op.Role().Has(program.RoleOptimize) {
 				op.SetRole(program.RoleBackward)
@@ -37,19 +37,19 @@ func buildTrainer(s *state) error {
 			w.exchange()
 		}
 	}
-	s.dropServerVars(b)
+	dropServerVars(s, b)
 	s.result.Trainer = t
 	return nil
 }
 
 // staysOnTrainer reports whether trainers run the op. They also compute constants that clipping on the trainer reads.
-func (s *state) staysOnTrainer(n *node) bool {
+func staysOnTrainer(s *state, n *node) bool {
 	return n.duty == dutyTrainer || n.duty == dutyConstant && by(s.use(n.writes[0]).readers, dutyTrainer)
 }
 
 // exchangeAt returns the position of the op after which trainers exchange contributions for new parameters: the last op that updates or contributes
 // anything. It returns -1 if servers keep nothing.
-func (s *state) exchangeAt() int {
+func exchangeAt(s *state) int {
 	last := -1
 	for _, n := range s.nodes {
 		if n.duty != dutyTrainer {
@@ -57,15 +57,15 @@ func (s *state) exchangeAt() int {
 		}
 	}
 	for _, f := range s.forward {
-		last = max(last, s.lastProducer(f.name).at)
+		last = max(last, lastProducer(s, f.name).at)
 	}
 	return last
 }
 
 // dropServerVars removes variables that only server ops use.
-func (s *state) dropServerVars(b *program.Block) {
+func dropServerVars(s *state, b *program.Block) {
 	for name := range s.uses {
-		if !s.isOnTrainer(name) && !slices.ContainsFunc(s.fetched, func(f fetched) bool { return f.declaration.Name == name }) {
+		if !isOnTrainer(s, name) && !slices.ContainsFunc(s.fetched, func(f fetched) bool { return f.declaration.Name == name }) {
 			b.RemoveVar(name)
 		}
 	}
@@ -96,12 +96,12 @@ func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
 	w := &trainerWriter{state: s, controls: &controls{block: b, names: s.names}, produced: map[*node][]contribution{}, sent: map[string]string{}}
 	for _, g := range s.groups {
 		for _, name := range g.contributions {
-			n := s.lastProducer(name)
+			n := lastProducer(s, name)
 			w.produced[n] = append(w.produced[n], contribution{group: g, gradient: name})
 		}
 	}
 	for _, f := range s.forward {
-		n := s.lastProducer(f.name)
+		n := lastProducer(s, f.name)
 		w.produced[n] = append(w.produced[n], contribution{forward: f})
 	}
 	return w
@@ -180,7 +180,7 @@ func (w *trainerWriter) exchange() {
 		}
 	}
 	for _, f := range w.forward {
-		g.variable(w.state.variable(f.name), w.serverVars.of(f.name), w.lastProducer(f.name).op.Line(), after(f.name), nil)
+		g.variable(w.state.variable(f.name), w.serverVars.of(f.name), lastProducer(w.state, f.name).op.Line(), after(f.name), nil)
 	}
 	for _, f := range w.fetched {
 		g.variable(&f.declaration, f.parts, "", after(""), nil)

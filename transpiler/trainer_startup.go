@@ -9,12 +9,12 @@ func buildTrainerStartup(s *state) error {
 	if s.source.Startup != nil {
 		for _, v := range s.source.Startup.Global().Vars() {
 			mine, ok := s.result.Trainer.Global().Var(v.Name)
-			if ok && !s.isReceived(v.Name) && (mine.Persistable || mine.Kind != program.LoDTensor) && s.isOnTrainer(v.Name) {
+			if ok && !s.isReceived(v.Name) && (mine.Persistable || mine.Kind != program.LoDTensor) && isOnTrainer(s, v.Name) {
 				own = append(own, v.Name)
 			}
 		}
 	}
-	startup, err := s.startupOf(own)
+	startup, err := startupOf(s, own)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func buildTrainerStartup(s *state) error {
 		}
 	}
 	for _, f := range s.forward {
-		g.variable(s.variable(f.name), s.serverVars.of(f.name), s.lastProducer(f.name).op.Line(), nil, nil)
+		g.variable(s.variable(f.name), s.serverVars.of(f.name), lastProducer(s, f.name).op.Line(), nil, nil)
 	}
 	b := startup.Global()
 	b.Ops = append(b.Ops, g.ops()...)
@@ -35,11 +35,11 @@ func buildTrainerStartup(s *state) error {
 
 // isReceived reports whether trainers receive the variable in every step because it changes.
 func (s *state) isReceived(name string) bool {
-	return s.forwardStateOf(name) != nil || by(s.use(name).writers, dutyUpdate) && s.isParameter(name)
+	return forwardStateOf(s, name) != nil || by(s.use(name).writers, dutyUpdate) && s.isParameter(name)
 }
 
 // startupOf returns the part of the user's startup program that computes the given variables.
-func (s *state) startupOf(names []string) (*program.Program, error) {
+func startupOf(s *state, names []string) (*program.Program, error) {
 	if s.source.Startup == nil || len(names) == 0 {
 		return program.NewStartup(), nil
 	}
@@ -59,7 +59,7 @@ func buildSave(s *state) error {
 		if !v.Persistable || v.Kind != program.LoDTensor {
 			continue
 		}
-		if parts := s.serverVars.of(v.Name); parts != nil && (s.isReceived(v.Name) || !s.isOnTrainer(v.Name)) {
+		if parts := s.serverVars.of(v.Name); parts != nil && (s.isReceived(v.Name) || !isOnTrainer(s, v.Name)) {
 			local := v.Copy("")
 			local.Persistable, local.IsParameter = false, false
 			g.variable(&local, parts, "", nil, nil)

@@ -78,7 +78,7 @@ func (s *state) begin(pass string) watch { return watch{s, pass, time.Now()} }
 func (w watch) end() {
 	stage := Stage{Pass: w.pass, Duration: time.Since(w.start)}
 	if w.state.cfg.Dump {
-		stage.Programs = append(stage.Programs, NamedProgram{"input", program.StageLocal, w.state.inputCopy()})
+		stage.Programs = append(stage.Programs, NamedProgram{"input", program.StageLocal, inputCopy(w.state)})
 		for _, r := range w.state.result.Programs() {
 			r.Program = r.Program.Clone()
 			stage.Programs = append(stage.Programs, r)
@@ -88,7 +88,7 @@ func (w watch) end() {
 }
 
 // inputCopy returns one copy of the user's program for all stages.
-func (s *state) inputCopy() *program.Program {
+func inputCopy(s *state) *program.Program {
 	if stages := s.result.Stages; len(stages) > 0 {
 		return stages[0].Programs[0].Program
 	}
