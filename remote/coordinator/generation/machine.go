@@ -1,13 +1,71 @@
-// Package generation decides who trains a job together: the membership of a job, generation after generation. It is pure: time is an argument,
-// messages are events, and what is to be done comes back as effects that the coordinator carries out.
+// Package generation decides who trains a job together: the membership of a job, generation after generation.
 //
-// A change of the members runs through phases. The servers are frozen, so that nothing of the old generation counts any more and each tells how far
-// it is; Decide says at which round all of them go on; the members of the next generation are gathered; the generation is made durable; the
-// servers resume with it; what those who are gone had under way is settled; then the trainers that wait are answered. What happens while a change is
-// under way is folded into it as long as its members are not fixed, and into the next one afterwards.
+//	machine.go   phases and what leads from one to the next; waits and deadlines
+//	event.go     policy, generations, events, effects
+//	members.go   who joins, leaves and is lost; who is a member of the next generation; queries
+//	decide.go    at which round the servers go on
 //
-// In async mode nobody stops or has to join again, because members do not share rounds. The servers are asked only when a member is gone: it may have
-// completed its work before. So may a member of a sync job; and where all have, the job has ended well, although nobody has said so.
+// A Machine is pure: time is an argument, messages are events, and what is to be done comes back as effects that the coordinator carries out. A
+// generation is a set of trainers that share rounds. When a member is lost, or a trainer is to be added, the machine makes a change: it ends the
+// generation and begins the next one.
+//
+// # Phases of a change
+//
+//	          reason for a change                           Began (a coordinator starts)
+//	Running ----------------------> Freezing <------------------------------------------
+//	   ^                               |  effect Freeze: every server stops its open round
+//	   |                               v  Frozen from every server: Decide
+//	   |                            Gathering <--- Joined, Lost, Left, Drained, Wanted change who is a candidate
+//	   |                               |
+//	   |                               v  enough candidates: the members are fixed
+//	   |                            Persisting     effect Persist: etcd, under the lock
+//	   |                               |
+//	   |                               v  Persisted
+//	   |                            Resuming       effect Resume: every server begins the generation
+//	   |                               |
+//	   |                               v  Resumed from every server
+//	   |                            Settling       effect Settle: tasks of those who are gone go back
+//	   |                               |
+//	   +-------------------------------+  Settled: effect Begun, trainers are answered
+//
+//	Any phase -> Ended: every member has left (End), or the job cannot go on (Fail).
+//
+// What holds in each phase:
+//
+//   - Running: the generation is durable, every server has resumed with it, and every member has been or will be answered. Rounds commit.
+//   - Freezing: nothing of the old generation counts any more at a server that has answered. Each answer says how far the server is.
+//   - Gathering: the round at which all servers go on is decided and does not change. No round commits. Sync members have to join again.
+//   - Persisting: the members of the next generation are fixed. The number may be durable already, so it never names another set of members.
+//   - Resuming, Settling: the generation is durable, so another coordinator would begin after it. No trainer trains in it yet.
+//
+// An event that changes the members is folded into the change until the members are fixed; afterwards another change follows. A coordinator that starts
+// always makes a change, because it does not know what the one before has under way.
+//
+// In async mode members do not share rounds: nobody stops or joins again. A change skips Freezing unless a member is gone, who may have completed its
+// work before. So may a member of a sync job. Where all have, the job has ended well, although nobody has said so.
+//
+// # Example
+//
+// Trainers 0, 1 and 2 train generation 4 with servers 0 and 1; round 41 is under way. A trainer sends its gradients to all servers, and only then declares
+// its contribution at each. Trainer 1 is killed when it has declared at server 0 and not yet at server 1. Server 0 then has all three declarations, and
+// applies the round; server 1 waits.
+//
+//	etcd -> machine        Lost{1}               the lease of trainer 1 has ended
+//	machine -> servers     Freeze 4              and trainers 0 and 2, which wait for round 41, are told to join again (Superseded)
+//	server 0 -> machine    Frozen{round 42, applied by 0, 1, 2}
+//	server 1 -> machine    Frozen{round 41, declared by 0, 2}
+//	                       Decide: some server has applied round 41, so every member had sent its gradients everywhere: server 1 can apply it, too.
+//	                       Generation 5 begins at round 42, and its Commit says what round 41 is made of: 0, 1, 2.
+//	trainers -> machine    Joined{0}, Joined{2}, and Joined{1} from the process that the supervisor has started
+//	machine -> etcd        Persist generation 5: members 0, 1, 2, round 42
+//	machine -> servers     Resume: server 1 applies round 41 with the contribution of the process that was killed
+//	machine -> queue       Settle: nothing, the data follows from the round
+//	machine -> trainers    Begun: each receives the parameters of round 42, and trains batch 42
+//
+// Had trainer 1 declared nowhere, both servers would have answered "round 41, declared by 0, 2". No server has applied the round, and none will: it is
+// dropped, generation 5 begins at round 41, and its members train the same records again. In both cases each record counts once.
+//
+// The example is a script: testdata/example.txt.
 package generation
 
 import (

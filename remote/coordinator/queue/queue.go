@@ -1,3 +1,67 @@
+// Package queue is the task queue of one dataset: todo, pending, done and discarded tasks, pass after pass.
+//
+//	queue.go     policy, the machine and its state, what both modes share
+//	event.go     events and effects
+//	layout.go    files, and how they are divided into tasks
+//	dispatch.go  async mode: tasks are dispatched to one trainer each
+//	order.go     sync mode: all trainers read the same records; segments
+//	durable.go   the entries in etcd, and how a queue is restored
+//	status.go    queries
+//	tree.go      the ordered map that the state is made of
+//
+// A Queue is a pure state machine. Step takes an event and returns its effects: what to make durable, what to log, the answer. It has no clock and does
+// no I/O; now is the time since Policy.Epoch. The server makes the changes durable before it answers. So it works on a copy: Clone, Step as often as
+// there are requests, commit the changes; then the copy takes the place of the queue. A copy whose commit failed is thrown away. A copy costs nothing,
+// whatever the size of the queue, because the parts of a queue are never changed in place.
+//
+// # Words
+//
+//   - A record has a number through all files of the dataset, from 0 on.
+//   - A file group is the files that were reported together. A dataset that follows a folder has several.
+//   - A task is a run of records of a group: task k follows from k and the list of files, so a task needs no memory and no entry of its own.
+//   - The counters are how far a pass is: tasks below "given" were given to a trainer in this pass. They are the entry "head".
+//   - A task has an entry while it is an exception: pending, come back, failed, or discarded.
+//   - A segment (sync) says which batches rounds train, see type segment.
+//
+// So neither memory nor entries nor the time of an event grow with the number of tasks. No more than MaxStepChanges entries change with an event, except
+// for files and for tasks that a lost trainer had. Invariants, in both modes and after every commit: each task is in exactly one state; what is not in
+// the ledger of the pass is in a task that is not done; a task that failed more than MaxFailures times in a pass is discarded, in this pass and later.
+//
+// # Example, async
+//
+// Three files have 10 records: a has 0 to 3, b 4 to 6, c 7 to 9. With 3 records a task there are four tasks: 0 to 2, 3 to 5, 6 to 8, and 9. These are the
+// entries below the dataset's key in etcd, as events change them:
+//
+//	New                           file/0 {a, 4 records, task_records 3}  file/1 {b}  file/2 {c}  head {given 0}
+//	TaskWanted by trainer 0       task/0 {PENDING, trainer 0, dispatch 1}  rank/0 {granted task 0}  head {given 1}
+//	TaskWanted by trainer 1       task/1 {PENDING, trainer 1, dispatch 1}  rank/1 {granted task 1}  head {given 2}
+//	TaskFinished by trainer 0     task/0 deleted: below "given" and without an entry, so it is done
+//	TrainerLost 1; the ledger     task/1 {RETURNED, left: records 4 and 5}  rank/1 {gone}
+//	  has record 3
+//	TaskWanted by 0, three times  tasks 2 and 3, which were never given; then task/1 {PENDING, trainer 0, dispatch 2}; head {given 4}
+//	TaskFinished, all three       task/1, 2 and 3 deleted; head {pass 1, given 0}: the next pass begins
+//
+// # Example, sync
+//
+// The same dataset is read in batches of 2 records. A failed task is discarded at once (MaxFailures 0).
+//
+//	New                           files as above; segment/0 {pass 0, first round 0}; head {given 0, done 0}
+//	TaskWanted at record 0, 4     tasks 0 and 1 are told to each trainer that asks; head {given 2}. No task has an entry: nobody has it
+//	  records, by every trainer
+//	TaskFinished 0                head {done 1}: rounds 0 and 1 have trained records 0 to 3
+//	TaskFailed 1: record 4        task/1 {FAILED}; head {regroup}. The coordinator begins another generation, and asks the ledger
+//	Regrouped, round 2; the       task/1 {DISCARDED, left: records 4 and 5}; segment/1 {first round 2, skip 0 to 5}; segment/0 deleted
+//	  ledger has 0 to 3
+//	TaskWanted at record 6        tasks 2 and 3: rounds 2 and 3 train records 6 to 9
+//	TaskWanted in pass 1, by the  segment/2 {pass 1, first round 4, skip 3 to 5}; head {pass 1}. Segment 1 stays: round 3 may still be open
+//	  first that gets there
+//
+// Both examples are scripts in testdata (example_async.txt, example_sync.txt), with all fields.
+//
+// # Begin and end of a job
+//
+// A job may begin within a pass (Policy.Start): its first segment then begins with a later batch. It may end before the end of its data (Stopped): then
+// the queue says in every answer which round is not trained any more.
 package queue
 
 import (
