@@ -191,7 +191,7 @@ func (w *asyncWorld) send(p *process, i int, take func(s *asyncServer, m *steppe
 		case p.since > s.generation:
 			w.pending = append(w.pending, arrive) // it has overtaken the Resume
 		case m == nil || m.since != p.since:
-			w.deposed(p, "a server")
+			w.expelled(p, "a server")
 		default:
 			if take(s, m); !p.over && w.chance.IntN(10) > 0 {
 				answered()

@@ -229,7 +229,7 @@ func (w *asyncWorld) join(p *process) {
 			w.pending = append(w.pending, func() {
 				w.shell().join(generation.Joined{Rank: p.rank, Incarnation: p.incarnation}, func() bool { return !p.drained }, func(taken bool) {
 					if !taken {
-						w.deposed(p, "the coordinator")
+						w.expelled(p, "the coordinator")
 					}
 				})
 			})
@@ -248,17 +248,17 @@ func (w *asyncWorld) isMember(p *process) bool {
 	if ok && m.Since == p.since {
 		return true
 	}
-	w.deposed(p, "the coordinator")
+	w.expelled(p, "the coordinator")
 	return false
 }
 
-// deposed ends a process that was told that it is no member. Nobody who lives is, but those of whom it is known that they have done all their work.
-func (w *asyncWorld) deposed(p *process, by string) {
+// expelled ends a process that was told that it is no member. Nobody who lives is, but those of whom it is known that they have done all their work.
+func (w *asyncWorld) expelled(p *process, by string) {
 	if p.over {
 		return
 	}
 	if !p.lost && !(p.completing && w.machine.Left(p.rank)) {
-		w.fail("%s deposes %+v, which lives", by, *p)
+		w.fail("%s expels %+v, which lives", by, *p)
 	}
 	p.over = true
 	w.leases.release(p.rank, p.incarnation)

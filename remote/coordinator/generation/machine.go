@@ -2,7 +2,8 @@
 //
 //	machine.go   phases and what leads from one to the next; waits and deadlines
 //	event.go     policy, generations, events, effects
-//	members.go   who joins, leaves and is lost; who is a member of the next generation; queries
+//	members.go   who joins, leaves and is lost; when the members of the next generation are enough
+//	roster.go    who is a member, who waits to be one, who is gone; queries
 //	decide.go    at which round the servers go on
 //
 // A Machine is pure: time is an argument, messages are events, and what is to be done comes back as effects that the coordinator carries out. A
@@ -93,20 +94,9 @@ const (
 	Ended
 )
 
-// waiter is a trainer that waits for a generation.
-type waiter struct {
-	incarnation id.Incarnation
-	last        id.Generation // that it was a member of
-}
-
 // Machine is the membership of one job. It is not for concurrent use.
 type Machine struct {
-	policy  Policy
-	wanted  int           // trainers
-	current Generation    // the last durable one
-	settled id.Generation // the last one whose members were answered
-	left    map[id.Rank]bool
-
+	roster
 	phase      Phase
 	change     uint64        // number of the last change
 	began      time.Duration // the change
@@ -116,24 +106,19 @@ type Machine struct {
 	again      bool          // something has changed since the members of next were fixed: another change follows
 	short      bool          // an async job has too few trainers
 	shortSince time.Duration
-	waiting    map[id.Rank]waiter
-	gone       map[id.Rank]bool // members of current that are lost or drained
-	errors     map[id.Rank]string
-	dead       map[id.Rank]id.Incarnation // the last process of a rank that is known to be gone, though a message of it may still come
 
 	frozen     []*rpc.FreezeResponse // by server, nil before its answer
 	resumed    []bool
 	round      id.Round // decided
 	commit     []*rpc.Declared
-	next       Generation
 	progressed bool // a server that is lost now has parameters that nobody else has
 }
 
 // New returns a machine; its first event must be Began.
 func New(p Policy, s State) *Machine {
-	m := &Machine{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[id.Rank]bool{}, waiting: map[id.Rank]waiter{},
-		gone: map[id.Rank]bool{}, frozen: make([]*rpc.FreezeResponse, p.Servers), errors: map[id.Rank]string{}, dead: map[id.Rank]id.Incarnation{},
-		progressed: s.Round > p.Start || !p.Sync && s.Settled > 0}
+	m := &Machine{frozen: make([]*rpc.FreezeResponse, p.Servers), progressed: s.Round > p.Start || !p.Sync && s.Settled > 0,
+		roster: roster{policy: p, wanted: p.Min, current: s.Generation, settled: s.Settled, left: map[id.Rank]bool{}, waiting: map[id.Rank]waiter{},
+			gone: map[id.Rank]bool{}, errors: map[id.Rank]string{}, dead: map[id.Rank]id.Incarnation{}}}
 	if p.Sync {
 		m.current.Round = max(m.current.Round, p.Start)
 	}
@@ -157,7 +142,7 @@ func (m *Machine) Step(now time.Duration, e Event) (out Effects, err error) {
 
 func (Began) apply(m *Machine, now time.Duration, out *Effects) error {
 	if m.ended() {
-		m.end(out)
+		m.end(out, Effects{End: true})
 	} else {
 		m.begin(now, out)
 	}
@@ -196,7 +181,7 @@ func (e Persisted) apply(m *Machine, now time.Duration, out *Effects) error {
 	m.current, m.gone = m.next, m.goneOf(m.next)
 	switch {
 	case m.ended(): // its members have left meanwhile
-		m.end(out)
+		m.end(out, Effects{End: true})
 	case m.refreeze:
 		m.begin(now, out)
 	default:
@@ -227,22 +212,15 @@ func (e Settled) apply(m *Machine, now time.Duration, out *Effects) error {
 
 func (e Failed) apply(m *Machine, _ time.Duration, out *Effects) error {
 	if e.Change == m.change {
-		m.fail(e.Err, out)
+		m.end(out, Effects{Fail: e.Err})
 	}
 	return nil
 }
 
 func (m *Machine) enter(now time.Duration, p Phase) { m.phase, m.entered = p, now }
 
-func (m *Machine) fail(err error, out *Effects) {
-	m.phase = Ended
-	*out = Effects{Fail: err}
-}
-
-func (m *Machine) end(out *Effects) {
-	m.phase = Ended
-	*out = Effects{End: true}
-}
+// end ends the job, well or not, with no other effect.
+func (m *Machine) end(out *Effects, last Effects) { m.phase, *out = Ended, last }
 
 // begin begins a change. The answers of one that was under way are void.
 func (m *Machine) begin(now time.Duration, out *Effects) {
@@ -280,7 +258,7 @@ func (m *Machine) decide(now time.Duration, out *Effects) {
 	if m.policy.Sync {
 		var err error
 		if m.round, m.commit, err = Decide(m.policy.Start, m.current, m.frozen); err != nil {
-			m.fail(err, out)
+			m.end(out, Effects{Fail: err})
 			return
 		}
 	}
@@ -292,7 +270,7 @@ func (m *Machine) decide(now time.Duration, out *Effects) {
 		}
 	}
 	if m.ended() {
-		m.end(out)
+		m.end(out, Effects{End: true})
 		return
 	}
 	m.enter(now, Gathering)
@@ -321,7 +299,7 @@ func (m *Machine) run(now time.Duration, out *Effects) {
 func (e ServerLost) apply(m *Machine, now time.Duration, out *Effects) error {
 	switch {
 	case m.progressed:
-		m.fail(parametersGone(e.Server, "in generation "+fmt.Sprint(m.current.Number)), out)
+		m.end(out, Effects{Fail: parametersGone(e.Server, "in generation "+fmt.Sprint(m.current.Number))})
 	case m.phase == Persisting: // the number of next may be durable already, and must not name another generation
 		m.refreeze = true
 	default:
@@ -356,7 +334,7 @@ func (m *Machine) Wait() (Wait, bool) {
 	case Freezing:
 		w.What, w.By = "the state of the servers, for "+w.What, servers(m.absentServers())
 	case Gathering:
-		w.By, w.LastError = m.missing()
+		w.By, w.LastError = m.missing(m.phase == Running)
 	case Persisting:
 		w.What, w.By, w.Since = "a record of "+w.What, []string{"etcd"}, m.entered
 	case Resuming:
@@ -365,7 +343,7 @@ func (m *Machine) Wait() (Wait, bool) {
 		w.What, w.By, w.Since = "the ledger", servers([]int{0}), m.entered
 	case Running:
 		w.What, w.Since = "more trainers", m.shortSince
-		w.By, w.LastError = m.missing()
+		w.By, w.LastError = m.missing(m.phase == Running)
 	}
 	w.Until = w.Since + m.policy.StartDeadline
 	return w, m.phase != Ended && (m.phase != Running || m.short)
@@ -378,9 +356,6 @@ func (m *Machine) Paused() bool {
 
 // Progressed reports whether a server that is lost now takes parameters along that nobody else has.
 func (m *Machine) Progressed() bool { return m.progressed }
-
-// Ending reports whether a trainer has left because there is nothing more to train.
-func (m *Machine) Ending() bool { return len(m.left) > 0 }
 
 // Next returns when the next Tick is due. ok is false when none is.
 func (m *Machine) Next() (at time.Duration, ok bool) {
@@ -407,26 +382,9 @@ func (Tick) apply(m *Machine, now time.Duration, out *Effects) error {
 	if w.LastError != "" {
 		got += "; " + w.LastError
 	}
-	m.fail(fault.E(fault.DeadlineExceeded, fault.At("coordinator"), fault.Got(got), fault.Want(w.What),
-		fault.Hint("look at their logs, or raise start_deadline")), out)
+	m.end(out, Effects{Fail: fault.E(fault.DeadlineExceeded, fault.At("coordinator"), fault.Got(got), fault.Want(w.What),
+		fault.Hint("look at their logs, or raise start_deadline"))})
 	return nil
-}
-
-// missing names the trainers that are waited for, and the last error of one of them.
-func (m *Machine) missing() (names []string, lastError string) {
-	for rank := range id.Rank(m.policy.ranks()) {
-		_, member := m.current.Member(rank)
-		lives := member && !m.gone[rank] && (m.phase == Running || !m.policy.Sync)
-		asked := member || int(rank) < m.wanted && len(m.left) == 0
-		if !asked || !m.away(rank) || m.left[rank] || lives {
-			continue
-		}
-		names = append(names, fmt.Sprintf("trainer %d", rank))
-		if reason := m.errors[rank]; reason != "" && lastError == "" {
-			lastError = fmt.Sprintf("trainer %d: %s", rank, reason)
-		}
-	}
-	return names, lastError
 }
 
 func servers(indexes []int) []string {

@@ -94,41 +94,10 @@ func (m *Machine) leave(now time.Duration, rank id.Rank, done bool, out *Effects
 		}
 	}
 	if m.ended() {
-		m.end(out)
+		m.end(out, Effects{End: true})
 		return
 	}
 	m.changed(now, m.gone[rank] || coming || m.phase == Gathering, out)
-}
-
-// ended reports whether every member has left in order.
-func (m *Machine) ended() bool {
-	for _, member := range m.current.Members {
-		if !m.left[member.Rank] {
-			return false
-		}
-	}
-	return len(m.current.Members) > 0
-}
-
-// Left reports whether a trainer has left with nothing more to train. Another process of its rank has nothing to do either.
-func (m *Machine) Left(rank id.Rank) bool { return m.left[rank] }
-
-// lacksOld reports whether the process of a member is gone.
-func (m *Machine) lacksOld() bool {
-	return slices.ContainsFunc(m.current.Members, func(old Member) bool {
-		w, waits := m.waiting[old.Rank]
-		return !m.left[old.Rank] && (m.gone[old.Rank] || waits && w.incarnation != old.Incarnation)
-	})
-}
-
-// expected lists the members that live: in sync mode they have to join the next generation.
-func (m *Machine) expected() (ranks []id.Rank) {
-	for _, member := range m.current.Members {
-		if !m.left[member.Rank] && !m.gone[member.Rank] {
-			ranks = append(ranks, member.Rank)
-		}
-	}
-	return ranks
 }
 
 // gather fixes the members of the next generation when they are enough.
@@ -143,41 +112,6 @@ func (m *Machine) gather(now time.Duration, out *Effects) {
 	m.next = Generation{Number: m.current.Number + 1, Members: members, Round: m.round, Commit: m.commit}
 	m.enter(now, Persisting)
 	out.Persist = &Next{m.change, m.next}
-}
-
-// candidates are the members of a generation that would begin now, in rank order: the old ones that are there, and as many others as are wanted.
-func (m *Machine) candidates() (members []Member) {
-	number := m.current.Number + 1
-	for _, old := range m.current.Members {
-		w, waits := m.waiting[old.Rank]
-		switch {
-		case m.left[old.Rank]:
-		case waits && (w.incarnation != old.Incarnation || !m.policy.Sync && w.last >= old.Since):
-			members = append(members, Member{old.Rank, number, w.incarnation})
-		case waits || !m.policy.Sync && !m.gone[old.Rank]:
-			members = append(members, old)
-		}
-	}
-	for _, rank := range m.newcomers(m.current, len(members)) {
-		members = append(members, Member{rank, number, m.waiting[rank].incarnation})
-	}
-	slices.SortFunc(members, func(a, b Member) int { return int(a.Rank) - int(b.Rank) })
-	return members
-}
-
-// newcomers lists those who wait, are no members of g, and are wanted beside so many others, in rank order. When trainers have left because all data
-// is trained nobody else is wanted, unless none of the others lives.
-func (m *Machine) newcomers(g Generation, others int) (ranks []id.Rank) {
-	if len(m.left) > 0 && (others > 0 || len(m.expected()) > 0) {
-		return nil
-	}
-	for rank := range m.waiting {
-		if _, ok := g.Member(rank); !ok && !m.left[rank] {
-			ranks = append(ranks, rank)
-		}
-	}
-	slices.Sort(ranks)
-	return ranks[:min(len(ranks), max(0, m.wanted-others))]
 }
 
 // room is how many of those who wait would be new members, were a change to begin now.
@@ -213,36 +147,6 @@ func (m *Machine) enough(now time.Duration, members []Member) bool {
 	return rejoined && n >= m.policy.Min
 }
 
-// away reports whether a rank does not wait for the next generation.
-func (m *Machine) away(rank id.Rank) bool {
-	_, waits := m.waiting[rank]
-	return !waits
-}
-
-// lacking is how many trainers a running job has too few. Only an async one runs then; when all data is trained none is missed.
-func (m *Machine) lacking() int {
-	if len(m.left) > 0 {
-		return 0
-	}
-	return m.policy.Min - len(m.expected())
-}
-
-// goneOf lists the members of a generation that were lost while it was made durable.
-func (m *Machine) goneOf(g Generation) map[id.Rank]bool {
-	gone := map[id.Rank]bool{}
-	for _, member := range g.Members {
-		if m.policy.Sync || member.Since == g.Number {
-			gone[member.Rank] = m.waiting[member.Rank].incarnation != member.Incarnation
-		} else {
-			gone[member.Rank] = m.gone[member.Rank]
-		}
-		if !gone[member.Rank] {
-			delete(gone, member.Rank)
-		}
-	}
-	return gone
-}
-
 // Answer returns the generation that a trainer which has joined is a member of, when that has begun and is newer than the last one that the trainer
 // knows. When the trainer has the answer, send Answered.
 func (m *Machine) Answer(rank id.Rank, incarnation id.Incarnation, last id.Generation) (Generation, bool) {
@@ -261,51 +165,8 @@ func (p Policy) newer(g Generation, member Member, last id.Generation) bool {
 	return last < member.Since
 }
 
-// State is what has to be durable now, but for a generation that is being made so.
-func (m *Machine) State() State {
-	s := State{Generation: m.current, Settled: m.settled}
-	for rank := range id.Rank(m.policy.ranks()) {
-		if m.left[rank] {
-			s.Left = append(s.Left, rank)
-		}
-	}
-	return s
-}
-
-// Generation is the last durable generation.
-func (m *Machine) Generation() Generation { return m.current }
-
 // Committed is how many rounds are known to have committed. In the last generation there may be more, of which its members know.
 func (m *Machine) Committed() id.Round { return max(m.current.Round, m.round) }
 
 // Phase is the phase that the machine is in.
 func (m *Machine) Phase() Phase { return m.phase }
-
-// Incarnations returns the processes of a rank that are members or wait to be.
-func (m *Machine) Incarnations(rank id.Rank) (known []id.Incarnation) {
-	if w, ok := m.waiting[rank]; ok {
-		known = append(known, w.incarnation)
-	}
-	for _, g := range []Generation{m.current, m.next} {
-		if member, ok := g.Member(rank); ok && !slices.Contains(known, member.Incarnation) {
-			known = append(known, member.Incarnation)
-		}
-	}
-	return known
-}
-
-// Others returns the members beside one that have not left.
-func (m *Machine) Others(rank id.Rank) (others []id.Rank) {
-	for _, member := range m.current.Members {
-		if member.Rank != rank && !m.left[member.Rank] {
-			others = append(others, member.Rank)
-		}
-	}
-	return others
-}
-
-// Saves reports whether a trainer that was elected to save the model has done so, or may be trusted to: it is a member.
-func (m *Machine) Saves(rank id.Rank) bool {
-	_, ok := m.current.Member(rank)
-	return ok || m.left[rank]
-}

@@ -16,8 +16,8 @@ import (
 	"github.com/edl-go/edl/remote/internal/scripttest"
 )
 
-// teller carries out the commands of a script. Times are seconds.
-type teller struct {
+// stage carries out the commands of a script. Times are seconds.
+type stage struct {
 	t       *testing.T
 	machine *generation.Machine
 	policy  generation.Policy
@@ -25,7 +25,7 @@ type teller struct {
 	change  uint64 // of the last effect
 }
 
-func (s *teller) number(c scripttest.Command, key, otherwise string) uint64 {
+func (s *stage) number(c scripttest.Command, key, otherwise string) uint64 {
 	n, err := strconv.ParseUint(c.Arg(key, otherwise), 10, 64)
 	if err != nil {
 		s.t.Fatal(err)
@@ -33,7 +33,7 @@ func (s *teller) number(c scripttest.Command, key, otherwise string) uint64 {
 	return n
 }
 
-func (s *teller) ranks(c scripttest.Command, key string) (ranks []id.Rank) {
+func (s *stage) ranks(c scripttest.Command, key string) (ranks []id.Rank) {
 	for _, word := range strings.FieldsFunc(c.Arg(key, ""), func(r rune) bool { return r == ',' }) {
 		n, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
@@ -59,7 +59,7 @@ func declared(ranks []id.Rank) (out []*rpc.Declared) {
 }
 
 // start makes a machine: of a new job that begins with round first=N, or with restored=GENERATION members=RANKS round=N settled=N left=RANKS one that goes on.
-func (s *teller) start(c scripttest.Command) string {
+func (s *stage) start(c scripttest.Command) string {
 	s.policy = generation.Policy{Sync: c.Arg("mode", "sync") == "sync", Servers: int(s.number(c, "servers", "1")), Min: int(s.number(c, "min", "1")),
 		Max: int(s.number(c, "max", "1")), RejoinDeadline: 10 * time.Second, StartDeadline: time.Minute, Start: id.Round(s.number(c, "first", "0"))}
 	var state generation.State
@@ -72,7 +72,7 @@ func (s *teller) start(c scripttest.Command) string {
 	return s.step(generation.Began{})
 }
 
-func (s *teller) run(c scripttest.Command) string {
+func (s *stage) run(c scripttest.Command) string {
 	rank, last := id.Rank(s.number(c, "rank", "0")), id.Generation(s.number(c, "last", "0"))
 	incarnation := id.Incarnation(s.number(c, "incarnation", fmt.Sprint(10+s.number(c, "rank", "0"))))
 	if n, err := strconv.ParseUint(c.Arg("change", ""), 10, 64); err == nil {
@@ -142,11 +142,11 @@ func (s *teller) run(c scripttest.Command) string {
 
 func TestScripts(t *testing.T) {
 	scripttest.RunDir(t, "testdata", func(t *testing.T) func(scripttest.Command) string {
-		return (&teller{t: t}).run
+		return (&stage{t: t}).run
 	})
 }
 
-func (s *teller) step(e generation.Event) string {
+func (s *stage) step(e generation.Event) string {
 	out, err := s.machine.Step(s.now, e)
 	var words []string
 	say := func(ok bool, format string, args ...any) {
@@ -189,7 +189,7 @@ func show(g generation.Generation) string {
 	return text
 }
 
-func (s *teller) wait() string {
+func (s *stage) wait() string {
 	w, ok := s.machine.Wait()
 	if !ok {
 		return "nothing"

@@ -28,7 +28,7 @@ func (dispatched) want(s *step, e TaskWanted) error {
 	case e.Request < t.request:
 		return s.fault(fault.Stale, fmt.Sprintf("request %d of trainer %d", e.Request, e.Rank), fmt.Sprintf("request %d or later", t.request))
 	case e.Request == t.request && t.granted.epoch > 0:
-		if p := s.assigned(e.Rank, e.Since, t.granted); p != nil {
+		if p := s.pending.of(e.Rank, e.Since, t.granted, s.pass); p != nil {
 			s.effects.Grant.Task = s.grant(&p.task)
 			s.putTrainer(e.Rank, t) // a change, so that a coordinator that has lost its lock grants nothing
 			return nil
@@ -61,7 +61,7 @@ func (s *step) dispatch(e TaskWanted, to *trainer) {
 		s.retried += s.left(&t).Count()
 	}
 	t.epoch++
-	s.assign(&pending{task: t, rank: e.Rank, since: e.Since, dispatched: s.now, deadline: s.now + s.timeout().Milliseconds()})
+	s.assign(&pending{task: t, rank: e.Rank, since: e.Since, dispatched: s.now, deadline: s.now + s.policy.timeout(s.average).Milliseconds()})
 	s.effects.Grant.Task = s.grant(&t)
 	s.putTrainer(e.Rank, &trainer{since: e.Since, request: e.Request, granted: dispatch{s.pass, t.id, t.epoch}, finished: to.finished})
 }
@@ -75,33 +75,72 @@ func (q *Queue) grant(t *task) *rpc.Task {
 	return m
 }
 
-// timeout is the time that the next task may take.
-func (q *Queue) timeout() time.Duration {
-	if q.average == 0 {
-		return q.policy.MaxTimeout
+// timeout is the time that a task may take, with an average of task times, 0 for none.
+func (p Policy) timeout(average time.Duration) time.Duration {
+	if average == 0 {
+		return p.MaxTimeout
 	}
-	return min(max(TimeoutFactor*q.average, q.policy.MinTimeout), q.policy.MaxTimeout)
+	return min(max(TimeoutFactor*average, p.MinTimeout), p.MaxTimeout)
 }
 
 // assign enters a pending task.
 func (s *step) assign(p *pending) {
-	s.pending = s.pending.put(key{p.id}, p)
-	s.byRank = s.byRank.put(key{int64(p.rank), p.id}, p.id)
-	s.byDeadline = s.byDeadline.put(key{p.deadline, p.id}, p.id)
+	s.pending.add(p)
 	s.putTask(p.id, p.entry())
 }
 
-// unassign takes a task out of the pending ones.
-func (s *step) unassign(p *pending) {
-	s.pending = s.pending.delete(key{p.id})
-	s.byRank = s.byRank.delete(key{int64(p.rank), p.id})
-	s.byDeadline = s.byDeadline.delete(key{p.deadline, p.id})
+// pendingTasks are the tasks that trainers have. Like a tree, what it is made of is never changed in place: a copy of it stays as it is.
+type pendingTasks struct {
+	byTask     tree[*pending]
+	byRank     tree[*pending] // by rank and task
+	byDeadline tree[*pending] // by deadline and task
 }
 
-// assigned returns the pending task of a dispatch, nil when that is over or another trainer's.
-func (q *Queue) assigned(rank id.Rank, since id.Generation, d dispatch) *pending {
-	p, ok := q.pending.get(key{d.task})
-	if !ok || d.pass != q.pass || p.epoch != d.epoch || p.rank != rank || p.since != since {
+func (t *pendingTasks) add(p *pending) {
+	t.byTask = t.byTask.put(key{p.id}, p)
+	t.byRank = t.byRank.put(key{int64(p.rank), p.id}, p)
+	t.byDeadline = t.byDeadline.put(key{p.deadline, p.id}, p)
+}
+
+func (t *pendingTasks) remove(p *pending) {
+	t.byTask = t.byTask.delete(key{p.id})
+	t.byRank = t.byRank.delete(key{int64(p.rank), p.id})
+	t.byDeadline = t.byDeadline.delete(key{p.deadline, p.id})
+}
+
+// first returns the task with the first deadline.
+func (t *pendingTasks) first() (*pending, bool) {
+	_, p, ok := t.byDeadline.first()
+	return p, ok
+}
+
+// holders returns the ranks that have tasks, in order.
+func (t *pendingTasks) holders() (ranks []id.Rank) {
+	for _, p := range t.byRank.from(key{}) {
+		if n := len(ranks); n == 0 || ranks[n-1] != p.rank {
+			ranks = append(ranks, p.rank)
+		}
+	}
+	return ranks
+}
+
+// ofRank returns the tasks of the processes of a rank that joined in a generation or before it.
+func (t *pendingTasks) ofRank(rank id.Rank, since id.Generation) (tasks []*pending) {
+	for _, p := range t.byRank.from(key{int64(rank), -1}) {
+		if p.rank != rank {
+			break
+		}
+		if p.since <= since {
+			tasks = append(tasks, p)
+		}
+	}
+	return tasks
+}
+
+// of returns the pending task of a dispatch, nil when the dispatch is over or another trainer's.
+func (t *pendingTasks) of(rank id.Rank, since id.Generation, d dispatch, pass int32) *pending {
+	p, ok := t.byTask.get(key{d.task})
+	if !ok || d.pass != pass || p.epoch != d.epoch || p.rank != rank || p.since != since {
 		return nil
 	}
 	return p
@@ -113,11 +152,11 @@ func (dispatched) finish(s *step, e TaskFinished) error {
 	if t != nil && t.since == e.Since && slices.Contains(t.finished, d) {
 		return nil
 	}
-	p := s.assigned(e.Rank, e.Since, d)
+	p := s.pending.of(e.Rank, e.Since, d, s.pass)
 	if p == nil || t == nil {
 		return s.stale(fmt.Sprintf("trainer %d", e.Rank), d)
 	}
-	s.unassign(p)
+	s.pending.remove(p)
 	s.putTask(p.id, nil)
 	if p.left == nil {
 		s.updateAverage(time.Duration(s.now-p.dispatched) * time.Millisecond)
@@ -140,7 +179,7 @@ func (s *step) updateAverage(took time.Duration) {
 
 func (dispatched) fail(s *step, e TaskFailed) error {
 	d := dispatch{e.Task.GetPass(), e.Task.GetId(), e.Task.GetEpoch()}
-	p := s.assigned(e.Rank, e.Since, d)
+	p := s.pending.of(e.Rank, e.Since, d, s.pass)
 	if p == nil {
 		return s.stale(fmt.Sprintf("trainer %d", e.Rank), d)
 	}
@@ -149,7 +188,7 @@ func (dispatched) fail(s *step, e TaskFailed) error {
 }
 
 func (e TaskTimedOut) apply(s *step) error {
-	p, ok := s.pending.get(key{e.Task})
+	p, ok := s.pending.byTask.get(key{e.Task})
 	if !ok || e.Pass != s.pass || e.Epoch != p.epoch {
 		return s.stale("its deadline", dispatch{e.Pass, e.Task, e.Epoch})
 	}
@@ -164,15 +203,7 @@ func (e TrainerLost) apply(s *step) error {
 	if err := s.known(e.Rank, nil); err != nil || s.policy.Sync {
 		return err
 	}
-	var mine []*pending
-	for k, number := range s.byRank.from(key{int64(e.Rank), -1}) {
-		if k[0] != int64(e.Rank) {
-			break
-		}
-		if p, _ := s.pending.get(key{number}); p.since <= e.Since {
-			mine = append(mine, p)
-		}
-	}
+	mine := s.pending.ofRank(e.Rank, e.Since)
 	if len(mine) > 0 && e.Pass != s.pass {
 		return s.fault(fault.Stale, fmt.Sprintf("the ledger of pass %d", e.Pass), fmt.Sprintf("that of pass %d, which has begun", s.pass))
 	}
@@ -190,7 +221,7 @@ func (e TrainerLost) apply(s *step) error {
 // putBack takes a task from the trainer that has it. The records that are not committed go to the end of the tasks that came back, or are discarded when
 // the task has failed too often.
 func (s *step) putBack(p *pending, committed ranges.Set, failed bool, reason string) {
-	s.unassign(p)
+	s.pending.remove(p)
 	t := p.task
 	left := s.left(&t).Without(committed).Bounded(maxRuns)
 	if len(left) == 0 {
@@ -216,12 +247,12 @@ func (s *step) putBack(p *pending, committed ranges.Set, failed bool, reason str
 
 func (dispatched) settle(s *step) {
 	for !s.ended {
-		for s.given < s.layout.tasks && s.isDiscarded(s.given) {
+		for s.given < s.layout.tasks && s.discarded.has(key{s.given}) {
 			s.given++
 		}
 		left := s.given < s.layout.tasks || s.returned.len > 0 || s.open()
 		switch {
-		case s.pending.len > 0 || left && !s.stopped:
+		case s.pending.byTask.len > 0 || left && !s.stopped:
 			return
 		case s.stopped || s.pass >= s.policy.lastPass() || s.Exhausted():
 			s.end()

@@ -26,17 +26,26 @@ const (
 	segmentPrefix = "segment/"
 )
 
+// changes are the entries that a step sets and deletes.
+type changes struct {
+	made []Change
+	late []Change // deletions of what is not needed any more once the head is written
+}
+
+// all returns the changes in the order in which they become durable.
+func (c *changes) all() []Change { return append(c.made, c.late...) }
+
 // put enters a change; nil deletes the entry.
-func (s *step) put(key string, m proto.Message) {
-	c := Change{Key: key}
+func (c *changes) put(key string, m proto.Message) {
+	change := Change{Key: key}
 	if m != nil {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
 			panic("queue: " + err.Error()) // only for a string that is not UTF-8, and the queue takes none
 		}
-		c.Value = b
+		change.Value = b
 	}
-	s.effects.Changes = append(s.effects.Changes, c)
+	c.made = append(c.made, change)
 }
 
 func numbered(prefix string, n int64) string { return prefix + strconv.FormatInt(n, 10) }
@@ -47,17 +56,17 @@ func (s *step) putHead() {
 		Stopped: s.stopped, EndRound: uint64(s.endRound)})
 }
 
-func (s *step) putFile(i int, f *rpc.DataFile, size int64) {
-	s.put(numbered(filePrefix, int64(i)), &state.File{File: f, TaskRecords: size})
+func (c *changes) putFile(i int, f *rpc.DataFile, size int64) {
+	c.put(numbered(filePrefix, int64(i)), &state.File{File: f, TaskRecords: size})
 }
 
 // putTask sets the entry of a task, or deletes it.
-func (s *step) putTask(number int64, entry *state.Task) {
+func (c *changes) putTask(number int64, entry *state.Task) {
 	if entry == nil {
-		s.put(numbered(taskPrefix, number), nil)
+		c.put(numbered(taskPrefix, number), nil)
 		return
 	}
-	s.put(numbered(taskPrefix, number), entry)
+	c.put(numbered(taskPrefix, number), entry)
 }
 
 func (t *task) entry(place state.Task_Place) *state.Task {
@@ -87,13 +96,13 @@ func (d dispatch) entry() *state.Dispatch {
 	return &state.Dispatch{Pass: d.pass, Task: d.task, Epoch: d.epoch}
 }
 
-func (s *step) putSegment(g segment) {
-	s.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: g.skip.Runs(), FirstBatch: g.firstBatch})
+func (c *changes) putSegment(g segment) {
+	c.put(numbered(segmentPrefix, g.number), &state.Segment{Pass: g.pass, FirstRound: uint64(g.firstRound), Skip: g.skip.Runs(), FirstBatch: g.firstBatch})
 }
 
 // deleteLater deletes an entry that counts until the head is written.
-func (s *step) deleteLater(prefix string, n int64) {
-	s.deletions = append(s.deletions, Change{Key: numbered(prefix, n)})
+func (c *changes) deleteLater(prefix string, n int64) {
+	c.late = append(c.late, Change{Key: numbered(prefix, n)})
 }
 
 // Describe says what a durable entry of a dataset holds, for people.
@@ -161,12 +170,12 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 		return nil, Effects{}, nil
 	}
 	if err := p.check(); err != nil {
-		return nil, Effects{}, r.in(err)
+		return nil, Effects{}, inDataset(name, err)
 	}
 	for k, v := range entries {
 		m, err := decode(k, v)
 		if err != nil {
-			return nil, Effects{}, r.in(err)
+			return nil, Effects{}, inDataset(name, err)
 		}
 		prefix, n := split(k)
 		r.numbered[prefix] = append(r.numbered[prefix], entry{k, n, m})
@@ -176,14 +185,14 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 	}
 	for _, read := range []func() error{r.readHead, r.readFiles, r.readTasks, r.readTrainers, r.readSegments} {
 		if err := read(); err != nil {
-			return nil, Effects{}, r.in(err)
+			return nil, Effects{}, inDataset(name, err)
 		}
 	}
 	p.mode().settle(&r.step) // the head of the last event may be missing
 	if r.counters != r.durable {
 		r.putHead()
 	}
-	return &r.Queue, r.effects, nil
+	return &r.Queue, Effects{Changes: r.all(), Notes: r.effects.Notes}, nil
 }
 
 type restore struct {
@@ -328,10 +337,10 @@ func (r *restore) revive(p *pending) {
 	case p.deadline > latest:
 		p.deadline = latest
 	}
-	changes := r.effects.Changes
+	made := r.made
 	r.assign(p)
 	if p.deadline == before.deadline {
-		r.effects.Changes = changes
+		r.made = made
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 func (q *Queue) Fingerprint() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v %v %v", q.counters, q.layout.groups, q.segments)
-	for k, p := range q.pending.from(key{}) {
+	for k, p := range q.pending.byTask.from(key{}) {
 		fmt.Fprintf(&b, "\npending %v %+v", k, *p)
 	}
-	for k := range q.byRank.from(key{}) {
+	for k := range q.pending.byRank.from(key{}) {
 		fmt.Fprintf(&b, "\nrank %v", k)
 	}
-	for k := range q.byDeadline.from(key{}) {
+	for k := range q.pending.byDeadline.from(key{}) {
 		fmt.Fprintf(&b, "\ndeadline %v", k)
 	}
 	for name, t := range []tree[*task]{q.returned, q.discarded, q.failed} {

@@ -90,6 +90,17 @@ func (l *layout) start(task int64) int64 {
 	return l.recordsOf(task).From
 }
 
+// tasksIn returns how many tasks, from the first on, have all their records in s.
+func (l *layout) tasksIn(s ranges.Set) int64 {
+	switch {
+	case len(s) == 0 || s[0].From > 0:
+		return 0
+	case s[0].To >= l.records:
+		return l.tasks
+	}
+	return l.taskOf(s[0].To)
+}
+
 // filesOf returns the files that have records of s.
 func (l *layout) filesOf(s ranges.Set) (files []*rpc.DataFile) {
 	next := 0

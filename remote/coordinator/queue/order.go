@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,6 +32,8 @@ type segment struct {
 	skip       ranges.Set
 }
 
+type segments []segment
+
 // batch returns the number of the batch that a round trains.
 func (g segment) batch(round id.Round) uint64 { return g.firstBatch + uint64(round-g.firstRound) }
 
@@ -55,7 +58,7 @@ func (ordered) want(s *step, e TaskWanted) error {
 			return err
 		}
 	}
-	skip := s.skip(e.Pass) // trainers that go on from one pass to the next do not know the new segment
+	skip := s.segments.skip(e.Pass) // trainers that go on from one pass to the next do not know the new segment
 	switch at := skip.After(e.Position); {
 	case at < s.layout.records:
 		tasks := s.consecutive(at, e, skip)
@@ -121,7 +124,7 @@ func (ordered) finish(s *step, e TaskFinished) error {
 func (ordered) fail(s *step, e TaskFailed) error {
 	number := e.Task.GetId()
 	switch {
-	case e.Task.GetPass() != s.pass || s.isDiscarded(number):
+	case e.Task.GetPass() != s.pass || s.discarded.has(key{number}):
 		return s.stale(fmt.Sprintf("trainer %d", e.Rank), dispatch{pass: e.Task.GetPass(), task: number})
 	case s.regroup:
 		s.effects.Regroup = true
@@ -141,7 +144,7 @@ func (ordered) fail(s *step, e TaskFailed) error {
 }
 
 func (ordered) settle(s *step) {
-	for s.done < s.layout.tasks && s.isDiscarded(s.done) {
+	for s.done < s.layout.tasks && s.discarded.has(key{s.done}) {
 		s.done++
 	}
 	s.given = max(s.given, s.done)
@@ -154,11 +157,11 @@ func (e Regrouped) apply(s *step) error {
 	if !s.policy.Sync {
 		return s.fault(fault.InvalidArgument, "a new segment", "sync mode")
 	}
-	i := s.segmentAt(e.Round)
+	i := s.segments.at(e.Round)
 	if i < 0 || s.segments[i].pass != e.Pass {
 		return s.fault(fault.Stale, fmt.Sprintf("round %d in pass %d", e.Round, e.Pass), "the pass in which the round lies")
 	}
-	committed := e.Committed.Union(s.trainedBefore(e.Pass))
+	committed := e.Committed.Union(s.policy.trainedBefore(e.Pass, s.layout.records))
 	if e.Pass != s.pass { // the new pass had not begun after all
 		s.pass, s.given = e.Pass, s.layout.tasks
 		s.forgetFailures()
@@ -180,7 +183,7 @@ func (e Regrouped) apply(s *step) error {
 			fmt.Sprintf("at most %d, by a smaller shuffle buffer", maxRuns))
 	}
 	s.retried += ranges.Set{{From: 0, To: s.layout.start(s.given)}}.Without(skip).Count()
-	s.done = s.tasksDone(skip)
+	s.done = s.layout.tasksIn(skip)
 	s.given, s.regroup = s.done, false
 	s.dropSegments(len(s.segments))
 	s.addSegment(segment{pass: e.Pass, firstRound: e.Round, skip: skip})
@@ -204,47 +207,37 @@ func (s *step) dropSegments(n int) {
 }
 
 // skip is what the last segment of a pass leaves out.
-func (q *Queue) skip(pass int32) ranges.Set {
-	for i := len(q.segments) - 1; i >= 0; i-- {
-		if q.segments[i].pass == pass {
-			return q.segments[i].skip
+func (list segments) skip(pass int32) ranges.Set {
+	for _, g := range slices.Backward(list) {
+		if g.pass == pass {
+			return g.skip
 		}
 	}
 	return nil
 }
 
-func (q *Queue) discardedRecords() ranges.Set {
+func (s *step) discardedRecords() ranges.Set {
 	var list []ranges.Range
-	for k := range q.discarded.from(key{}) {
-		list = append(list, q.layout.recordsOf(k[0]))
+	for k := range s.discarded.from(key{}) {
+		list = append(list, s.layout.recordsOf(k[0]))
 	}
 	return ranges.Of(list...)
 }
 
-// tasksDone returns how many tasks, from the first on, have all their records in done.
-func (q *Queue) tasksDone(done ranges.Set) int64 {
-	switch {
-	case len(done) == 0 || done[0].From > 0:
-		return 0
-	case done[0].To >= q.layout.records:
-		return q.layout.tasks
-	}
-	return q.layout.taskOf(done[0].To)
-}
-
-// trainedBefore returns the records of a pass that were trained before this job began: those of the first Start.Batch batches. The ledger of this job
-// does not have them.
-func (q *Queue) trainedBefore(pass int32) ranges.Set {
-	start, r := q.policy.Start, q.policy.Reading
-	if !q.policy.Sync || pass != start.Pass || start.Batch == 0 {
+// trainedBefore returns the records of a pass, of so many records, that were trained before this job began: those of the first Start.Batch batches. The
+// ledger of this job does not have them.
+func (p Policy) trainedBefore(pass int32, records int64) ranges.Set {
+	start, r := p.Start, p.Reading
+	if !p.Sync || pass != start.Pass || start.Batch == 0 {
 		return nil
 	}
-	return ranges.Of(dataset.ShuffledFirst(int64(start.Batch)*r.Rows, q.layout.records, r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))...)
+	return ranges.Of(dataset.ShuffledFirst(int64(start.Batch)*r.Rows, records, r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))...)
 }
 
-func (q *Queue) segmentAt(round id.Round) int {
-	i := len(q.segments) - 1
-	for i >= 0 && q.segments[i].firstRound > round {
+// at returns the index of the segment that a round lies in, -1 for none.
+func (list segments) at(round id.Round) int {
+	i := len(list) - 1
+	for i >= 0 && list[i].firstRound > round {
 		i--
 	}
 	return i
@@ -253,7 +246,7 @@ func (q *Queue) segmentAt(round id.Round) int {
 // Segment says where a round of sync mode lies in the data. It returns nil where the queue does not know that any more: for rounds before the last two
 // segments, which are all committed.
 func (q *Queue) Segment(round id.Round) *rpc.Segment {
-	i := q.segmentAt(round)
+	i := q.segments.at(round)
 	if i < 0 {
 		return nil
 	}
@@ -299,7 +292,7 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 		}
 		return Position{Round: round, Pass: q.pass}, true
 	}
-	i := q.segmentAt(round)
+	i := q.segments.at(round)
 	if i < 0 {
 		return Position{}, false
 	}

@@ -137,15 +137,13 @@ type Queue struct {
 	policy Policy
 	name   string
 	counters
-	layout     layout
-	pending    tree[*pending] // by task
-	byRank     tree[int64]    // pending tasks, by rank and task
-	byDeadline tree[int64]    // pending tasks, by deadline and task
-	returned   tree[*task]    // by order of return
-	discarded  tree[*task]    // by task
-	trainers   tree[*trainer] // by rank
-	failed     tree[*task]    // sync, by task: failures of this pass
-	segments   []segment      // sync: at most two, the second of which begins a pass
+	layout    layout
+	pending   pendingTasks
+	returned  tree[*task]    // by order of return
+	discarded tree[*task]    // by task
+	trainers  tree[*trainer] // by rank
+	failed    tree[*task]    // sync, by task: failures of this pass
+	segments  segments       // sync: at most two, the second of which begins a pass
 }
 
 // counters are what changes with most events. They are the entry "head"; the fields are those of state.Head.
@@ -239,7 +237,7 @@ func New(p Policy, d Dataset) (*Queue, Effects, error) {
 	q := &Queue{policy: p, name: d.Name, counters: counters{following: d.Following, pass: p.Start.Pass}}
 	s := &step{Queue: *q}
 	if err := p.check(); err != nil {
-		return nil, Effects{}, q.in(err)
+		return nil, Effects{}, inDataset(d.Name, err)
 	}
 	if err := s.add(d.Files); err != nil {
 		return nil, Effects{}, err
@@ -252,12 +250,12 @@ func New(p Policy, d Dataset) (*Queue, Effects, error) {
 	}
 	if p.Sync {
 		s.addSegment(segment{pass: p.Start.Pass, firstRound: p.Start.Round, firstBatch: p.Start.Batch})
-		s.done = s.tasksDone(s.trainedBefore(s.pass))
+		s.done = s.layout.tasksIn(p.trainedBefore(s.pass, s.layout.records))
 		s.given = s.done
 	}
 	s.putHead()
 	*q = s.Queue
-	return q, s.effects, nil
+	return q, Effects{Changes: s.all()}, nil
 }
 
 // Clone returns a copy, whose steps leave q as it is.
@@ -268,12 +266,11 @@ func (q *Queue) Clone() *Queue {
 
 // Next returns when the next deadline of a task passes, and the event to send then. ok is false when no task has a deadline.
 func (q *Queue) Next() (at time.Duration, e TaskTimedOut, ok bool) {
-	k, number, ok := q.byDeadline.first()
+	p, ok := q.pending.first()
 	if !ok {
 		return 0, TaskTimedOut{}, false
 	}
-	p, _ := q.pending.get(key{number})
-	return time.Duration(k[0]-q.policy.Epoch.UnixMilli()) * time.Millisecond, TaskTimedOut{Pass: q.pass, Task: number, Epoch: p.epoch}, true
+	return time.Duration(p.deadline-q.policy.Epoch.UnixMilli()) * time.Millisecond, TaskTimedOut{Pass: q.pass, Task: p.id, Epoch: p.epoch}, true
 }
 
 // Step lets an event happen at now. After an error nothing has changed.
@@ -286,7 +283,7 @@ func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
 	if s.counters != q.counters {
 		s.putHead()
 	}
-	s.effects.Changes = append(s.effects.Changes, s.deletions...)
+	s.effects.Changes = s.all()
 	s.effects.Exhausted = s.Exhausted() && !q.Exhausted()
 	*q = s.Queue
 	return s.effects, nil
@@ -295,9 +292,9 @@ func (q *Queue) Step(now time.Duration, e Event) (Effects, error) {
 // step is a copy of a queue to which an event happens.
 type step struct {
 	Queue
-	now       int64 // milliseconds since 1970
-	effects   Effects
-	deletions []Change // of what is not needed any more once the head is written
+	changes
+	now     int64 // milliseconds since 1970
+	effects Effects
 }
 
 func (e TaskWanted) apply(s *step) error {
@@ -333,12 +330,12 @@ func (e Stopped) apply(s *step) error {
 }
 
 // known refuses what cannot be a task or a rank.
-func (q *Queue) known(rank id.Rank, t *rpc.Task) error {
+func (s *step) known(rank id.Rank, t *rpc.Task) error {
 	switch {
 	case rank >= maxRank:
-		return q.fault(fault.Foreign, fmt.Sprintf("trainer %d", rank), fmt.Sprintf("0 to %d", maxRank-1))
-	case t != nil && (t.Id < 0 || t.Id >= q.layout.tasks):
-		return q.fault(fault.NotFound, fmt.Sprintf("task %d", t.Id), fmt.Sprintf("0 to %d", q.layout.tasks-1))
+		return s.fault(fault.Foreign, fmt.Sprintf("trainer %d", rank), fmt.Sprintf("0 to %d", maxRank-1))
+	case t != nil && (t.Id < 0 || t.Id >= s.layout.tasks):
+		return s.fault(fault.NotFound, fmt.Sprintf("task %d", t.Id), fmt.Sprintf("0 to %d", s.layout.tasks-1))
 	}
 	return nil
 }
@@ -346,7 +343,7 @@ func (q *Queue) known(rank id.Rank, t *rpc.Task) error {
 // stale refuses word of a dispatch that is over, so that a late trainer cannot decide on a task that another one has by now.
 func (s *step) stale(who string, d dispatch) error {
 	want := "a task that it has"
-	if p, ok := s.pending.get(key{d.task}); ok {
+	if p, ok := s.pending.byTask.get(key{d.task}); ok {
 		want = fmt.Sprintf("dispatch %d of pass %d, which trainer %d has", p.epoch, s.pass, p.rank)
 	}
 	return s.fault(fault.Stale, fmt.Sprintf("word of task %d, dispatch %d of pass %d, from %s", d.task, d.epoch, d.pass, who), want)
@@ -356,9 +353,9 @@ func (q *Queue) fault(kind fault.Kind, got, want string) error {
 	return fault.E(kind, fault.At("dataset "+fault.Quote(q.name)), fault.Got(got), fault.Want(want))
 }
 
-// in adds the name of the dataset to an error.
-func (q *Queue) in(err error) error {
-	return fault.Wrap(fault.KindOf(err), "dataset "+fault.Quote(q.name), err)
+// inDataset adds the name of a dataset to an error.
+func inDataset(name string, err error) error {
+	return fault.Wrap(fault.KindOf(err), "dataset "+fault.Quote(name), err)
 }
 
 func (s *step) note(what string, t *task, rank int) {
@@ -384,11 +381,6 @@ func (s *step) discard(t *task, rank int) {
 	s.note("task discarded", t, rank)
 }
 
-func (q *Queue) isDiscarded(number int64) bool {
-	_, ok := q.discarded.get(key{number})
-	return ok
-}
-
 // beginPass goes on to the next pass.
 func (s *step) beginPass() {
 	s.note("pass ended", nil, -1)
@@ -397,7 +389,7 @@ func (s *step) beginPass() {
 }
 
 // open reports whether more files may come.
-func (q *Queue) open() bool { return q.following && !q.closed }
+func (c *counters) open() bool { return c.following && !c.closed }
 
 func (s *step) end() {
 	if !s.ended {

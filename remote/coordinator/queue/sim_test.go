@@ -16,15 +16,15 @@ import (
 	"github.com/edl-go/edl/remote/id"
 )
 
-// Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they are deposed, trainers are
-// killed, paused, drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that was
-// deposed grants nothing, and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost
+// Messages are lost, late, doubled and reordered, coordinators crash before and after their commits and go on when they have lost their lock, trainers are
+// killed, paused, drained and started again; whatever happens no task is lost or in two queues, the counters are right, a coordinator that has
+// lost its lock grants nothing, and in the end each record was trained once per pass, or is discarded, except for what a trainer had applied that was lost
 // before the ledger knew, and what went on being trained after its time was over.
 func TestSimulation(t *testing.T) {
 	simulate(t, *histories, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newSim(seed, tell)
 		return s.seen, s.run()
-	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
+	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "commit without the lock refused", "message lost",
 		"message doubled", "trainer killed",
 		"trainer lost between update and ledger", "trainer paused", "trainer drained", "timed out", "task came back", "task discarded", "grace", "stale",
 		"finish repeated",
@@ -97,7 +97,7 @@ func (s *sim) run() error {
 
 // happen is one step of one of those who take part.
 func (s *sim) happen() {
-	if n := len(s.leaders); n == 0 || s.leaders[n-1].fence != s.fence && s.random.IntN(10) == 0 || s.chance(60, "coordinator deposed") {
+	if n := len(s.leaders); n == 0 || s.leaders[n-1].fence != s.fence && s.random.IntN(10) == 0 || s.chance(60, "coordinator loses its lock") {
 		s.elect()
 		return
 	}

@@ -46,7 +46,7 @@ func (l *leader) die() {
 	l.s.leaders = slices.DeleteFunc(l.s.leaders, func(o *leader) bool { return o == l })
 }
 
-// commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or was deposed and ends, or the store did
+// commit makes changes durable. It reports false when nobody may be answered: the coordinator has crashed, or has lost its lock and ends, or the store did
 // not answer and nothing has changed.
 func (l *leader) commit(changes []queue.Change, durable func([]queue.Change)) bool {
 	answers, ends := l.s.commit(l.s.store, odds{crash: 40, fail: 25}, l.fence != l.s.fence, changes, func(part []queue.Change) {
@@ -143,7 +143,7 @@ func (s *sim) deliver() {
 		return
 	}
 	if m.fence > l.fence {
-		s.note("deposed, says a trainer")
+		s.note("a trainer knows a later coordinator")
 		l.die()
 		return
 	}

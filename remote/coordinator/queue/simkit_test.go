@@ -125,15 +125,15 @@ func lines(m store) string {
 type odds struct{ crash, fail int }
 
 // commit makes changes durable, or a beginning of them, of which it tells durable. It reports whether the coordinator may answer, and whether it ends:
-// it has crashed, or was deposed. When neither holds the store did not answer, and nothing has changed.
-func (c *chaos) commit(to store, o odds, deposed bool, changes []queue.Change, durable func([]queue.Change)) (answers, ends bool) {
+// it has crashed, or has lost its lock. When neither holds the store did not answer, and nothing has changed.
+func (c *chaos) commit(to store, o odds, lostLock bool, changes []queue.Change, durable func([]queue.Change)) (answers, ends bool) {
 	switch {
 	case len(changes) == 0:
 		return true, false
 	case c.chance(o.crash, "crash before commit"):
 		return false, true
-	case deposed:
-		c.note("deposed commit refused")
+	case lostLock:
+		c.note("commit without the lock refused")
 		return false, true
 	case c.chance(o.fail, "commit failed"):
 		return false, false

@@ -18,8 +18,8 @@ func TestSyncSimulation(t *testing.T) {
 	simulate(t, *histories/3, func(seed uint64, tell bool) (map[string]int, error) {
 		s := newRounds(seed, tell)
 		return s.seen, s.run()
-	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "deposed commit refused", "message lost",
-		"message doubled", "coordinator deposed", "generation changes",
+	}, "crash before commit", "crash after commit", "crash between commits", "commit failed", "commit without the lock refused", "message lost",
+		"message doubled", "coordinator loses its lock", "generation changes",
 		"round committed by the freeze", "round dropped", "several tasks granted", "task failed", "task discarded",
 		"pass ended", "file added", "regrouped", "waits", "exhausted")
 }
@@ -83,7 +83,7 @@ func (s *rounds) run() error {
 		}
 		s.now += 100 * time.Millisecond
 		l := s.leader()
-		if l == nil || s.chance(50, "coordinator deposed") {
+		if l == nil || s.chance(50, "coordinator loses its lock") {
 			s.elect()
 			continue
 		}

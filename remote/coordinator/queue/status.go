@@ -12,7 +12,7 @@ const maxListed = 1000
 // Status tells how many tasks are in each state, and what was discarded. Its time grows with the number of discarded tasks.
 func (q *Queue) Status() *rpc.QueueStatus {
 	r := &rpc.QueueStatus{Dataset: q.name, Pass: q.pass, Passes: q.policy.lastPass() + 1, Records: q.layout.records, Retried: q.retried,
-		Following: q.open(), Pending: int64(q.pending.len), Discarded: int64(q.discarded.len)}
+		Following: q.open(), Pending: int64(q.pending.byTask.len), Discarded: int64(q.discarded.len)}
 	r.Todo = q.layout.tasks - q.given + int64(q.returned.len)
 	r.Done = q.given - int64(q.returned.len) - r.Pending
 	if q.policy.Sync {
@@ -57,11 +57,4 @@ func (q *Queue) Files() []*rpc.DataFile { return q.layout.files }
 func (q *Queue) Following() bool { return q.open() }
 
 // Holders returns the ranks that have pending tasks, in order.
-func (q *Queue) Holders() (ranks []id.Rank) {
-	for k := range q.byRank.from(key{}) {
-		if n := len(ranks); n == 0 || ranks[n-1] != id.Rank(k[0]) {
-			ranks = append(ranks, id.Rank(k[0]))
-		}
-	}
-	return ranks
-}
+func (q *Queue) Holders() []id.Rank { return q.pending.holders() }

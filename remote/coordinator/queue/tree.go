@@ -40,6 +40,11 @@ func (t tree[V]) get(k key) (v V, ok bool) {
 	return v, false
 }
 
+func (t tree[V]) has(k key) bool {
+	_, ok := t.get(k)
+	return ok
+}
+
 func (t tree[V]) put(k key, v V) tree[V] {
 	low, _, high, found := t.root.split(k)
 	n := t.len

@@ -188,7 +188,7 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	if m.clearing {
-		return m.beginAt, !m.anyLive()
+		return m.beginAt, !anyLive(m.roles)
 	}
 	for _, r := range m.roles {
 		if r.Due != 0 && !r.killed && (r.State == Down || r.live()) && (!ok || r.Due < at) {
@@ -291,7 +291,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 		return
 	}
 	if m.clearing {
-		if m.anyLive() || now < m.beginAt {
+		if anyLive(m.roles) || now < m.beginAt {
 			return
 		}
 		m.beginAttempt(now, out)
@@ -310,9 +310,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 	}
 }
 
-func (m *Machine) anyLive() bool {
-	return slices.ContainsFunc(m.roles, (*Role).live)
-}
+func anyLive(roles []*Role) bool { return slices.ContainsFunc(roles, (*Role).live) }
 
 // Roles returns what is known of every role: coordinator, pservers, trainers.
 func (m *Machine) Roles() []Role {
