@@ -126,7 +126,7 @@ func lossOver(t *testing.T, m testkit.Model, records [][]*tensor.Tensor, run exe
 	return sum / float64(len(records))
 }
 
-// Every record is trained once a pass, whoever trains it.
+// Every record is trained once in each pass, by any trainer.
 func TestAsyncTrainsEveryRecord(t *testing.T) {
 	m := testkit.Reading(t, 8, optimizer.SGD(0.05))
 	data := testkit.Samples(t, t.TempDir(), 103)

@@ -25,7 +25,7 @@ func BenchmarkSyncTasks(b *testing.B) {
 			for range b.N {
 				var first, last time.Time
 				e := executorOf(b, l, &remote.JobSpec{Trainers: 2, Pservers: 2, RecordsPerTask: size})
-				summary, err := e.Train(bounded(b), m.Program, executor.TrainOptions{Data: data, Passes: 1, Fetch: []string{m.Loss}},
+				summary, err := e.Train(bounded(b), m.Program, executor.TrainOptions{Data: data, Passes: 1, Fetch: []string{m.Loss}, Ahead: -1},
 					func(executor.StepResult) error {
 						if last = time.Now(); first.IsZero() {
 							first = last

@@ -21,7 +21,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// hanging is a listener whose steps have no end, and whose jobs have.
+// hanging is a listener whose steps never end. Its jobs can be finished.
 type hanging struct {
 	rpc.UnimplementedListenerServer
 	entered chan struct{}
@@ -103,7 +103,7 @@ func TestCloseDuringAStep(t *testing.T) {
 	}
 }
 
-// Calls to a listener that has ended fail at once, whatever their deadline: nobody waits for another one that would not know the job.
+// Calls to a listener that has ended fail at once, whatever their deadline. Another listener would not know the job.
 func TestCallsToAListenerThatHasEnded(t *testing.T) {
 	address, stop := serveListener(t, &hanging{})
 	c, err := remote.Dial(bounded(t), address)

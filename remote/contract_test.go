@@ -229,33 +229,59 @@ func TestStopKeepsAndSaves(t *testing.T) {
 	}
 }
 
-// Another error of the callback ends the call with that error. The state is that of a step at or after the last one that was told.
-func TestErrorOfTheCallbackKeepsTheState(t *testing.T) {
+// Another error of the callback, and the end of the context, end the call with that error. The state is that of a step at or after the last one that was
+// told, and the next call goes on with it.
+func TestErrorsKeepTheState(t *testing.T) {
 	c := testkit.NewContract(t, t.TempDir(), false)
-	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 1})
+	l := listener(t)
 	enough := errors.New("enough")
-	_, err := e.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Passes: 4}, func(s executor.StepResult) error {
-		if s.Step == 3 {
-			return enough
-		}
-		return nil
-	})
-	if !errors.Is(err, enough) {
-		t.Fatal(err)
-	}
-	want := oracleOf(t, c, 2)
-	defer want.Close()
-	for step := range 4 {
-		if _, err := want.Run(bounded(t), c.Program, c.Batches[step]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	saved, wanted := t.TempDir(), t.TempDir()
-	if err := errors.Join(e.Save(bounded(t), saved, c.Program), want.Save(bounded(t), wanted, c.Program)); err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Difference(testkit.Saved(t, saved, c.Program), testkit.Saved(t, wanted, c.Program)); err != nil {
-		t.Error(err)
+	for name, end := range map[string]struct {
+		with  func(cancel context.CancelFunc) error
+		kind  error
+		exact bool
+	}{
+		"an error of the callback": {func(context.CancelFunc) error { return enough }, enough, true},
+		"the end of the context":   {func(cancel context.CancelFunc) error { cancel(); return nil }, fault.Canceled, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const last = 3
+			e := executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1})
+			ctx, cancel := context.WithCancel(bounded(t))
+			defer cancel()
+			_, err := e.Train(ctx, c.Program, executor.TrainOptions{Data: c.Data, Passes: 4}, func(s executor.StepResult) error {
+				if s.Step == last {
+					return end.with(cancel)
+				}
+				return nil
+			})
+			if !errors.Is(err, end.kind) {
+				t.Fatal(err)
+			}
+			saved := t.TempDir()
+			if err := e.Save(bounded(t), saved, c.Program); err != nil {
+				t.Fatal(err)
+			}
+			now, _, err := executor.ReadProgress(saved)
+			if err != nil || now.Steps <= last || end.exact && now.Steps != last+1 {
+				t.Fatalf("%+v, %v", now, err)
+			}
+			want := oracleOf(t, c, 2)
+			defer want.Close()
+			if _, err := want.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Passes: 4}, func(s executor.StepResult) error {
+				if s.Step+1 == now.Steps {
+					return executor.ErrStop
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range []executor.Executor{e, want} {
+				if _, err := one.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Passes: 1}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustSave(t, e, want, c)
+		})
 	}
 }
 

@@ -147,7 +147,7 @@ func (e *Executor) orClosed(what string, err error) error {
 	return fault.E(fault.Canceled, fault.At("remote executor"), fault.Got(what+", and the end of the executor"), fault.Cause(err))
 }
 
-// finishTime bounds the orderly end of a job that nobody follows any more.
+// finishTime bounds the orderly end of a job whose follower has given up.
 const finishTime = time.Minute
 
 // Close gives up the call that is under way, ends the fed job in good order, which saves its model if the JobSpec says so, releases the state, and ends

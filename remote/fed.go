@@ -152,7 +152,7 @@ func (e *Executor) settle(ctx context.Context) error {
 }
 
 // look finds out what has become of the fed job after an error, and returns the error with that. kept reports whether the job has ended well. When it has
-// failed, the state is that which it began with.
+// failed, the state is the one that it began with.
 func (e *Executor) look(ctx context.Context, err error) (kept bool, _ error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()

@@ -32,8 +32,8 @@ const stopTime = 20 * time.Second
 // When each returns executor.ErrStop, the job ends in good order, as soon as it can. When it returns another error, or ctx ends, the job is stopped.
 //
 // A job that has lost a pserver starts over: each is called with the steps of the next attempt from the first on, and the summary is that of the last
-// attempt. Some steps are counted in the summary, and each is not called: a step that no trainer lived to report, one without a value that the job
-// fetches, and one that the listener has forgotten before it was read, because each is slower than the job.
+// attempt. Some steps are counted in the summary, and each is not called: a step whose trainers were all lost before they reported it, one without a
+// value that the job fetches, and one that the listener has dropped before it was read, because each is slower than the job.
 func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
 	f := &follower{job: j, each: each}
 	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error { return f.take(ctx, e) })

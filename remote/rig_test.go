@@ -35,7 +35,7 @@ type rig struct {
 	handles map[string]launch.Handle  // by role, such as "trainer-1"
 	held    map[string]chan struct{}  // roles that wait for release
 	paused  map[int]chan *net.TCPConn // by pid
-	flowing bool                      // nobody is held in a pause any more
+	flowing bool                      // every role goes on at once after a pause
 	changed chan struct{}             // closed and replaced when lives or handles change
 }
 
@@ -121,7 +121,7 @@ func (r *rig) await(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-timeout:
-			r.t.Fatalf("no end of waiting for %s", what)
+			r.t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (r *rig) signal(name string, s syscall.Signal) {
 	}
 }
 
-// takePause keeps the pause of a process for the test, unless nobody is held any more.
+// takePause keeps the pause of a process until the test ends it. After flow, the process goes on at once.
 func (r *rig) takePause(pid int, conn *net.TCPConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +251,7 @@ func (r *rig) resume(name string, conn *net.TCPConn) {
 	})
 }
 
-// flow lets every role go on that has paused, and whoever pauses from now on.
+// flow lets all roles go on that have paused, and all that pause later.
 func (r *rig) flow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

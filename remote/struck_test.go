@@ -33,7 +33,7 @@ func pausing(t testing.TB) testkit.Model {
 	return testkit.Built(t, m, loss)
 }
 
-// A struck job runs on processes, two trainers and two pservers, one of which will be lost.
+// A struck job runs on processes, two trainers and two pservers. One of them will be lost.
 type struck struct {
 	*rig
 	id     string

@@ -47,7 +47,7 @@ func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, traine
 	return e.Scope(), loss
 }
 
-// A job of a fixed number of trainers pauses for whoever is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained
+// A job of a fixed number of trainers pauses while one is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained
 // every record once in every pass.
 func TestFixedMembership(t *testing.T) {
 	m := model(t, momentum())
@@ -63,8 +63,7 @@ func TestFixedMembership(t *testing.T) {
 	})
 }
 
-// A pserver takes its part of the parameters along, and the job starts over. What it leaves behind is what a job leaves behind whose
-// servers live.
+// A pserver that is lost loses its part of the parameters, and the job starts over. In the end it has saved the same as an undisturbed job.
 func TestLostServer(t *testing.T) {
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())

@@ -199,7 +199,7 @@ func (l *links) get(name string) *toxiproxy.Proxy {
 	return l.all[name]
 }
 
-// cut drops what is on its way over a link, in both directions, until mend. The connections stay open: nobody is told.
+// cut drops what is on its way over a link, in both directions, until mend. The connections stay open: neither side sees an error.
 func (l *links) cut(name string) { l.poison(name, `{"type":"timeout","attributes":{"timeout":0}}`) }
 
 // slow delays what goes over a link by some milliseconds, until mend.
@@ -215,7 +215,7 @@ func (l *links) reset(name string) {
 func (l *links) poison(name, toxic string) {
 	p := l.get(name)
 	if p == nil {
-		return // nobody is behind it now
+		return // the link leads nowhere now
 	}
 	for _, stream := range []string{"upstream", "downstream"} {
 		spec := strings.Replace(toxic, "{", `{"name":"`+stream+`","stream":"`+stream+`",`, 1)

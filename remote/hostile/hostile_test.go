@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -134,7 +135,7 @@ func (s *stream) RecvMsg(m any) error {
 	case *rpc.Piece:
 		s.make(m)
 		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportStep": &rpc.TrainerStep{},
-			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}}[s.method])
+			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}, "WriteState": &rpc.StateValues{}}[s.method])
 	case proto.Message:
 		s.make(m)
 	default:
@@ -340,7 +341,8 @@ func TestListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(rounds) {
-		m := listen.NewManager(listen.Config{Launcher: launcher, Registry: open})
+		states := t.TempDir()
+		m := listen.NewManager(listen.Config{Launcher: launcher, Registry: open, StateDir: states, MaxStates: 5})
 		spec := &job.JobSpec{Name: rig.Identity.Job, Program: b, TrainersMax: 3,
 			Data: []*job.DataBinding{{Dataset: testkit.Dataset, Globs: []string{"nowhere"}}}}
 		j, err := m.Start(t.Context(), spec)
@@ -351,6 +353,9 @@ func TestListener(t *testing.T) {
 		lie(t, seed, rig.Identity, &rpc.Listener_ServiceDesc, &listen.Server{Manager: m, Local: launcher}, j.ID)
 		if err := m.Close(); err != nil {
 			t.Error(err)
+		}
+		if left, err := os.ReadDir(states); err != nil || len(left) > 0 {
+			t.Errorf("states are left behind: %v, %v", left, err)
 		}
 	}
 }

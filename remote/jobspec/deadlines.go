@@ -95,8 +95,8 @@ type Deadlines struct {
 	Registry time.Duration
 	// Ledger bounds a question of the coordinator to pserver 0 about the records that are trained. When it passes, the question is asked again later.
 	Ledger time.Duration
-	// Probe bounds the answer of a server that the listener asks how it is. When it passes, the server counts as silent. Less than a second, because whoever
-	// asks the listener waits no longer than that.
+	// Probe bounds the answer of a server that the listener asks how it is. When it passes, the server counts as silent. Less than a second, because clients of
+	// the listener wait no longer than that.
 	Probe time.Duration
 	// ProbeEvery is how often the listener asks each server.
 	ProbeEvery time.Duration

@@ -129,7 +129,7 @@ func TestMendedLossIsNoCause(t *testing.T) {
 	}
 }
 
-// A gate is a registry of which one call waits.
+// A gate is a registry that calls functions before Forget and Close.
 type gate struct {
 	cluster.Registry
 	forget, close func()

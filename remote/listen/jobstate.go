@@ -39,7 +39,7 @@ func (m *Manager) openState(id string, spec *job.JobSpec, p *program.Program) (_
 		}
 	}
 	base, from := s.dir, s.dir
-	if spec.Params != "" { // they win over the state, of which the variables of other programs stay
+	if spec.Params != "" { // they win over the state; variables of other programs stay
 		if err := s.unpack(spec.Params, p, m.cfg.RunDir); err != nil {
 			return nil, err
 		}

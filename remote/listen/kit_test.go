@@ -301,7 +301,7 @@ type triggeringLauncher struct {
 
 func (f triggeringLauncher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer) (launch.Handle, error) {
 	over, cancel := context.WithCancel(ctx)
-	cancel() // a start has no end but its own
+	cancel() // ctx does not end a start
 	f.point(over)
 	defer f.point(over)
 	return f.Launcher.Start(ctx, spec, log)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// lockedDir makes a directory for states in parent. Without locks nobody can know that its listener has died.
+// lockedDir makes a directory for states in parent. Without locks, no listener can know that another has died.
 func lockedDir(parent string) (dir string, unlock func(), err error) {
 	dir, err = os.MkdirTemp(parent, "edl-states-")
 	if err != nil {

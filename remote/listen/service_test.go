@@ -147,7 +147,7 @@ func follow[M any](t *testing.T, recv func() (M, error), each func(M)) {
 	}
 }
 
-// A job that ends well has told every step in order, to whoever watches, from the first on, and every role has ended with status 0.
+// Whoever watches a job is told every step in order, from the first, also when the job has ended. Every role of it ends with status 0.
 func TestWatchFromTheFirstEvent(t *testing.T) {
 	h := newHarness(t, listen.Config{}, nil)
 	client := serve(t, h.Manager)
@@ -217,7 +217,7 @@ func TestLogs(t *testing.T) {
 	}
 	want := []string{"coordinator", "pserver-0", "pserver-1", "trainer-0", "trainer-1"}
 	if roles, ended := read("", true); !slices.Equal(roles, want) || !slices.Equal(ended, want) {
-		t.Errorf("lines of %v, of which %v have ended", roles, ended)
+		t.Errorf("lines of %v; %v have ended", roles, ended)
 	}
 	if roles, _ := read("trainer-1", false); !slices.Equal(roles, want[4:]) {
 		t.Errorf("lines of %v where those of trainer-1 were asked for", roles)

@@ -39,7 +39,7 @@ const (
 //
 //	write (an upload) or expect (before a job), then keep (after it)  ->  held
 //	held -> use (a job starts with it, or a call reads it) -> held
-//	held -> release (by the executor, or because it is stale and room is needed) -> removed when nobody uses it any more
+//	held -> release (by the executor, or because it is stale and room is needed) -> removed after its last use
 //
 // The directories are removed with the listener. A listener that was killed leaves them; the next one that works in the same parent directory removes
 // them, since the lock of the dead listener is free.
@@ -129,7 +129,7 @@ func (s *states) admit(more int64) error {
 	return nil
 }
 
-// removeUnused removes a released state that nobody uses. s.mu is held.
+// removeUnused removes a released state if it is not in use. s.mu is held.
 func (s *states) removeUnused(id string) {
 	if k := s.held[id]; k != nil && k.released && k.users == 0 {
 		delete(s.held, id)
@@ -160,7 +160,7 @@ func (s *states) use(id string) (dir string, done func(), err error) {
 	}), nil
 }
 
-// release removes a state as soon as nobody uses it.
+// release removes a state, after its last use.
 func (s *states) release(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,8 +197,8 @@ func (s *states) expect(id, from, base string) (*expected, error) {
 	return &expected{states: s, id: id, from: from, dir: dir, base: base}, err
 }
 
-// keep makes the state that a job has written into dir a kept one. Variables of the state that the job started with, of which its program knows nothing,
-// are part of it. It returns the Progress of the state.
+// keep makes the state that a job has written into dir a kept one, and returns its Progress. Variables that only the state has with which the job started,
+// because they belong to other programs, become part of it.
 func (e *expected) keep() (p executor.Progress, err error) {
 	defer func() {
 		if err != nil {

@@ -32,7 +32,7 @@ func heard(t *testing.T, mode job.Mode) (*watcher, *bytes.Buffer) {
 	return newWatcher(j, nil), log
 }
 
-// tell lets the coordinator of a fence tell step numbers, the first of which is its event number.
+// tell sends steps from the coordinator of a fence. number is that of the event of the first step.
 func (w *watcher) tell(ctx context.Context, fence, number uint64, steps ...uint64) (err error) {
 	for i, step := range steps {
 		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 1}}}
