@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -248,7 +249,8 @@ func TestErrorsKeepTheState(t *testing.T) {
 			e := executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1})
 			ctx, cancel := context.WithCancel(bounded(t))
 			defer cancel()
-			_, err := e.Train(ctx, c.Program, executor.TrainOptions{Data: c.Data, Passes: 4}, func(s executor.StepResult) error {
+			run := executor.TrainOptions{Data: c.Data, Passes: 4, Save: t.TempDir()}
+			_, err := e.Train(ctx, c.Program, run, func(s executor.StepResult) error {
 				if s.Step == last {
 					return end.with(cancel)
 				}
@@ -256,6 +258,9 @@ func TestErrorsKeepTheState(t *testing.T) {
 			})
 			if !errors.Is(err, end.kind) {
 				t.Fatal(err)
+			}
+			if files, err := os.ReadDir(run.Save); err != nil || len(files) > 0 {
+				t.Errorf("the call has saved %v, %v", files, err)
 			}
 			saved := t.TempDir()
 			if err := e.Save(bounded(t), saved, c.Program); err != nil {

@@ -180,7 +180,7 @@ func (e *Executor) Close() error {
 
 // Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
 // Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is that
-// before the call. So it is where an error of each, or the end of ctx, ends a call with Save: the job is stopped then, because nothing may be saved.
+// before the call. each must not call methods of this executor, which would wait for the end of Train.
 //
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
@@ -212,7 +212,7 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	if err != nil {
 		return executor.Summary{}, err
 	}
-	j.gentle = run.Save == ""
+	j.gentle = true
 	summary, err := j.Follow(ctx, each)
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()

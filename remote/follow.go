@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -21,7 +22,7 @@ type Job struct {
 	fetch  []string
 	sync   bool
 	ahead  bool // the job waits for the acknowledgement of steps
-	gentle bool // also an error of the follower ends the job in good order, so that its state is kept
+	gentle bool // also an error of the follower ends the job in good order, so that its state is kept; its model is not saved
 }
 
 // stopTime bounds the stopping of a job whose follower has given up.
@@ -46,7 +47,8 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 	case j.gentle:
 		gentle, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 		defer cancel()
-		if _, wrong := j.client.Finish(gentle, j.ID, f.last); wrong != nil {
+		m := &rpc.FinishRequest{Job: j.ID, AfterStep: f.last, WithoutSave: true}
+		if _, wrong := j.client.service.Finish(gentle, m); wrong != nil {
 			j.stop(ctx)
 		}
 	}

@@ -692,6 +692,7 @@ type FinishRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // number of the last step to train; absent: a fed job ends after its feeds, another one as soon as it can
+	WithoutSave   bool                   `protobuf:"varint,3,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"` // the state is kept if the job says so, but the model is not saved
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +739,13 @@ func (x *FinishRequest) GetAfterStep() uint64 {
 		return *x.AfterStep
 	}
 	return 0
+}
+
+func (x *FinishRequest) GetWithoutSave() bool {
+	if x != nil {
+		return x.WithoutSave
+	}
+	return false
 }
 
 type AcknowledgeRequest struct {
@@ -2272,7 +2280,8 @@ func (x *SaveModelRequest) GetId() *Identity {
 type SaveModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Granted       bool                   `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
-	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"` // of the state that is saved
+	Progress      *job.Progress          `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`                           // of the state that is saved
+	WithoutSave   bool                   `protobuf:"varint,3,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"` // only the kept state is written
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2319,6 +2328,13 @@ func (x *SaveModelResponse) GetProgress() *job.Progress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *SaveModelResponse) GetWithoutSave() bool {
+	if x != nil {
+		return x.WithoutSave
+	}
+	return false
 }
 
 type TrainerStep struct {
@@ -2516,6 +2532,7 @@ type FinishDataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                       // job and program
 	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // as in FinishRequest
+	WithoutSave   bool                   `protobuf:"varint,3,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"` // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2562,6 +2579,13 @@ func (x *FinishDataRequest) GetAfterStep() uint64 {
 		return *x.AfterStep
 	}
 	return 0
+}
+
+func (x *FinishDataRequest) GetWithoutSave() bool {
+	if x != nil {
+		return x.WithoutSave
+	}
+	return false
 }
 
 type FinishDataResponse struct {
@@ -4500,11 +4524,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.edl.job.JobSpecR\x04spec\x12/\n" +
 	"\x06queues\x18\x03 \x01(\v2\x17.edl.rpc.QueuesResponseR\x06queues\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"T\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x17.edl.rpc.LedgerResponseR\x06ledger\"w\n" +
 	"\rFinishRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\"\n" +
 	"\n" +
-	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01B\r\n" +
+	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
+	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSaveB\r\n" +
 	"\v_after_step\"V\n" +
 	"\x12AcknowledgeRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
@@ -4616,10 +4641,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x14\n" +
 	"\x12TaskFailedResponse\"5\n" +
 	"\x10SaveModelRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\\\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x7f\n" +
 	"\x11SaveModelResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12-\n" +
-	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\"\x89\x02\n" +
+	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12!\n" +
+	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\"\x89\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4633,11 +4659,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x12ReportStepResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
-	"\x04item\x18\x02 \x01(\x04R\x04item\"i\n" +
+	"\x04item\x18\x02 \x01(\x04R\x04item\"\x8c\x01\n" +
 	"\x11FinishDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
 	"\n" +
-	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01B\r\n" +
+	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
+	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSaveB\r\n" +
 	"\v_after_step\"*\n" +
 	"\x12FinishDataResponse\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\"2\n" +

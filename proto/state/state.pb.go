@@ -932,9 +932,10 @@ func (x *Steps) GetSteps() uint64 {
 	return 0
 }
 
-// Finished is the entry "job/finished" of a fed job: no more feeds come.
+// Finished is the entry "job/finished" of a job that its user has ended: of a fed job, which takes no more feeds, and of one that is not to save its model.
 type Finished struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	WithoutSave   bool                   `protobuf:"varint,1,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +968,13 @@ func (x *Finished) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Finished.ProtoReflect.Descriptor instead.
 func (*Finished) Descriptor() ([]byte, []int) {
 	return file_proto_state_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Finished) GetWithoutSave() bool {
+	if x != nil {
+		return x.WithoutSave
+	}
+	return false
 }
 
 // Snapshot is all entries of a job at one time, in a file of their own.
@@ -1105,9 +1113,9 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05Saver\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\"\x1d\n" +
 	"\x05Steps\x12\x14\n" +
-	"\x05steps\x18\x01 \x01(\x04R\x05steps\"\n" +
-	"\n" +
-	"\bFinished\"\x94\x01\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\"-\n" +
+	"\bFinished\x12!\n" +
+	"\fwithout_save\x18\x01 \x01(\bR\vwithoutSave\"\x94\x01\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12:\n" +
 	"\aentries\x18\x02 \x03(\v2 .edl.state.Snapshot.EntriesEntryR\aentries\x1a:\n" +

@@ -233,7 +233,7 @@ func (c *changes) putLeft(t *txn) error {
 type restored struct {
 	generation generation.State
 	saver      *uint32
-	finished   bool // of a fed job
+	finished   *state.Finished // nil: the user has not ended the job
 	steps      uint64
 }
 
@@ -268,7 +268,10 @@ func restoreJob(entries map[string][]byte) (out restored, err error) {
 	if read(saverKey, &saves) {
 		out.saver = &saves.Rank
 	}
-	out.finished = read(finishedKey, &state.Finished{})
+	var finished state.Finished
+	if read(finishedKey, &finished) {
+		out.finished = &finished
+	}
 	var steps state.Steps
 	if read(stepsKey, &steps) {
 		out.steps = steps.Steps

@@ -33,11 +33,12 @@ type ending struct {
 	acknowledged id.Step  // the user has been told the steps below
 	permitted    id.Round // with MaxAhead: rounds below may have begun
 	finishing    int      // calls of finish that decide: nothing is permitted meanwhile
+	withoutSave  bool     // the model is not saved; durable
 }
 
 // finish lets the job end in good order, and returns how many steps it will have trained if its data does not end before. In async mode that is how many
-// it has trained now. It returns when the end is durable.
-func (e *ending) finish(ctx context.Context, after *uint64) (steps uint64, err error) {
+// it has trained now. It returns when the end is durable. withoutSave leaves the saving of the model out.
+func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (steps uint64, err error) {
 	what := "a generation"
 	if !e.cfg.Fed {
 		what += ", and the first report of the dataset"
@@ -58,12 +59,15 @@ func (e *ending) finish(ctx context.Context, after *uint64) (steps uint64, err e
 	e.locked(func() { e.finishing++ })
 	defer e.locked(func() { e.finishing--; e.monitor.Broadcast() })
 	err = e.store.transact(ctx, func(t *txn) (err error) {
-		if e.cfg.Fed {
+		if e.cfg.Fed || withoutSave {
 			t.then(func() {
 				e.feeds.finished = true
+				e.withoutSave = withoutSave
 				steps = e.feeds.first + e.feeds.accepted
 			})
-			return t.put(finishedKey, &state.Finished{})
+			if err := t.put(finishedKey, &state.Finished{WithoutSave: withoutSave}); err != nil || e.cfg.Fed {
+				return err
+			}
 		}
 		steps, err = e.stop(t, after)
 		return err
@@ -204,6 +208,6 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 	}
 	err = e.await(ctx, reason, func() (bool, error) { return len(others()) == 0, e.members.isMember(m.Id) })
 	r := &rpc.SaveModelResponse{Granted: true}
-	e.locked(func() { r.Progress = e.progress() })
+	e.locked(func() { r.Progress, r.WithoutSave = e.progress(), e.withoutSave })
 	return r, err
 }

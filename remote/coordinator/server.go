@@ -104,7 +104,8 @@ func begin(ctx context.Context, s *Server, lead Lead) error {
 	s.locked(func() {
 		s.ctx, s.store.queues = ctx, queues
 		s.steps.restore(durable.steps)
-		s.feeds.resumes, s.feeds.finished = durable.generation.Number > 0, durable.finished
+		s.feeds.resumes, s.feeds.finished = durable.generation.Number > 0, durable.finished != nil
+		s.ending.withoutSave = durable.finished.GetWithoutSave()
 		s.members.saver = durable.saver
 		s.members.begin(durable.generation, live)
 	})
@@ -236,7 +237,7 @@ func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.Fin
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return nil, err
 	}
-	steps, err := s.ending.finish(ctx, m.AfterStep)
+	steps, err := s.ending.finish(ctx, m.AfterStep, m.WithoutSave)
 	if err != nil {
 		return nil, err
 	}

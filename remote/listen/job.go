@@ -123,14 +123,15 @@ func identityOf(j *Job) *rpc.Identity {
 }
 
 // Finish ends a job in good order and waits for its end. A fed job ends after its feeds, another one as soon as it can. With after, the step of that number
-// is the last, unless later steps have begun already. If the coordinator is lost meanwhile, Finish asks the next one.
-func (j *Job) Finish(ctx context.Context, after *uint64) error {
+// is the last, unless later steps have begun already. withoutSave leaves the saving of the model out. If the coordinator is lost
+// meanwhile, Finish asks the next one.
+func (j *Job) Finish(ctx context.Context, after *uint64, withoutSave bool) error {
 	for {
 		coordinator, err := j.coordinator(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after})
+		_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after, WithoutSave: withoutSave})
 		if err == nil {
 			return j.Wait(ctx)
 		}

@@ -146,7 +146,7 @@ func (s *Server) Scale(ctx context.Context, m *rpc.ScaleRequest) (*job.JobStatus
 func (s *Server) Finish(ctx context.Context, m *rpc.FinishRequest) (*job.JobStatus, error) {
 	j, err := s.Manager.Job(m.Job)
 	if err == nil {
-		err = j.Finish(ctx, m.AfterStep)
+		err = j.Finish(ctx, m.AfterStep, m.WithoutSave)
 	}
 	if err != nil {
 		return nil, err

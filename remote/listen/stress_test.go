@@ -80,7 +80,7 @@ func stopSomewhere(t *testing.T, seed uint64) {
 		func(j *listen.Job) error {
 			ctx, cancel := context.WithCancel(bounded(t))
 			acting.Go(func() { _ = j.Stop(bounded(t)); cancel() })
-			_ = j.Finish(ctx, nil)
+			_ = j.Finish(ctx, nil, false)
 			return j.Stop(bounded(t))
 		},
 		func(j *listen.Job) error {

@@ -197,7 +197,10 @@ func (g *generationRun) finish(ctx context.Context) error {
 		r, err = g.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: g.id(0, attempt)}, grpc.WaitForReady(false))
 		return err
 	})
-	if err == nil && r.GetGranted() {
+	if err == nil && r.WithoutSave {
+		err = g.storage.only(g.cfg.KeepDir)
+	}
+	if err == nil && r.Granted && len(g.storage.dirs) > 0 {
 		err = g.save(ctx, r.Progress)
 	}
 	if err != nil {
@@ -245,6 +248,20 @@ func openStorage(names ...string) (*storage, error) {
 		s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
 	}
 	return s, nil
+}
+
+// only leaves one directory and ends the use of the others.
+func (s *storage) only(name string) (err error) {
+	names, dirs := s.names, s.dirs
+	s.names, s.dirs = nil, nil
+	for i, dir := range dirs {
+		if names[i] == name {
+			s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
+		} else {
+			err = errors.Join(err, dir.Close())
+		}
+	}
+	return err
 }
 
 // Close ends the use of the directories.
