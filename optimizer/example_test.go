@@ -182,19 +182,22 @@ func ExampleByNorm() {
 
 // printRates prints the learning rate that a schedule gives in some steps.
 func printRates(schedule optimizer.Schedule, steps ...int) {
-	m := layers.NewModel()
-	step := m.State("step", tensor.Float32, []int64{1}, layers.Constant(-1))
-	layers.Increment(step, 1)
-	rate := schedule(step)
+	var rate layers.Variable
+	m, loss := line()
+	optimizer.SGD(optimizer.Schedule(func(step layers.Variable) layers.Variable {
+		rate = schedule(step)
+		return rate
+	})).Minimize(loss)
 	p, err := m.Program()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	x, _ := tensor.FromSlice([]float32{0}, 1, 1)
 	local := executor.New()
 	defer local.Close()
 	for n := range steps[len(steps)-1] + 1 {
-		fetched, err := local.Run(context.Background(), p, nil, rate.Name())
+		fetched, err := local.Run(context.Background(), p, executor.Feed{"x": x, "y": x}, rate.Name())
 		if err != nil {
 			fmt.Println(err)
 			return
