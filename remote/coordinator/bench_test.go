@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -68,7 +68,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	s := coordinator.New(cfg)
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, s)
-	address := rig.Serve(b, service).Target()[len("passthrough:///"):]
+	address := pstest.Serve(b, service).Target()[len("passthrough:///"):]
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, coordinator.Lead{Fence: member.Fence(), State: registry.State(member)}) }()
@@ -91,7 +91,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 		<-ended
 		_ = registry.Close()
 	}
-	if err := rig.Each(trainers, func(i int) error {
+	if err := pstest.Parallel(trainers, func(i int) error {
 		_, err := d.client(i).Join(ctx, &rpc.JoinRequest{Id: idOf(0, uint32(i), 0), Incarnation: 1})
 		return err
 	}); err != nil {
@@ -159,7 +159,7 @@ func BenchmarkDispatchSync(b *testing.B) {
 				defer d.stop()
 				b.ResetTimer()
 				began := time.Now()
-				if err := rig.Each(trainers, func(i int) error { return d.read(i, int64(b.N)*wanted, wanted) }); err != nil {
+				if err := pstest.Parallel(trainers, func(i int) error { return d.read(i, int64(b.N)*wanted, wanted) }); err != nil {
 					b.Fatal(err)
 				}
 				b.ReportMetric(float64(b.N)*float64(wanted)/time.Since(began).Seconds(), "tasks/s")

@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 )
 
 // Whoever comes and goes, at whatever point of a round: each round trains every row of its batch once, weighted by rows.
@@ -76,12 +76,12 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := newShared(t, c.least, c.most)
 			j.cfg.Servers = []rpc.ParameterServerClient{j.server.Client}
-			p := rig.SGD(0, true, 1, 1)
+			p := pstest.SGD(0, true, 1, 1)
 			j.server.Serve(p)
 			j.wanted = c.first
 			j.now = j.start()
 			ranks := max(c.first, c.last)
-			if err := rig.Each(ranks, func(i int) error {
+			if err := pstest.Parallel(ranks, func(i int) error {
 				rank := uint32(i)
 				return j.trainer(rank, incarnation(rank), func(generation, round uint64) bool { return c.act(j, rank, generation, round) })
 			}); err != nil {
@@ -151,7 +151,7 @@ const (
 // shared is a sync job over a real pserver, whose trainers take part message by message.
 type shared struct {
 	*home
-	server *rig.Server
+	server *pstest.Server
 	mu     sync.Mutex
 	now    running
 	sizes  map[int]bool // of the generations that trained
@@ -161,13 +161,13 @@ func newShared(t *testing.T, least, most int) *shared {
 	cfg := config(least)
 	cfg.TrainersMax = most
 	h := newHome(t, cfg)
-	j := &shared{home: h, server: rig.New(t, rig.Config(max(least, most))), sizes: map[int]bool{}}
+	j := &shared{home: h, server: pstest.New(t, pstest.Config(max(least, most))), sizes: map[int]bool{}}
 	return j
 }
 
 // trainer is one process. It trains up to lastRound, unless act, which is called when it has sent its gradient to a round, ends it.
 func (j *shared) trainer(rank uint32, incarnation uint64, act func(generation, round uint64) (die bool)) error {
-	t := rig.Trainer{Client: j.server.Client, Rank: rank}
+	t := pstest.Trainer{Client: j.server.Client, Rank: rank}
 	ctx := j.t.Context()
 	for last := uint64(0); ; {
 		j.live.set(rank, incarnation)
@@ -190,14 +190,14 @@ func (j *shared) trainer(rank uint32, incarnation uint64, act func(generation, r
 }
 
 // rounds trains in one generation.
-func (j *shared) rounds(t rig.Trainer, r *rpc.JoinResponse, act func(generation, round uint64) bool) (died bool, err error) {
+func (j *shared) rounds(t pstest.Trainer, r *rpc.JoinResponse, act func(generation, round uint64) bool) (died bool, err error) {
 	ctx := j.t.Context()
 	for round := r.Round; round < lastRound; round++ {
 		from, to := batchRows*r.Position/r.Trainers, batchRows*(r.Position+1)/r.Trainers
 		mean := float32(from+to-1) / 2
 		who := idOf(r.Generation, t.Rank, round)
 		who.Fence = r.Fence
-		if _, err := t.SendAs(ctx, who, "w0@GRAD", rig.Filled(1, mean)); err != nil {
+		if _, err := t.SendAs(ctx, who, "w0@GRAD", pstest.Filled(1, mean)); err != nil {
 			return false, err
 		}
 		if act != nil && act(r.Generation, round) {

@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -137,7 +137,8 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 		if _, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 1), Dataset: "d", Finished: []*rpc.Task{late}, ReportOnly: true}); err != nil {
 			t.Error(err)
 		}
-		if q, err := s.ShowQueues(t.Context(), &rpc.QueuesRequest{Job: rig.Identity.Job}); err != nil || q.Queues[0].Done != 1 || q.Queues[0].Pending != 1 {
+		q, err := s.ShowQueues(t.Context(), &rpc.QueuesRequest{Job: pstest.Identity.Job})
+		if err != nil || q.Queues[0].Done != 1 || q.Queues[0].Pending != 1 {
 			t.Errorf("%v, %v", q, err)
 		}
 		s.Fail(nil)
@@ -213,7 +214,7 @@ func TestDatasetOfManyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: rig.Identity.Job, Entries: true})
+	r, err := wire.Queues(t.Context(), s.client, &rpc.QueuesRequest{Job: pstest.Identity.Job, Entries: true})
 	if err != nil {
 		t.Fatal(err)
 	}

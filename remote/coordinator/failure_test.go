@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 )
@@ -189,7 +189,7 @@ func TestStrangersAreNotHeardOut(t *testing.T) {
 		"Feed":          func() (call, error) { return s.client.Feed(ctx) },
 	} {
 		for what, who := range map[string]*rpc.Identity{
-			"job": {Job: "other", ProgramHash: rig.Identity.Program}, "program": {Job: rig.Identity.Job, ProgramHash: []byte{9}}, "nobody": nil,
+			"job": {Job: "other", ProgramHash: pstest.Identity.Program}, "program": {Job: pstest.Identity.Job, ProgramHash: []byte{9}}, "nobody": nil,
 		} {
 			stream, err := begin()
 			if err == nil {
@@ -249,7 +249,7 @@ func TestCrashesInTheMiddle(t *testing.T) {
 	<-ready
 	trained := make([]int, records)
 	var steps int
-	err := rig.Each(4, func(i int) error {
+	err := pstest.Parallel(4, func(i int) error {
 		if i == 3 {
 			for crash := range 5 {
 				for { // until there was progress

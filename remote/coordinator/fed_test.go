@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -33,7 +33,7 @@ const (
 // are the numbers of its rows.
 type fedJob struct {
 	*home
-	server *rig.Server
+	server *pstest.Server
 	began  uint64 // round of the first step
 
 	mu    sync.Mutex
@@ -80,7 +80,7 @@ func (j *fedJob) call(f func(s running) error) error {
 
 // trainer is one process: it trains until the end of the feeds, unless act ends it.
 func (j *fedJob) trainer(rank uint32, incarnation uint64, act func(at moment, number uint64) (die bool)) error {
-	t := &fedTrainer{fedJob: j, Trainer: rig.Trainer{Client: j.server.Client, Rank: rank}, act: act}
+	t := &fedTrainer{fedJob: j, Trainer: pstest.Trainer{Client: j.server.Client, Rank: rank}, act: act}
 	for fence, last := uint64(0), uint64(0); ; {
 		j.live.set(rank, incarnation)
 		var r *rpc.JoinResponse
@@ -108,7 +108,7 @@ func (j *fedJob) trainer(rank uint32, incarnation uint64, act func(at moment, nu
 
 type fedTrainer struct {
 	*fedJob
-	rig.Trainer
+	pstest.Trainer
 	act  func(at moment, number uint64) (die bool)
 	last *rpc.TrainerStep // the report of the last step, until it has the next item
 }
@@ -178,7 +178,7 @@ func (t *fedTrainer) train(ctx context.Context, who func(uint64) *rpc.Identity, 
 	barrier := &rpc.BarrierRequest{Id: who(round), Rows: share.Rows}
 	if share.Rows > 0 && err == nil {
 		barrier.Variables = 1
-		_, err = t.SendAs(ctx, who(round), "w0@GRAD", rig.Filled(1, float32(2*share.RowOffset+share.Rows-1)/2))
+		_, err = t.SendAs(ctx, who(round), "w0@GRAD", pstest.Filled(1, float32(2*share.RowOffset+share.Rows-1)/2))
 	}
 	if err != nil {
 		return false, err
@@ -285,7 +285,7 @@ func TestFedJobsComeThrough(t *testing.T) {
 			j.now = j.start()
 			batches := []int64{5, 2, 7, 1, 4, 3}
 			trainers := max(c.first, int(c.sizes[len(c.sizes)-1]))
-			err := rig.Each(trainers+1, func(i int) error {
+			err := pstest.Parallel(trainers+1, func(i int) error {
 				if i == trainers {
 					return j.session(batches, c.unknown)
 				}
@@ -319,13 +319,13 @@ func TestFedJobsComeThrough(t *testing.T) {
 func newFedJob(t *testing.T, least, most int, began uint64) *fedJob {
 	cfg := config(least)
 	cfg.Fed, cfg.TrainersMax, cfg.Begin = true, most, &job.Progress{Steps: began, Pass: 3, Batch: 5, Reader: "reader"}
-	server := rig.Config(most)
+	server := pstest.Config(most)
 	for range began {
 		server.Start++
 	}
-	j := &fedJob{home: newHome(t, cfg), server: rig.New(t, server), began: began, sizes: map[uint32]bool{}, once: map[string]bool{}}
+	j := &fedJob{home: newHome(t, cfg), server: pstest.New(t, server), began: began, sizes: map[uint32]bool{}, once: map[string]bool{}}
 	j.cfg.Servers = []rpc.ParameterServerClient{j.server.Client}
-	j.server.Serve(rig.SGD(0, true, 1, 1))
+	j.server.Serve(pstest.SGD(0, true, 1, 1))
 	return j
 }
 
@@ -414,7 +414,7 @@ func TestFedJobsUnderRandomLosses(t *testing.T) {
 					return false
 				}
 			}
-			err := rig.Each(most+1, func(i int) error {
+			err := pstest.Parallel(most+1, func(i int) error {
 				if i == most {
 					return j.session([]int64{5, 2, 7, 1, 4, 3, 6, 2}, true)
 				}

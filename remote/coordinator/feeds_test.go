@@ -8,7 +8,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/tensor"
 	"google.golang.org/protobuf/proto"
 )
@@ -50,7 +50,7 @@ func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 	cfg := config(trainers)
 	cfg.Sync, cfg.Fed = sync, true
 	s := start(t, cfg)
-	err := rig.Each(trainers+1, func(i int) error {
+	err := pstest.Parallel(trainers+1, func(i int) error {
 		if i < trainers {
 			if _, err := s.join(uint32(i), incarnation(uint32(i)), 0); err != nil {
 				return err
@@ -71,7 +71,7 @@ func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 }
 
 func constant(name string) *job.Value {
-	return &job.Value{Name: name, Stream: tensor.AppendStream(nil, rig.Filled(1, 3))}
+	return &job.Value{Name: name, Stream: tensor.AppendStream(nil, pstest.Filled(1, 3))}
 }
 
 // A fed batch is split by rows over the trainers, as a round of a dataset is; what is not batched goes to all. The answers are put together in

@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 	"go.uber.org/goleak"
@@ -37,7 +37,8 @@ func config(trainers int) coordinator.Config {
 		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{program.Unknown, 2}})
 	}
 	p.Global().EnsureVar(program.Var{Name: "rate", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}})
-	return coordinator.Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Program: p, Trainers: trainers, Sync: true,
+	identity := wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program}
+	return coordinator.Config{Identity: identity, Program: p, Trainers: trainers, Sync: true,
 		Passes: 1, RecordsPerTask: 10, MaxFailures: 1,
 		StartDeadline: time.Hour, RejoinDeadline: time.Hour, TaskTimeout: [2]time.Duration{time.Minute, time.Hour},
 		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) {
@@ -79,7 +80,7 @@ func newHome(t *testing.T, cfg coordinator.Config) *home {
 func id(rank uint32, round uint64) *rpc.Identity { return idOf(1, rank, round) }
 
 func idOf(generation uint64, rank uint32, round uint64) *rpc.Identity {
-	return &rpc.Identity{Job: rig.Identity.Job, ProgramHash: rig.Identity.Program, Generation: generation, Rank: rank, Round: round}
+	return &rpc.Identity{Job: pstest.Identity.Job, ProgramHash: pstest.Identity.Program, Generation: generation, Rank: rank, Round: round}
 }
 
 // incarnation is that of the first process of a rank.

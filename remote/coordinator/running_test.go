@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -35,7 +35,7 @@ func (h *home) start() running {
 	}
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, s.Server)
-	s.client = rpc.NewCoordinatorClient(rig.Serve(h.t, service))
+	s.client = rpc.NewCoordinatorClient(pstest.Serve(h.t, service))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.stop = cancel
@@ -44,14 +44,14 @@ func (h *home) start() running {
 		s.ended <- s.Run(ctx, s.lead)
 	}()
 	h.t.Cleanup(func() { cancel(); <-done })
-	rig.Hurry(h.t, s.giveUp)
+	pstest.Watchdog(h.t, s.giveUp)
 	return s
 }
 
 // giveUp ends the job, and so all calls that wait in it.
 func (s running) giveUp() {
-	q, err := s.ShowQueues(context.Background(), &rpc.QueuesRequest{Job: rig.Identity.Job})
-	s.Fail(rig.TooLong("coordinator", q.GetWaits(), err))
+	q, err := s.ShowQueues(context.Background(), &rpc.QueuesRequest{Job: pstest.Identity.Job})
+	s.Fail(pstest.TimedOut("coordinator", q.GetWaits(), err))
 }
 
 // join waits for the generation after last, with a process that holds its key.
@@ -64,7 +64,7 @@ func (s running) join(rank uint32, incarnation, last uint64) (*rpc.JoinResponse,
 func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
 	s.home.t.Helper()
 	answers := make([]*rpc.JoinResponse, len(ranks))
-	if err := rig.Each(len(ranks), func(i int) (err error) {
+	if err := pstest.Parallel(len(ranks), func(i int) (err error) {
 		answers[i], err = s.join(ranks[i], incarnation(ranks[i]), last)
 		return err
 	}); err != nil {
@@ -77,14 +77,14 @@ func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
 func (s running) status(ok func(*rpc.QueuesResponse) bool) *rpc.QueuesResponse {
 	s.home.t.Helper()
 	for began := time.Now(); ; {
-		q, err := wire.Queues(s.home.t.Context(), s.client, &rpc.QueuesRequest{Job: rig.Identity.Job})
+		q, err := wire.Queues(s.home.t.Context(), s.client, &rpc.QueuesRequest{Job: pstest.Identity.Job})
 		if err != nil {
 			s.home.t.Fatal(err)
 		}
 		if ok(q) {
 			return q
 		}
-		if time.Since(began) > rig.Patience {
+		if time.Since(began) > pstest.Patience {
 			s.home.t.Fatalf("the job stays as it is: %v", q)
 		}
 	}
@@ -127,7 +127,7 @@ func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.Feed
 
 // watch returns every step that is reported until the job has ended, and its last status.
 func (s running) watch(ctx context.Context) (steps []*job.Step, last *job.JobStatus, err error) {
-	stream, err := s.client.Watch(ctx, &rpc.WatchRequest{Job: rig.Identity.Job})
+	stream, err := s.client.Watch(ctx, &rpc.WatchRequest{Job: pstest.Identity.Job})
 	for err == nil {
 		var m *rpc.WatchResponse
 		if m, err = stream.Recv(); err == nil {
@@ -146,7 +146,7 @@ func (s running) watch(ctx context.Context) (steps []*job.Step, last *job.JobSta
 
 // batch is x with rows of two elements, the first of which is the number of the row.
 func batch(rows int64) *job.Value {
-	x := rig.Vector(2 * rows)
+	x := pstest.Vector(2 * rows)
 	for i := range rows {
 		x.Float32s()[2*i] = float32(i)
 	}

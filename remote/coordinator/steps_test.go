@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 	"google.golang.org/grpc"
@@ -205,7 +205,7 @@ func TestStepsHaveWhatServersHold(t *testing.T) {
 			}
 			s.lose(1)
 			h.live.set(1, 300)
-			if err := rig.Each(2, func(rank int) error {
+			if err := pstest.Parallel(2, func(rank int) error {
 				_, err := s.join(uint32(rank), []uint64{incarnation(0), 300}[rank], uint64(1-rank))
 				return err
 			}); err != nil {
@@ -229,7 +229,7 @@ func TestStepsHaveWhatServersHold(t *testing.T) {
 
 // withRate adds a learning rate to what was fetched.
 func withRate(m *rpc.TrainerStep) *rpc.TrainerStep {
-	m.Fetched = append(m.Fetched, &job.Value{Name: "rate", Stream: tensor.AppendStream(nil, rig.Filled(1, 0.125))})
+	m.Fetched = append(m.Fetched, &job.Value{Name: "rate", Stream: tensor.AppendStream(nil, pstest.Filled(1, 0.125))})
 	return m
 }
 
@@ -268,7 +268,7 @@ func (s *holding) GetVariable(_ context.Context, m *rpc.GetRequest, _ ...grpc.Ca
 	if s.asked == 1 {
 		version--
 	}
-	return &one{header: &rpc.VariableChunk{Name: m.Name, Version: version}, value: rig.Filled(1, value)}, nil
+	return &one{header: &rpc.VariableChunk{Name: m.Name, Version: version}, value: pstest.Filled(1, value)}, nil
 }
 
 // one is an answer of one chunk.
@@ -368,7 +368,7 @@ func TestTasksWhileValuesAreMerged(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := rig.Each(2, func(rank int) error { return s.leave(t.Context(), uint32(rank)) }); err != nil {
+			if err := pstest.Parallel(2, func(rank int) error { return s.leave(t.Context(), uint32(rank)) }); err != nil {
 				t.Fatal(err)
 			}
 			steps, _, err := s.watch(t.Context())

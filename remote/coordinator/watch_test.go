@@ -7,7 +7,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 )
 
 // Steps come to every watcher from the first on, in order, whenever it comes, and reports that are repeated count once.
@@ -29,7 +29,7 @@ func TestWatch(t *testing.T) {
 			w.steps, w.last, w.err = s.watch(t.Context())
 			early <- w
 		}()
-		if err := rig.Each(2, func(rank int) error {
+		if err := pstest.Parallel(2, func(rank int) error {
 			for round := range uint64(steps) {
 				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3,
 					Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}

@@ -26,7 +26,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
@@ -247,11 +247,11 @@ func TestParameterServer(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(mode(sync), func(t *testing.T) {
 			for seed := range uint64(rounds) {
-				s := rig.Start(t, rig.Config(3), rig.SGD(0, sync, 0.1, 2))
+				s := pstest.Start(t, pstest.Config(3), pstest.SGD(0, sync, 0.1, 2))
 				if seed%2 == 0 { // nobody ends the generation, so that lies about contributions are believed for longer
-					lie(t, seed, rig.Identity, without(rpc.ParameterServer_ServiceDesc, "Freeze", "Resume", "Complete"), s.Server, "w0", "w0@GRAD", "w0@GRAD")
+					lie(t, seed, pstest.Identity, without(rpc.ParameterServer_ServiceDesc, "Freeze", "Resume", "Complete"), s.Server, "w0", "w0@GRAD", "w0@GRAD")
 				}
-				lie(t, seed, rig.Identity, &rpc.ParameterServer_ServiceDesc, s.Server, "w0", "w0@GRAD")
+				lie(t, seed, pstest.Identity, &rpc.ParameterServer_ServiceDesc, s.Server, "w0", "w0@GRAD")
 				s.Stop()
 			}
 		})
@@ -272,7 +272,7 @@ func TestCoordinator(t *testing.T) {
 }
 
 func lieToCoordinator(t *testing.T, seed uint64, c coordinator.Config) {
-	registry, err := cluster.NewMemory().Open(cluster.Prefix(rig.Identity.Job))
+	registry, err := cluster.NewMemory().Open(cluster.Prefix(pstest.Identity.Job))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,9 +281,9 @@ func lieToCoordinator(t *testing.T, seed uint64, c coordinator.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := rig.New(t, rig.Config(3))
-	server.Serve(rig.SGD(0, c.Sync, 0.1, 2))
-	c.Identity, c.Passes, c.MaxFailures, c.TaskTimeout = rig.Identity, 2, 2, [2]time.Duration{time.Hour, time.Hour}
+	server := pstest.New(t, pstest.Config(3))
+	server.Serve(pstest.SGD(0, c.Sync, 0.1, 2))
+	c.Identity, c.Passes, c.MaxFailures, c.TaskTimeout = pstest.Identity, 2, 2, [2]time.Duration{time.Hour, time.Hour}
 	c.StartDeadline, c.RejoinDeadline, c.Live = time.Hour, time.Hour, registry.Live
 	c.Program = testkit.Fed(t, optimizer.SGD(0.1)).Program
 	c.Servers = []rpc.ParameterServerClient{server.Client}
@@ -310,7 +310,7 @@ func begin(t *testing.T, s *coordinator.Server, registry cluster.Registry) wire.
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := rig.Identity
+	id := pstest.Identity
 	id.Generation, id.Fence = 0, 0
 	joined, err := s.Join(t.Context(), &rpc.JoinRequest{Id: id.Of(0, 0, 0), Incarnation: member.Fence()})
 	if err != nil {
@@ -343,14 +343,14 @@ func TestListener(t *testing.T) {
 	for seed := range uint64(rounds) {
 		states := t.TempDir()
 		m := listen.NewManager(listen.Config{Launcher: launcher, Registry: open, StateDir: states, MaxStates: 5})
-		spec := &job.JobSpec{Name: rig.Identity.Job, Program: b, TrainersMax: 3,
+		spec := &job.JobSpec{Name: pstest.Identity.Job, Program: b, TrainersMax: 3,
 			Data: []*job.DataBinding{{Dataset: testkit.Dataset, Globs: []string{"nowhere"}}}}
 		j, err := m.Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-began
-		lie(t, seed, rig.Identity, &rpc.Listener_ServiceDesc, &listen.Server{Manager: m, Local: launcher}, j.ID)
+		lie(t, seed, pstest.Identity, &rpc.Listener_ServiceDesc, &listen.Server{Manager: m, Local: launcher}, j.ID)
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -21,10 +21,10 @@ import (
 const g = 7 // the first generation of the rig
 
 // untilWaits returns when Status tells of a wait.
-func untilWaits(t *testing.T, s *rig.Server, what string) {
+func untilWaits(t *testing.T, s *pstest.Server, what string) {
 	t.Helper()
 	for start := time.Now(); ; {
-		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 				return
 			}
 		}
-		if time.Since(start) > rig.Patience {
+		if time.Since(start) > pstest.Patience {
 			t.Fatalf("nobody waits for %s; waits %v", what, status.Waits)
 		}
 	}
@@ -42,18 +42,18 @@ func untilWaits(t *testing.T, s *rig.Server, what string) {
 // A trainer that dies in the middle of a round leaves nobody waiting. Those who wait are told when its generation ends, and train the round again
 // without it. What was sent in that generation does not count, also when it arrives late.
 func TestLostTrainer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*pstest.Patience)
 	defer cancel()
-	p := rig.SGD(0, true, 1, 2)
-	s := rig.Start(t, rig.Config(3), p)
-	a, b, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}, rig.Trainer{Client: s.Client, Rank: 2}
-	for _, trainer := range []rig.Trainer{a, b, lost} {
-		if _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 100)); err != nil {
+	p := pstest.SGD(0, true, 1, 2)
+	s := pstest.Start(t, pstest.Config(3), p)
+	a, b, lost := pstest.Trainer{Client: s.Client}, pstest.Trainer{Client: s.Client, Rank: 1}, pstest.Trainer{Client: s.Client, Rank: 2}
+	for _, trainer := range []pstest.Trainer{a, b, lost} {
+		if _, err := trainer.Send(ctx, 0, "w0@GRAD", pstest.Filled(2, 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	told := make(chan error, 2)
-	for _, trainer := range []rig.Trainer{a, b} {
+	for _, trainer := range []pstest.Trainer{a, b} {
 		if err := trainer.Barrier(ctx, 0, 2, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -72,18 +72,18 @@ func TestLostTrainer(t *testing.T) {
 	if err := lost.Barrier(ctx, 0, 2, 1); !errors.Is(err, fault.Superseded) {
 		t.Errorf("a late barrier: %v", err)
 	}
-	if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
+	if err := s.Resume(g+1, 0, pstest.Members(0, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Buffers(); n != 2 {
 		t.Errorf("%d of the 3 buffers that were in use are kept, want one for each member", n)
 	}
 	a.Generation, b.Generation = g+1, g+1
-	if _, err := lost.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 1000)); !errors.Is(err, fault.Superseded) {
+	if _, err := lost.Send(ctx, 0, "w0@GRAD", pstest.Filled(2, 1000)); !errors.Is(err, fault.Superseded) {
 		t.Errorf("a late contribution: %v", err)
 	}
-	for rank, trainer := range []rig.Trainer{a, b} {
-		if _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, float32(1+rank))); err != nil {
+	for rank, trainer := range []pstest.Trainer{a, b} {
+		if _, err := trainer.Send(ctx, 0, "w0@GRAD", pstest.Filled(2, float32(1+rank))); err != nil {
 			t.Fatal(err)
 		}
 		if err := trainer.Barrier(ctx, 0, 3, 1); err != nil {
@@ -93,7 +93,7 @@ func TestLostTrainer(t *testing.T) {
 	if w, _, err := a.Get(ctx, 1, "w0", 2); err != nil || w.Float32s()[1] != -1.5 {
 		t.Errorf("%v, %v: want the mean of the two", w, err)
 	}
-	for _, trainer := range []rig.Trainer{a, b} {
+	for _, trainer := range []pstest.Trainer{a, b} {
 		if err := trainer.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestLostTrainer(t *testing.T) {
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Resume(g+2, 1, rig.Members(2)); !errors.Is(err, fault.Stale) {
+	if err := s.Resume(g+2, 1, pstest.Members(2)); !errors.Is(err, fault.Stale) {
 		t.Errorf("a generation after the end: %v", err)
 	}
 	if state, err := s.Freeze(g + 1); err != nil || !slices.Equal(state.Completed, []uint32{0, 1}) {
@@ -114,12 +114,12 @@ func TestLostTrainer(t *testing.T) {
 
 // Messages that overtake the Resume of their generation wait for it: contributions, barriers, requests and completions.
 func TestMessagesThatOvertakeResume(t *testing.T) {
-	s := rig.New(t, rig.Config(1))
-	s.Serve(rig.SGD(0, true, 1, 2))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.New(t, pstest.Config(1))
+	s.Serve(pstest.SGD(0, true, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
 	told := make(chan error, 2)
 	go func() {
-		_, err := a.Send(t.Context(), 0, "w0@GRAD", rig.Filled(2, 3))
+		_, err := a.Send(t.Context(), 0, "w0@GRAD", pstest.Filled(2, 3))
 		if err == nil {
 			err = a.Barrier(t.Context(), 0, 1, 1)
 		}
@@ -149,9 +149,9 @@ func TestMessagesThatOvertakeResume(t *testing.T) {
 
 // A coordinator that another one has replaced is refused. So is one that commits contributions that are not here.
 func TestRefusedCoordinators(t *testing.T) {
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 2))
-	ctx, members := t.Context(), rig.Members(0, 1)
-	newer, older, foreign := rig.Identity, rig.Identity, rig.Identity
+	s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, true, 1, 2))
+	ctx, members := t.Context(), pstest.Members(0, 1)
+	newer, older, foreign := pstest.Identity, pstest.Identity, pstest.Identity
 	newer.Fence, older.Fence, foreign.Job = 20, 19, "other"
 	for name, c := range map[string]struct {
 		call func() error
@@ -165,7 +165,7 @@ func TestRefusedCoordinators(t *testing.T) {
 		"Freeze of old generations": {func() error { _, err := s.Freeze(g - 1); return err }, fault.Stale},
 		"Resume of old generations": {func() error { return s.Resume(g-1, 0, nil) }, fault.Stale},
 		"Resume without Freeze":     {func() error { return s.Resume(g+1, 0, members) }, fault.Internal},
-		"ranks out of range":        {func() error { return s.Resume(g+1, 0, rig.Members(2)) }, fault.InvalidArgument},
+		"ranks out of range":        {func() error { return s.Resume(g+1, 0, pstest.Members(2)) }, fault.InvalidArgument},
 		"impossible records": {func() error {
 			return s.Resume(g+1, 1, members, &rpc.Declared{Rows: 1, Records: []*rpc.RecordRange{{From: 3, To: 2}}})
 		}, fault.InvalidArgument},
@@ -193,7 +193,7 @@ func TestRefusedCoordinators(t *testing.T) {
 		Commit: []*rpc.Declared{{Rank: 1, Rows: 2}}}); !errors.Is(err, fault.Internal) {
 		t.Errorf("a commit of what is not here: %v", err)
 	}
-	if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Generation != g {
+	if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: pstest.Identity.Job}); err != nil || status.Generation != g {
 		t.Error(status, err)
 	}
 }
@@ -201,17 +201,17 @@ func TestRefusedCoordinators(t *testing.T) {
 // A server that has finished answers calls until a coordinator knows.
 func TestFinishedServerAnswers(t *testing.T) {
 	for _, sync := range []bool{true, false} {
-		s := rig.Start(t, rig.Config(2), rig.SGD(0, sync, 1, 2))
+		s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, sync, 1, 2))
 		ctx := t.Context()
 		for rank := range uint32(2) {
-			if _, err := s.Client.Complete(ctx, &rpc.CompleteRequest{Id: rig.Identity.Of(rank, 0, 0)}); err != nil {
+			if _, err := s.Client.Complete(ctx, &rpc.CompleteRequest{Id: pstest.Identity.Of(rank, 0, 0)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := s.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		lostLock := rig.Identity
+		lostLock := pstest.Identity
 		lostLock.Generation, lostLock.Fence = g+1, lostLock.Fence-1
 		if _, err := s.Client.Resume(ctx, &rpc.ResumeRequest{Id: lostLock.Of(0, 0, 0)}); !errors.Is(err, fault.Fenced) {
 			t.Errorf("the end of the job by a coordinator that has lost the lock: %v", err)
@@ -221,7 +221,7 @@ func TestFinishedServerAnswers(t *testing.T) {
 			t.Error("nobody knows yet")
 		default:
 		}
-		if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || len(status.Waits) != 1 ||
+		if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: pstest.Identity.Job}); err != nil || len(status.Waits) != 1 ||
 			status.Waits[0].What != "the end of the job" {
 			t.Errorf("%v, %v", status, err)
 		}
@@ -240,7 +240,7 @@ func TestFinishedServerAnswers(t *testing.T) {
 // A trainer is lost that has completed at another server, and not at this one. This server ends when a coordinator tells it to, and not before.
 func TestDismissal(t *testing.T) {
 	for _, sync := range []bool{true, false} {
-		s := rig.Start(t, rig.Config(1), rig.SGD(0, sync, 1, 2))
+		s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, sync, 1, 2))
 		if err := s.Resume(g-1, 0, nil); !errors.Is(err, fault.Stale) {
 			t.Errorf("the end of the job in an old generation: %v", err)
 		}
@@ -265,14 +265,14 @@ func TestDismissal(t *testing.T) {
 // A server that has finished waits for a coordinator no longer than the start deadline.
 func TestFinishedServerWithoutCoordinator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := rig.Config(1)
-		s, p := pserver.New(cfg), rig.SGD(0, true, 1, 2)
+		cfg := pstest.Config(1)
+		s, p := pserver.New(cfg), pstest.SGD(0, true, 1, 2)
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(context.Background(), p.Op(), p) }()
-		if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: rig.Identity.Of(0, 0, 0), Members: rig.Members(0)}); err != nil {
+		if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: pstest.Identity.Of(0, 0, 0), Members: pstest.Members(0)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: rig.Identity.Of(0, 0, 0)}); err != nil {
+		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: pstest.Identity.Of(0, 0, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; err != nil {
@@ -290,7 +290,7 @@ func TestFinishedServerWithoutCoordinator(t *testing.T) {
 // the generation when it has applied the first round, and then applies the second one.
 func TestResumeWaitsForTheRoundBefore(t *testing.T) {
 	ctx := t.Context()
-	p := rig.SGD(0, true, 1)
+	p := pstest.SGD(0, true, 1)
 	p.Service.Prepare = []program.BlockIndex{7}
 	running, release := make(chan uint64, 2), make(chan struct{})
 	p.Blocks[7] = func(ctx context.Context, step ops.Step) error {
@@ -301,8 +301,8 @@ func TestResumeWaitsForTheRoundBefore(t *testing.T) {
 		}
 		return nil
 	}
-	s := rig.Start(t, rig.Config(1), p)
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(1), p)
+	a := pstest.Trainer{Client: s.Client}
 	if err := a.Barrier(ctx, 0, 1, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestResumeWaitsForTheRoundBefore(t *testing.T) {
 		t.Fatal(state, err)
 	}
 	begun := make(chan error, 1)
-	go func() { begun <- s.Resume(g+1, 2, rig.Members(0), &rpc.Declared{Rows: 1}) }()
+	go func() { begun <- s.Resume(g+1, 2, pstest.Members(0), &rpc.Declared{Rows: 1}) }()
 	untilWaits(t, s, "round 0")
 	close(release)
 	if err := <-begun; err != nil {
@@ -330,29 +330,29 @@ func TestResumeWaitsForTheRoundBefore(t *testing.T) {
 // that its blocks run for.
 func TestStart(t *testing.T) {
 	ctx := t.Context()
-	cfg := rig.Config(1)
+	cfg := pstest.Config(1)
 	cfg.Start = 41
 	for _, sync := range []bool{true, false} {
-		p := rig.SGD(0, sync, 1, 2)
+		p := pstest.SGD(0, sync, 1, 2)
 		p.Service.LRDecay = 9
 		var steps []uint64
 		p.Blocks[9] = func(_ context.Context, step ops.Step) error {
 			steps = append(steps, step.Round)
 			return nil
 		}
-		s := rig.New(t, cfg)
+		s := pstest.New(t, cfg)
 		s.Serve(p)
-		a := rig.Trainer{Client: s.Client}
+		a := pstest.Trainer{Client: s.Client}
 		tells := func(round uint64) {
 			t.Helper()
-			m := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
+			m := &rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
 			if w, version, err := a.GetAs(ctx, m, 2); err != nil || version != round || w.Float32s()[0] != 41-float32(round) {
 				t.Errorf("sync %v: version %d is %v, %v; want version %d", sync, version, w.Float32s(), err, round)
 			}
-			if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job}); err != nil || status.Round != round {
+			if status, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: pstest.Identity.Job}); err != nil || status.Round != round {
 				t.Errorf("sync %v: status %v, %v; want round %d", sync, status, err, round)
 			}
-			if l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job}); err != nil || l.Round != round {
+			if l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job}); err != nil || l.Round != round {
 				t.Errorf("sync %v: the ledger says %v, %v; want round %d", sync, l, err, round)
 			}
 		}
@@ -360,17 +360,17 @@ func TestStart(t *testing.T) {
 		if state, err := s.Freeze(0); err != nil || sync && state.Round != 41 || state.Generation != 0 || len(state.Applied) != 0 {
 			t.Errorf("sync %v: %v, %v", sync, state, err)
 		}
-		if err := s.Resume(g, 0, rig.Members(0)); sync && !errors.Is(err, fault.Internal) || !sync && err != nil {
+		if err := s.Resume(g, 0, pstest.Members(0)); sync && !errors.Is(err, fault.Internal) || !sync && err != nil {
 			t.Errorf("sync %v: a generation that starts at round 0: %v", sync, err)
 		}
-		if err := s.Resume(g, 41, rig.Members(0)); err != nil {
+		if err := s.Resume(g, 41, pstest.Members(0)); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := a.Get(ctx, 41, "w0", 2); err != nil {
 			t.Error(err)
 		}
 		for round := uint64(41); round < 43; round++ {
-			if _, err := a.Send(ctx, round, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+			if _, err := a.Send(ctx, round, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if err := a.Barrier(ctx, round, 1, 1); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/tensor"
 )
@@ -21,11 +21,11 @@ import (
 // its barriers declare no rows, so that no tensor is needed.
 func timed(t *testing.T, f func(t *testing.T, s timedServer)) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := rig.Config(2)
+		cfg := pstest.Config(2)
 		cfg.StartDeadline, cfg.RoundDeadline = 10*time.Minute, time.Minute
 		s := timedServer{Server: pserver.New(cfg), ended: make(chan error, 1), start: time.Now()}
 		ctx, cancel := context.WithCancel(t.Context())
-		p := rig.SGD(0, true, 1, 1)
+		p := pstest.SGD(0, true, 1, 1)
 		go func() { s.ended <- s.Serve(ctx, p.Op(), p) }()
 		f(t, s)
 		cancel()
@@ -42,7 +42,7 @@ type timedServer struct {
 // freeze ends generation 7, or that many later.
 func (s timedServer) freeze(t *testing.T, later uint64) {
 	t.Helper()
-	id := rig.Identity.Of(0, 0, 0)
+	id := pstest.Identity.Of(0, 0, 0)
 	id.Generation += later
 	if _, err := s.Freeze(t.Context(), &rpc.FreezeRequest{Id: id}); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func (s timedServer) freeze(t *testing.T, later uint64) {
 // begin begins generation 7, or that many later, of trainers 0 and 1.
 func (s timedServer) begin(t *testing.T, later, round uint64) {
 	t.Helper()
-	id := rig.Identity.Of(0, 0, 0)
+	id := pstest.Identity.Of(0, 0, 0)
 	id.Generation += later
 	if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round,
 		Members: []*rpc.Member{{Rank: 0, Since: 7}, {Rank: 1, Since: 7}}}); err != nil {
@@ -64,7 +64,7 @@ func (s timedServer) begin(t *testing.T, later, round uint64) {
 func (s timedServer) waits(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
-	status, err := s.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	status, err := s.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (s timedServer) waits(t *testing.T) []string {
 
 func (s timedServer) declare(t *testing.T, rank uint32, round uint64) {
 	t.Helper()
-	if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: rig.Identity.Of(rank, round, 0)}); err != nil {
+	if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: pstest.Identity.Of(rank, round, 0)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -103,7 +103,7 @@ func (s timedServer) fails(t *testing.T, after time.Duration, words ...string) {
 			t.Errorf("%q does not say %q", err, w)
 		}
 	}
-	if _, told := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: rig.Identity.Of(0, 0, 0)}); told != err {
+	if _, told := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: pstest.Identity.Of(0, 0, 0)}); told != err {
 		t.Errorf("a call after the end is told %v", told)
 	}
 }
@@ -160,7 +160,7 @@ func TestRoundDeadlineOfAContribution(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
 		time.Sleep(time.Hour)
-		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, 0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{1}, Bytes: 4}
+		header := &rpc.VariableChunk{Id: pstest.Identity.Of(0, 0, 0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{1}, Bytes: 4}
 		if err := s.SendVariable(&upload{ctx: t.Context(), header: header, between: func() {}}); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestRoundDeadlineOfTheNextGeneration(t *testing.T) {
 		s.freeze(t, 0)
 		s.begin(t, 1, 0)
 		time.Sleep(5 * time.Hour)
-		id := rig.Identity.Of(1, 0, 0)
+		id := pstest.Identity.Of(1, 0, 0)
 		id.Generation++
 		if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: id}); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHeardIsOfTheProcess(t *testing.T) {
 		s.begin(t, 0, 0)
 		s.declare(t, 1, 0)
 		s.freeze(t, 0)
-		id := rig.Identity.Of(0, 0, 0)
+		id := pstest.Identity.Of(0, 0, 0)
 		id.Generation++
 		if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id,
 			Members: []*rpc.Member{{Rank: 0, Since: g}, {Rank: 1, Since: g + 1}}}); err != nil {
@@ -229,13 +229,13 @@ func TestDeadlineEndsWithItsRound(t *testing.T) {
 		s.declare(t, 0, 0)
 		s.declare(t, 1, 0)
 		synctest.Wait()
-		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: rig.Identity.Of(1, 0, 0)}); err != nil {
+		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: pstest.Identity.Of(1, 0, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)
 		s.declare(t, 0, 1)
 		synctest.Wait()
-		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: rig.Identity.Of(0, 0, 0)}); err != nil {
+		if _, err := s.Complete(t.Context(), &rpc.CompleteRequest{Id: pstest.Identity.Of(0, 0, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-s.ended; err != nil {
@@ -254,7 +254,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		told := make(chan error, 2)
 		for range 2 {
 			go func() {
-				told <- s.GetVariable(&rpc.GetRequest{Id: rig.Identity.Of(0, 1, 0), Name: "w0"}, downloads{ctx: ctx})
+				told <- s.GetVariable(&rpc.GetRequest{Id: pstest.Identity.Of(0, 1, 0), Name: "w0"}, downloads{ctx: ctx})
 			}()
 		}
 		want := []string{"pserver 0: round 0, by [trainer 1] since 0s, until 1m0s; never heard"}
@@ -278,7 +278,7 @@ func TestMessageOfAGenerationThatNeverBegins(t *testing.T) {
 		s.begin(t, 0, 0)
 		told := make(chan error, 1)
 		go func() {
-			id := rig.Identity.Of(0, 0, 0)
+			id := pstest.Identity.Of(0, 0, 0)
 			id.Generation++
 			_, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: id})
 			told <- err

@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -20,8 +20,8 @@ import (
 type elasticJob struct {
 	syncJob
 	*testing.T
-	server     *rig.Server
-	reference  *rig.Program // does what the server must do
+	server     *pstest.Server
+	reference  *pstest.Program // does what the server must do
 	generation uint64
 	round      uint64 // rounds that count so far
 }
@@ -41,7 +41,7 @@ func TestElasticRounds(t *testing.T) {
 			}
 			all := []uint32{0, 1, 2, 3}
 			j := &elasticJob{T: t, generation: g}
-			j.reference, j.server = j.program(), rig.Start(t, rig.Config(len(all)), j.program())
+			j.reference, j.server = j.program(), pstest.Start(t, pstest.Config(len(all)), j.program())
 			members := all
 			for range 8 {
 				for range random.IntN(3) { // whole rounds
@@ -72,7 +72,7 @@ func TestElasticRounds(t *testing.T) {
 			if err := j.server.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			l, err := wire.Ledger(t.Context(), "pserver 0", j.server.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: 2})
+			l, err := wire.Ledger(t.Context(), "pserver 0", j.server.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job, Ranges: true, Pass: 2})
 			if err != nil || l.Round != j.round || len(l.Passes) != 1 || l.Passes[0].Records != int64(10*j.round) || l.Passes[0].Again != 0 ||
 				len(l.Passes[0].Committed) != 1 {
 				t.Errorf("the ledger says %v, %v; want 10 records of each of %d rounds", l, err, j.round)
@@ -98,9 +98,9 @@ func (j *elasticJob) value(rank uint32, name string) *tensor.Tensor {
 
 // send lets members send their contributions to the open round, all at the same time, and some of those declare them.
 func (j *elasticJob) send(members, sent, declared []uint32) {
-	err := rig.Each(len(members), func(position int) error {
+	err := pstest.Parallel(len(members), func(position int) error {
 		rank := members[position]
-		trainer, part, n := rig.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}, j.part(members, position), 0
+		trainer, part, n := pstest.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}, j.part(members, position), 0
 		if !slices.Contains(sent, rank) {
 			return nil
 		}
@@ -163,7 +163,7 @@ func (j *elasticJob) count(members []uint32) {
 func (j *elasticJob) compare(rank uint32) {
 	for _, name := range []string{"w0", "w1", "mean", "count"} {
 		want := j.reference.Variables[name]
-		trainer := rig.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}
+		trainer := pstest.Trainer{Client: j.server.Client, Rank: rank, Generation: j.generation}
 		got, _, err := trainer.Get(j.Context(), j.round, name, int64(want.Len()))
 		if err != nil || !slices.Equal(got.Float32s(), want.Float32s()) {
 			j.Fatalf("generation %d, after %d rounds, %s: got %v, want %v; %v", j.generation, j.round, name, got.Float32s(), want.Float32s(), err)
@@ -179,7 +179,7 @@ func (j *elasticJob) freeze() {
 
 func (j *elasticJob) resume(members []uint32, commit ...*rpc.Declared) {
 	j.generation++
-	if err := j.server.Resume(j.generation, j.round, rig.Members(members...), commit...); err != nil {
+	if err := j.server.Resume(j.generation, j.round, pstest.Members(members...), commit...); err != nil {
 		j.Fatal(err)
 	}
 }

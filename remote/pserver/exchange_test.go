@@ -16,26 +16,26 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/tensor"
 )
 
 // exchanging starts n servers. Their global blocks exchange one number a round, 100 times the round plus 10 times the server, and check what they
 // get. prepare is the prepare block of a server.
-func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(server int, round uint64)) []*rig.Server {
-	servers, cfgs := make([]*rig.Server, n), make([]pserver.Config, n)
+func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(server int, round uint64)) []*pstest.Server {
+	servers, cfgs := make([]*pstest.Server, n), make([]pserver.Config, n)
 	for i := range servers {
-		cfg := rig.Config(1)
+		cfg := pstest.Config(1)
 		cfg.Servers, cfg.Index = n, i
 		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) {
 			return servers[index].Client, nil
 		}
 		change(&cfg)
-		servers[i], cfgs[i] = rig.New(t, cfg), cfg
+		servers[i], cfgs[i] = pstest.New(t, cfg), cfg
 	}
 	for i, s := range servers {
-		p := rig.SGD(i, true, 1, 1)
+		p := pstest.SGD(i, true, 1, 1)
 		p.Service.Prepare, p.Service.Global = []program.BlockIndex{7}, 8
 		p.Blocks[7] = func(_ context.Context, step ops.Step) error {
 			prepare(i, step.Round)
@@ -45,10 +45,10 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 			all := make([]*tensor.Tensor, n)
 			var want []float32
 			for j := range all {
-				all[j] = rig.Vector(1)
+				all[j] = pstest.Vector(1)
 				want = append(want, float32(100*int(step.Round)+10*j))
 			}
-			own := rig.Filled(1, want[i])
+			own := pstest.Filled(1, want[i])
 			if err := s.Exchange(ctx, "norm", own, all); err != nil {
 				return err
 			}
@@ -71,16 +71,16 @@ func exchanging(t *testing.T, n int, change func(*pserver.Config), prepare func(
 }
 
 // trainOn trains rounds on every server at once, as one trainer of the first generation.
-func trainOn(ctx context.Context, servers []*rig.Server, rounds uint64) error {
+func trainOn(ctx context.Context, servers []*pstest.Server, rounds uint64) error {
 	return trainIn(ctx, servers, g, 0, rounds)
 }
 
 // trainIn trains from one round up to another, as the one trainer of a generation, and completes.
-func trainIn(ctx context.Context, servers []*rig.Server, generation, from, to uint64) error {
+func trainIn(ctx context.Context, servers []*pstest.Server, generation, from, to uint64) error {
 	for round := from; round < to; round++ {
-		err := rig.Each(len(servers), func(i int) error {
-			trainer := rig.Trainer{Client: servers[i].Client, Generation: generation}
-			_, err := trainer.Send(ctx, round, "w0@GRAD", rig.Filled(1, 1))
+		err := pstest.Parallel(len(servers), func(i int) error {
+			trainer := pstest.Trainer{Client: servers[i].Client, Generation: generation}
+			_, err := trainer.Send(ctx, round, "w0@GRAD", pstest.Filled(1, 1))
 			if err == nil {
 				err = trainer.Barrier(ctx, round, 1, 1)
 			}
@@ -93,8 +93,8 @@ func trainIn(ctx context.Context, servers []*rig.Server, generation, from, to ui
 			return err
 		}
 	}
-	return rig.Each(len(servers), func(i int) error {
-		return rig.Trainer{Client: servers[i].Client, Generation: generation}.Complete(ctx)
+	return pstest.Parallel(len(servers), func(i int) error {
+		return pstest.Trainer{Client: servers[i].Client, Generation: generation}.Complete(ctx)
 	})
 }
 
@@ -136,9 +136,9 @@ func TestExchangeOverManyRounds(t *testing.T) {
 	if err := trainOn(t.Context(), servers, 9); err != nil {
 		t.Fatal(err)
 	}
-	stale := &rpc.GetRequest{Id: rig.Identity.Of(1, 3, 0), Name: "norm", Exchange: true}
+	stale := &rpc.GetRequest{Id: pstest.Identity.Of(1, 3, 0), Name: "norm", Exchange: true}
 	stale.Id.Fence = 99
-	if _, _, err := (rig.Trainer{Client: servers[0].Client}).GetAs(t.Context(), stale, 1); !errors.Is(err, fault.Stale) {
+	if _, _, err := (pstest.Trainer{Client: servers[0].Client}).GetAs(t.Context(), stale, 1); !errors.Is(err, fault.Stale) {
 		t.Errorf("partial results of a round long past: %v", err)
 	}
 	if _, err := servers[0].Freeze(g); !errors.Is(err, fault.Fenced) {
@@ -150,9 +150,9 @@ func TestExchangeOverManyRounds(t *testing.T) {
 func TestExchangeNamesTheFence(t *testing.T) {
 	ctx := t.Context()
 	servers := exchanging(t, 2, func(*pserver.Config) {}, func(int, uint64) {})
-	newer := rig.Identity
+	newer := pstest.Identity
 	newer.Fence = 20
-	if _, err := (rig.Trainer{Client: servers[0].Client}).SendAs(ctx, newer.Of(0, 0, 0), "w0@GRAD", rig.Filled(1, 1)); err != nil {
+	if _, err := (pstest.Trainer{Client: servers[0].Client}).SendAs(ctx, newer.Of(0, 0, 0), "w0@GRAD", pstest.Filled(1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := trainOn(ctx, servers, 1); err != nil {
@@ -181,16 +181,16 @@ func TestExchangeWithoutOne(t *testing.T) {
 
 // An exchange is refused when its outputs are not as many as the servers of the job, and in async mode.
 func TestExchangeOfOtherSize(t *testing.T) {
-	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 1))
-	if err := s.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 2)); !errors.Is(err, fault.InvalidProgram) {
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 1))
+	if err := s.Exchange(t.Context(), "norm", pstest.Vector(1), make([]*tensor.Tensor, 2)); !errors.Is(err, fault.InvalidProgram) {
 		t.Error(err)
 	}
-	async := rig.Start(t, rig.Config(1), rig.SGD(0, false, 1, 1))
-	if err := async.Exchange(t.Context(), "norm", rig.Vector(1), make([]*tensor.Tensor, 1)); !errors.Is(err, fault.InvalidProgram) {
+	async := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 1))
+	if err := async.Exchange(t.Context(), "norm", pstest.Vector(1), make([]*tensor.Tensor, 1)); !errors.Is(err, fault.InvalidProgram) {
 		t.Error(err)
 	}
-	request := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "norm", Exchange: true}
-	if _, _, err := (rig.Trainer{Client: async.Client}).GetAs(t.Context(), request, 1); !errors.Is(err, fault.InvalidArgument) {
+	request := &rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "norm", Exchange: true}
+	if _, _, err := (pstest.Trainer{Client: async.Client}).GetAs(t.Context(), request, 1); !errors.Is(err, fault.InvalidArgument) {
 		t.Error(err)
 	}
 }
@@ -203,8 +203,8 @@ func TestFreezeDuringExchange(t *testing.T) {
 	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.MaxTrainers = 2 }, func(int, uint64) {})
 	for server, s := range servers {
 		for rank := range uint32(2) {
-			trainer := rig.Trainer{Client: s.Client, Rank: rank}
-			if _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(1, float32(rank))); err != nil {
+			trainer := pstest.Trainer{Client: s.Client, Rank: rank}
+			if _, err := trainer.Send(ctx, 0, "w0@GRAD", pstest.Filled(1, float32(rank))); err != nil {
 				t.Fatal(err)
 			}
 			if server == 0 || rank == 0 {
@@ -224,19 +224,19 @@ func TestFreezeDuringExchange(t *testing.T) {
 		if i == 0 {
 			made = state.Applied
 		}
-		m := &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
-		if _, _, err := (rig.Trainer{Client: s.Client}).GetAs(ctx, m, 1); err != nil {
+		m := &rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w0", AnyVersion: true}
+		if _, _, err := (pstest.Trainer{Client: s.Client}).GetAs(ctx, m, 1); err != nil {
 			t.Error(err)
 		}
 	}
 	untilWaits(t, servers[0], "the generation after 7")
 	for _, s := range servers {
-		if err := s.Resume(g+1, 1, rig.Members(0), made...); err != nil {
+		if err := s.Resume(g+1, 1, pstest.Members(0), made...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, s := range servers {
-		trainer := rig.Trainer{Client: s.Client, Generation: g + 1}
+		trainer := pstest.Trainer{Client: s.Client, Generation: g + 1}
 		if w, _, err := trainer.Get(ctx, 1, "w0", 1); err != nil || w.Float32s()[0] != -0.5 {
 			t.Error(w, err)
 		}
@@ -262,29 +262,29 @@ func (silent) GetVariable(ctx context.Context, _ *rpc.GetRequest, _ ...grpc.Call
 // The deadline of partial sums does not count while the server is frozen. When it passes, the error names the server whose sums are missing.
 func TestExchangeDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := rig.Config(1)
+		cfg := pstest.Config(1)
 		cfg.Servers, cfg.StartDeadline, cfg.RoundDeadline = 2, 10*time.Minute, time.Minute
 		cfg.Peer = func(int) (rpc.ParameterServerClient, error) { return silent{}, nil }
 		s := timedServer{Server: pserver.New(cfg), ended: make(chan error, 1), start: time.Now()}
-		p := rig.SGD(0, true, 1, 1)
+		p := pstest.SGD(0, true, 1, 1)
 		p.Service.Global = 8
 		p.Blocks[8] = func(ctx context.Context, _ ops.Step) error {
-			return s.Exchange(ctx, "norm", rig.Vector(1), []*tensor.Tensor{rig.Vector(1), rig.Vector(1)})
+			return s.Exchange(ctx, "norm", pstest.Vector(1), []*tensor.Tensor{pstest.Vector(1), pstest.Vector(1)})
 		}
 		go func() { s.ended <- s.Serve(t.Context(), p.Op(), p) }()
 		resume := func(generation, round uint64) {
-			id := rig.Identity.Of(0, 0, 0)
+			id := pstest.Identity.Of(0, 0, 0)
 			id.Generation = generation
-			if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round, Members: rig.Members(0)}); err != nil {
+			if _, err := s.Resume(t.Context(), &rpc.ResumeRequest{Id: id, Round: round, Members: pstest.Members(0)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		resume(g, 0)
-		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, 0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{1}, Bytes: 4}
+		header := &rpc.VariableChunk{Id: pstest.Identity.Of(0, 0, 0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{1}, Bytes: 4}
 		if err := s.SendVariable(&upload{ctx: t.Context(), header: header, between: func() {}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: rig.Identity.Of(0, 0, 0), Rows: 1, Variables: 1}); err != nil {
+		if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: pstest.Identity.Of(0, 0, 0), Rows: 1, Variables: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.waits(t); len(got) != 1 || got[0] != "pserver 0: partial sums of round 0, by [pserver 1] since 0s, until 1m0s; " {

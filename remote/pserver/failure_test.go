@@ -11,7 +11,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 )
 
 // downloads is a stream of GetVariable that has nothing but a context.
@@ -25,13 +25,13 @@ func (d downloads) Context() context.Context { return d.ctx }
 // An op that fails on the server fails every trainer that waits, with its kind, op and variable.
 func TestFailingBlockReachesTrainers(t *testing.T) {
 	for _, sync := range []bool{true, false} {
-		p := rig.SGD(0, sync, 1, 2)
+		p := pstest.SGD(0, sync, 1, 2)
 		broken := fault.E(fault.NotFinite, fault.Op("sgd"), fault.Var("w0"), fault.Line("train.go:12"), fault.Got("NaN"))
 		p.Blocks[1] = func(context.Context, ops.Step) error { return broken }
-		s := rig.Start(t, rig.Config(2), p)
-		err := rig.Each(2, func(rank int) error {
-			trainer := rig.Trainer{Client: s.Client, Rank: uint32(rank)}
-			_, err := trainer.Send(t.Context(), 0, "w0@GRAD", rig.Vector(2))
+		s := pstest.Start(t, pstest.Config(2), p)
+		err := pstest.Parallel(2, func(rank int) error {
+			trainer := pstest.Trainer{Client: s.Client, Rank: uint32(rank)}
+			_, err := trainer.Send(t.Context(), 0, "w0@GRAD", pstest.Vector(2))
 			if err == nil && sync {
 				err = trainer.Barrier(t.Context(), 0, 1, 1)
 			}
@@ -55,15 +55,15 @@ func TestFailingBlockReachesTrainers(t *testing.T) {
 
 // The end of the server's context reaches everyone who waits.
 func TestCancellation(t *testing.T) {
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 2))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, true, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
 	if err := a.Barrier(t.Context(), 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	told := make(chan error, 2)
 	go func() { _, _, err := a.Get(t.Context(), 1, "w0", 2); told <- err }()
 	go func() {
-		_, _, err := a.GetAs(t.Context(), &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", Final: true}, 2)
+		_, _, err := a.GetAs(t.Context(), &rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w0", Final: true}, 2)
 		told <- err
 	}()
 	s.Stop()
@@ -75,7 +75,7 @@ func TestCancellation(t *testing.T) {
 	if err := s.Wait(); !errors.Is(err, fault.Canceled) {
 		t.Error(err)
 	}
-	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
 	if err != nil || len(status.Waits) != 0 {
 		t.Errorf("a server that has failed waits for %v, %v", status.GetWaits(), err)
 	}
@@ -83,12 +83,12 @@ func TestCancellation(t *testing.T) {
 
 // Trainers that wait for a server whose program cannot be served are told why.
 func TestProgramThatCannotBeServed(t *testing.T) {
-	p := rig.SGD(0, true, 1, 2)
+	p := pstest.SGD(0, true, 1, 2)
 	p.Service.Grads = append(p.Service.Grads, comm.Contribution{Name: "gone@GRAD", Block: 1, Merge: ops.MergeMean})
-	s := rig.New(t, rig.Config(1))
+	s := pstest.New(t, pstest.Config(1))
 	told := make(chan error, 1)
 	go func() {
-		_, _, err := rig.Trainer{Client: s.Client}.Get(t.Context(), 0, "w0", 2)
+		_, _, err := pstest.Trainer{Client: s.Client}.Get(t.Context(), 0, "w0", 2)
 		told <- err
 	}()
 	s.Serve(p)
@@ -103,8 +103,8 @@ func TestProgramThatCannotBeServed(t *testing.T) {
 
 // When the job is over, calls that would wait are refused.
 func TestNobodyWaitsAfterTheEnd(t *testing.T) {
-	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 2))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
 	for range 2 {
 		if err := a.Complete(t.Context()); err != nil {
 			t.Fatal(err)

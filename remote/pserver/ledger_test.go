@@ -11,7 +11,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -157,22 +157,22 @@ func FuzzDecodeLedger(f *testing.F) {
 // A ledger that is larger than a message may be is sent in pieces: here it has every second record, with large numbers.
 func TestLargeLedger(t *testing.T) {
 	const steps, ranges, first = 2, 550_000, int64(1) << 40
-	s := rig.Start(t, rig.Config(1), rig.SGD(0, false, 1, 2))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, false, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
 	for step := range int64(steps) {
 		d := &rpc.Declared{Rows: ranges}
 		for i := range int64(ranges) {
 			from := first + 2*(step*ranges+i)
 			d.Records = append(d.Records, &rpc.RecordRange{From: from, To: from + 1})
 		}
-		if _, err := a.Send(t.Context(), uint64(step), "w0@GRAD", rig.Filled(2, 1)); err != nil {
+		if _, err := a.Send(t.Context(), uint64(step), "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Declare(t.Context(), uint64(step), d, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l, err := wire.Ledger(t.Context(), "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true})
+	l, err := wire.Ledger(t.Context(), "pserver 0", s.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job, Ranges: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -25,7 +25,7 @@ import (
 const large = 4 << 20
 
 // receiving is a trainer that is lost while it receives. It has a connection of its own, and reads only the first chunk from it.
-func receiving(t *testing.T, s *rig.Server, id *rpc.Identity, name string) {
+func receiving(t *testing.T, s *pstest.Server, id *rpc.Identity, name string) {
 	t.Helper()
 	conn, err := wire.Dial(s.Address)
 	if err != nil {
@@ -43,9 +43,9 @@ func receiving(t *testing.T, s *rig.Server, id *rpc.Identity, name string) {
 }
 
 // waitsFor checks that the server waits for a trainer.
-func waitsFor(t *testing.T, s *rig.Server, name string) {
+func waitsFor(t *testing.T, s *pstest.Server, name string) {
 	t.Helper()
-	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+	status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
 	if err != nil || !slices.ContainsFunc(status.Waits, func(w *job.Wait) bool { return slices.Equal(w.By, []string{name}) }) {
 		t.Errorf("waits %v, %v; want one for %s", status.GetWaits(), err, name)
 	}
@@ -54,20 +54,20 @@ func waitsFor(t *testing.T, s *rig.Server, name string) {
 // A trainer is lost while it receives the parameters of a round. The next round waits for it, by name, until its generation ends. Then the others
 // train on, although the lost trainer still does not read.
 func TestTrainerLostWhileReceiving(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*pstest.Patience)
 	defer cancel()
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, large))
-	a, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}
-	contribute := func(of rig.Trainer, round uint64) {
+	s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, true, 1, large))
+	a, lost := pstest.Trainer{Client: s.Client}, pstest.Trainer{Client: s.Client, Rank: 1}
+	contribute := func(of pstest.Trainer, round uint64) {
 		t.Helper()
-		if _, err := of.Send(ctx, round, "w0@GRAD", rig.Filled(large, 1)); err != nil {
+		if _, err := of.Send(ctx, round, "w0@GRAD", pstest.Filled(large, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := of.Barrier(ctx, round, 2, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, of := range []rig.Trainer{a, lost} {
+	for _, of := range []pstest.Trainer{a, lost} {
 		contribute(of, 0)
 	}
 	receiving(t, s, lost.ID(1), "w0")
@@ -81,7 +81,7 @@ func TestTrainerLostWhileReceiving(t *testing.T) {
 		len(state.Applied) != 2 {
 		t.Fatalf("the server says %v, %v; want round 1, applied of two and declared by trainer 0 only", state, err)
 	}
-	if err := s.Resume(g+1, 1, rig.Members(0)); err != nil {
+	if err := s.Resume(g+1, 1, pstest.Members(0)); err != nil {
 		t.Fatal(err)
 	}
 	a.Generation = g + 1
@@ -132,17 +132,17 @@ func (u *upload) RecvMsg(m any) error {
 // When a generation ends, neither a contribution that is on its way counts nor one that has arrived.
 func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
 	ctx := t.Context()
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, true, 1, 4))
-	a, b := rig.Trainer{Client: s.Client, Generation: g + 1}, rig.Trainer{Client: s.Client, Rank: 1}
-	if _, err := b.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 5)); err != nil {
+	s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, true, 1, 4))
+	a, b := pstest.Trainer{Client: s.Client, Generation: g + 1}, pstest.Trainer{Client: s.Client, Rank: 1}
+	if _, err := b.Send(ctx, 0, "w0@GRAD", pstest.Filled(4, 5)); err != nil {
 		t.Fatal(err)
 	}
-	header := &rpc.VariableChunk{Id: rig.Trainer{}.ID(0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
+	header := &rpc.VariableChunk{Id: pstest.Trainer{}.ID(0), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
 	err := s.SendVariable(&upload{ctx: ctx, header: header, between: func() {
 		if _, err := s.Freeze(g); err != nil {
 			t.Error(err)
 		}
-		if err := s.Resume(g+1, 0, rig.Members(0, 1)); err != nil {
+		if err := s.Resume(g+1, 0, pstest.Members(0, 1)); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -150,8 +150,8 @@ func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
 		t.Errorf("the contribution is told %v", err)
 	}
 	b.Generation = g + 1
-	for _, trainer := range []rig.Trainer{a, b} {
-		if duplicate, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(4, 1)); err != nil || duplicate {
+	for _, trainer := range []pstest.Trainer{a, b} {
+		if duplicate, err := trainer.Send(ctx, 0, "w0@GRAD", pstest.Filled(4, 1)); err != nil || duplicate {
 			t.Errorf("the contribution of the next generation: duplicate %v, %v", duplicate, err)
 		}
 		if err := trainer.Barrier(ctx, 0, 1, 1); err != nil {
@@ -167,15 +167,15 @@ func TestContributionAcrossTheEndOfItsGeneration(t *testing.T) {
 func TestContributionCutInTheMiddle(t *testing.T) {
 	ctx := t.Context()
 	const n = 3 * wire.ChunkBytes / 4
-	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, n))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, n))
+	a := pstest.Trainer{Client: s.Client}
 	for attempt := range 3 {
 		cut, cancel := context.WithCancel(ctx)
 		stream, err := s.Client.SendVariable(cut)
 		if err != nil {
 			t.Fatal(err)
 		}
-		header := &rpc.VariableChunk{Id: rig.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
+		header := &rpc.VariableChunk{Id: pstest.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
 			Bytes: 4 * n}
 		data := make([]byte, wire.ChunkBytes)
 		for i := range data {
@@ -189,7 +189,7 @@ func TestContributionCutInTheMiddle(t *testing.T) {
 			t.Fatal("answered before the end")
 		}
 	}
-	if duplicate, err := a.SendAs(ctx, rig.Identity.Of(0, 0, 3), "w0@GRAD", rig.Filled(n, 2)); err != nil || duplicate {
+	if duplicate, err := a.SendAs(ctx, pstest.Identity.Of(0, 0, 3), "w0@GRAD", pstest.Filled(n, 2)); err != nil || duplicate {
 		t.Fatal(duplicate, err)
 	}
 	if err := a.Barrier(ctx, 0, 1, 1); err != nil {
@@ -218,12 +218,12 @@ func whole(v []float32) error {
 func TestReadersNeverSeeTornValues(t *testing.T) {
 	const n, steps = 20_000, 40
 	for _, sync := range []bool{true, false} {
-		s := rig.Start(t, rig.Config(3), rig.SGD(0, sync, 1, n))
+		s := pstest.Start(t, pstest.Config(3), pstest.SGD(0, sync, 1, n))
 		stop := make(chan struct{})
 		read := func(rank uint32) error {
-			reader := rig.Trainer{Client: s.Client, Rank: rank}
+			reader := pstest.Trainer{Client: s.Client, Rank: rank}
 			for last := float32(1); ; {
-				w, _, err := reader.GetAs(t.Context(), &rpc.GetRequest{Id: rig.Identity.Of(rank, 0, 0), Name: "w0", AnyVersion: true}, n)
+				w, _, err := reader.GetAs(t.Context(), &rpc.GetRequest{Id: pstest.Identity.Of(rank, 0, 0), Name: "w0", AnyVersion: true}, n)
 				if err == nil {
 					err = whole(w.Float32s())
 				}
@@ -243,9 +243,9 @@ func TestReadersNeverSeeTornValues(t *testing.T) {
 		}
 		train := func() error {
 			defer close(stop)
-			trainer := rig.Trainer{Client: s.Client}
+			trainer := pstest.Trainer{Client: s.Client}
 			for step := range uint64(steps) {
-				if _, err := trainer.Send(t.Context(), step, "w0@GRAD", rig.Filled(n, 1)); err != nil {
+				if _, err := trainer.Send(t.Context(), step, "w0@GRAD", pstest.Filled(n, 1)); err != nil {
 					return err
 				}
 				if sync {
@@ -254,7 +254,7 @@ func TestReadersNeverSeeTornValues(t *testing.T) {
 						if rank == 0 {
 							rows, sent = 1, 1
 						}
-						if err := (rig.Trainer{Client: s.Client, Rank: rank}).Barrier(t.Context(), step, rows, sent); err != nil {
+						if err := (pstest.Trainer{Client: s.Client, Rank: rank}).Barrier(t.Context(), step, rows, sent); err != nil {
 							return err
 						}
 					}
@@ -269,7 +269,7 @@ func TestReadersNeverSeeTornValues(t *testing.T) {
 			}
 			return nil
 		}
-		if err := rig.Each(3, func(i int) error {
+		if err := pstest.Parallel(3, func(i int) error {
 			if i == 0 {
 				return train()
 			}
@@ -284,23 +284,23 @@ func TestReadersNeverSeeTornValues(t *testing.T) {
 func TestReadersWait(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		release := make(chan struct{})
-		p := rig.SGD(0, sync, 1, 2)
+		p := pstest.SGD(0, sync, 1, 2)
 		update := p.Blocks[1]
 		p.Blocks[1] = func(ctx context.Context, step ops.Step) error {
 			<-release
 			return update(ctx, step)
 		}
-		s := rig.Start(t, rig.Config(2), p)
-		a, b := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}
+		s := pstest.Start(t, pstest.Config(2), p)
+		a, b := pstest.Trainer{Client: s.Client}, pstest.Trainer{Client: s.Client, Rank: 1}
 		got := make(chan string, 2)
 		show := func(w []float32, err error) {
 			got <- fmt.Sprint(w, err)
 		}
-		if _, err := a.Send(t.Context(), 0, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+		if _, err := a.Send(t.Context(), 0, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if sync {
-			for rank, trainer := range []rig.Trainer{a, b} {
+			for rank, trainer := range []pstest.Trainer{a, b} {
 				if err := trainer.Barrier(t.Context(), 0, int64(1-rank), 1-rank); err != nil {
 					t.Fatal(err)
 				}
@@ -315,15 +315,15 @@ func TestReadersWait(t *testing.T) {
 			t.Errorf("sync %v: version 1 is %s", sync, text)
 		}
 		go func() {
-			w, _, err := a.GetAs(t.Context(), &rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w0", Final: true}, 2)
+			w, _, err := a.GetAs(t.Context(), &rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w0", Final: true}, 2)
 			show(w.Float32s(), err)
 		}()
-		if _, err := b.Send(t.Context(), 1, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+		if _, err := b.Send(t.Context(), 1, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 			t.Fatal(err)
 		}
 		want := "[-2 -2] <nil>"
 		if sync {
-			for rank, trainer := range []rig.Trainer{a, b} {
+			for rank, trainer := range []pstest.Trainer{a, b} {
 				if err := trainer.Barrier(t.Context(), 1, int64(rank), rank); err != nil {
 					t.Fatal(err)
 				}
@@ -338,8 +338,8 @@ func TestReadersWait(t *testing.T) {
 	}
 }
 
-func refusals(t *testing.T, s *rig.Server) map[string]uint64 {
-	r, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: rig.Identity.Job})
+func refusals(t *testing.T, s *pstest.Server) map[string]uint64 {
+	r, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,13 +350,13 @@ func refusals(t *testing.T, s *rig.Server) map[string]uint64 {
 // messages make of it.
 func TestRefusedMessagesChangeNothing(t *testing.T) {
 	ctx := t.Context()
-	p := rig.SGD(0, true, 1, 4)
-	s := rig.Start(t, rig.Config(2), p)
-	a, b := rig.Trainer{Client: s.Client, Rank: 0}, rig.Trainer{Client: s.Client, Rank: 1}
-	one, wild := rig.Filled(4, 1), rig.Filled(4, 1e6)
+	p := pstest.SGD(0, true, 1, 4)
+	s := pstest.Start(t, pstest.Config(2), p)
+	a, b := pstest.Trainer{Client: s.Client, Rank: 0}, pstest.Trainer{Client: s.Client, Rank: 1}
+	one, wild := pstest.Filled(4, 1), pstest.Filled(4, 1e6)
 
 	round := func(round uint64) {
-		for _, trainer := range []rig.Trainer{a, b} {
+		for _, trainer := range []pstest.Trainer{a, b} {
 			if duplicate, err := trainer.Send(ctx, round, "w0@GRAD", one); err != nil || duplicate {
 				t.Fatal(duplicate, err)
 			}
@@ -367,7 +367,7 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 		if n := s.Buffers(); n != 1 {
 			t.Errorf("%d buffers are free, want that of the duplicate", n)
 		}
-		for _, trainer := range []rig.Trainer{a, a, b} {
+		for _, trainer := range []pstest.Trainer{a, a, b} {
 			if err := trainer.Barrier(ctx, round, 1, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +385,7 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 		t.Fatal(w, err)
 	}
 
-	otherJob, otherProgram, older := rig.Identity, rig.Identity, rig.Identity
+	otherJob, otherProgram, older := pstest.Identity, pstest.Identity, pstest.Identity
 	otherJob.Job, otherProgram.Program, older.Generation = "other", []byte{9}, 6
 	for name, c := range map[string]struct {
 		id       *rpc.Identity
@@ -397,11 +397,11 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 		"another program":    {otherProgram.Of(0, 2, 0), "w0@GRAD", wild, fault.Foreign},
 		"an old generation":  {older.Of(0, 2, 0), "w0@GRAD", wild, fault.Superseded},
 		"no identity":        {nil, "w0@GRAD", wild, fault.Foreign},
-		"an old round":       {rig.Identity.Of(0, 0, 0), "w0@GRAD", wild, fault.Stale},
-		"a round to come":    {rig.Identity.Of(0, 9, 0), "w0@GRAD", wild, fault.Foreign},
-		"an unknown trainer": {rig.Identity.Of(2, 2, 0), "w0@GRAD", wild, fault.Foreign},
-		"an unknown name":    {rig.Identity.Of(0, 2, 0), "w0", wild, fault.Foreign},
-		"another shape":      {rig.Identity.Of(0, 2, 0), "w0@GRAD", rig.Vector(5), fault.ShapeMismatch},
+		"an old round":       {pstest.Identity.Of(0, 0, 0), "w0@GRAD", wild, fault.Stale},
+		"a round to come":    {pstest.Identity.Of(0, 9, 0), "w0@GRAD", wild, fault.Foreign},
+		"an unknown trainer": {pstest.Identity.Of(2, 2, 0), "w0@GRAD", wild, fault.Foreign},
+		"an unknown name":    {pstest.Identity.Of(0, 2, 0), "w0", wild, fault.Foreign},
+		"another shape":      {pstest.Identity.Of(0, 2, 0), "w0@GRAD", pstest.Vector(5), fault.ShapeMismatch},
 	} {
 		if _, err := a.SendAs(ctx, c.id, c.variable, c.value); fault.KindOf(err) != c.kind {
 			t.Errorf("%s: got %v, want %v", name, err, c.kind)
@@ -416,7 +416,7 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 	if err := a.Barrier(ctx, 2, 5, 1); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a barrier without its contribution: %v", err)
 	}
-	if err := (rig.Trainer{Client: s.Client, Rank: 2}).Complete(ctx); !errors.Is(err, fault.Foreign) {
+	if err := (pstest.Trainer{Client: s.Client, Rank: 2}).Complete(ctx); !errors.Is(err, fault.Foreign) {
 		t.Errorf("the completion of an unknown trainer: %v", err)
 	}
 	round(2)
@@ -431,18 +431,18 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 
 func TestRefusedRequests(t *testing.T) {
 	ctx := t.Context()
-	s := rig.Start(t, rig.Config(1), rig.SGD(0, true, 1, 4))
-	a := rig.Trainer{Client: s.Client}
-	foreign := rig.Identity
+	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, 4))
+	a := pstest.Trainer{Client: s.Client}
+	foreign := pstest.Identity
 	foreign.Job = "other"
 	for name, c := range map[string]struct {
 		m    *rpc.GetRequest
 		kind fault.Kind
 	}{
 		"another job":         {&rpc.GetRequest{Id: foreign.Of(0, 0, 0), Name: "w0"}, fault.Foreign},
-		"an unknown trainer":  {&rpc.GetRequest{Id: rig.Identity.Of(3, 0, 0), Name: "w0"}, fault.Foreign},
-		"an unknown variable": {&rpc.GetRequest{Id: rig.Identity.Of(0, 0, 0), Name: "w7"}, fault.NotFound},
-		"a version to come":   {&rpc.GetRequest{Id: rig.Identity.Of(0, 2, 0), Name: "w0"}, fault.Foreign},
+		"an unknown trainer":  {&rpc.GetRequest{Id: pstest.Identity.Of(3, 0, 0), Name: "w0"}, fault.Foreign},
+		"an unknown variable": {&rpc.GetRequest{Id: pstest.Identity.Of(0, 0, 0), Name: "w7"}, fault.NotFound},
+		"a version to come":   {&rpc.GetRequest{Id: pstest.Identity.Of(0, 2, 0), Name: "w0"}, fault.Foreign},
 		"of another server":   {&rpc.GetRequest{Id: foreign.Of(0, 0, 0), Name: "norm", Exchange: true}, fault.Foreign},
 	} {
 		if _, _, err := a.GetAs(ctx, c.m, 4); fault.KindOf(err) != c.kind {
@@ -461,7 +461,7 @@ func TestRefusedRequests(t *testing.T) {
 	if _, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: "other"}); !errors.Is(err, fault.Foreign) {
 		t.Errorf("the status of another job: %v", err)
 	}
-	r, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: rig.Identity.Job})
+	r, err := s.Client.Status(ctx, &rpc.StatusRequest{Job: pstest.Identity.Job})
 	if err != nil || r.Round != 1 || r.Bytes != 16 {
 		t.Errorf("status %v, %v; want round 1 and 16 bytes", r, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -22,12 +22,12 @@ type syncJob struct {
 
 const syncSize = 5
 
-func (j syncJob) program() *rig.Program {
-	p := rig.SGD(0, true, 0.5, syncSize, syncSize)
+func (j syncJob) program() *pstest.Program {
+	p := pstest.SGD(0, true, 0.5, syncSize, syncSize)
 	p.Service.Grads[1].Merge = ops.MergeSum
 	p.Service.States = []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean},
 		{Name: "count", Block: comm.NoBlock, Merge: ops.MergeSum}}
-	p.Variables["mean"], p.Variables["count"] = rig.Vector(syncSize), rig.Vector(1)
+	p.Variables["mean"], p.Variables["count"] = pstest.Vector(syncSize), pstest.Vector(1)
 	return p
 }
 
@@ -46,7 +46,7 @@ func (j syncJob) share(rank int, round uint64, name string) *tensor.Tensor {
 	if name == "count" {
 		n = 1
 	}
-	v := rig.Vector(n)
+	v := pstest.Vector(n)
 	for i := range v.Float32s() {
 		v.Float32s()[i] = 1/float32(3+i+rank) + float32(round)*0.1 + float32(len(name))
 	}
@@ -99,8 +99,8 @@ func clone(variables map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 }
 
 // train runs one trainer and checks every version that it receives.
-func (j syncJob) train(t *testing.T, s *rig.Server, rank int, want []map[string]*tensor.Tensor) error {
-	ctx, trainer := t.Context(), rig.Trainer{Client: s.Client, Rank: uint32(rank)}
+func (j syncJob) train(t *testing.T, s *pstest.Server, rank int, want []map[string]*tensor.Tensor) error {
+	ctx, trainer := t.Context(), pstest.Trainer{Client: s.Client, Rank: uint32(rank)}
 	get := func(version uint64) error {
 		for _, name := range []string{"w0", "w1", "mean", "count"} {
 			target := want[version][name]
@@ -120,7 +120,7 @@ func (j syncJob) train(t *testing.T, s *rig.Server, rank int, want []map[string]
 	for round := range j.rounds[rank] {
 		rows, sent := j.rows(rank, round), 0
 		if rows > 0 {
-			err := rig.Each(len(j.names()), func(i int) error {
+			err := pstest.Parallel(len(j.names()), func(i int) error {
 				_, err := trainer.Send(ctx, round, j.names()[i], j.share(rank, round, j.names()[i]))
 				return err
 			})
@@ -147,8 +147,8 @@ func TestSyncRounds(t *testing.T) {
 			j := syncJob{trainers: len(rounds), rounds: rounds}
 			want := j.want(t)
 			p := j.program()
-			s := rig.Start(t, rig.Config(j.trainers), p)
-			if err := rig.Each(j.trainers, func(rank int) error { return j.train(t, s, rank, want) }); err != nil {
+			s := pstest.Start(t, pstest.Config(j.trainers), p)
+			if err := pstest.Parallel(j.trainers, func(rank int) error { return j.train(t, s, rank, want) }); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Wait(); err != nil {
@@ -168,15 +168,15 @@ func TestSyncRounds(t *testing.T) {
 func TestTrainersThatFinishEarly(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*pstest.Patience)
 			defer cancel()
-			p := rig.SGD(0, sync, 1, 2)
-			s := rig.Start(t, rig.Config(3), p)
+			p := pstest.SGD(0, sync, 1, 2)
+			s := pstest.Start(t, pstest.Config(3), p)
 			steps := []uint64{1, 5, 3} // that each has data for
-			if err := rig.Each(len(steps), func(rank int) error {
-				trainer := rig.Trainer{Client: s.Client, Rank: uint32(rank)}
+			if err := pstest.Parallel(len(steps), func(rank int) error {
+				trainer := pstest.Trainer{Client: s.Client, Rank: uint32(rank)}
 				for step := range steps[rank] {
-					if _, err := trainer.Send(ctx, step, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+					if _, err := trainer.Send(ctx, step, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 						return err
 					}
 					if err := trainer.Barrier(ctx, step, 1, 1); err != nil {
@@ -208,7 +208,7 @@ func TestTrainersThatFinishEarly(t *testing.T) {
 func TestUpdatesOverlap(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
-			p := rig.SGD(0, sync, 1, 2, 2)
+			p := pstest.SGD(0, sync, 1, 2, 2)
 			begun := []chan struct{}{make(chan struct{}), make(chan struct{})}
 			for i, block := range p.Service.Optimize {
 				update := p.Blocks[block]
@@ -222,10 +222,10 @@ func TestUpdatesOverlap(t *testing.T) {
 					}
 				}
 			}
-			s := rig.Start(t, rig.Config(1), p)
-			a := rig.Trainer{Client: s.Client}
+			s := pstest.Start(t, pstest.Config(1), p)
+			a := pstest.Trainer{Client: s.Client}
 			for i := range begun {
-				if _, err := a.Send(t.Context(), 0, fmt.Sprintf("w%d@GRAD", i), rig.Filled(2, 1)); err != nil {
+				if _, err := a.Send(t.Context(), 0, fmt.Sprintf("w%d@GRAD", i), pstest.Filled(2, 1)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -33,7 +33,7 @@ func (j *journal) add(format string, args ...any) {
 // learning-rate block runs once for each step of a trainer, before the step is applied. The server ends with the last trainer.
 func TestAsync(t *testing.T) {
 	const trainers, steps = 3, 12
-	p := rig.SGD(0, false, 1, 2, 3)
+	p := pstest.SGD(0, false, 1, 2, 3)
 	var rates journal
 	order := [2]journal{}
 	p.Service.LRDecay = 9
@@ -53,12 +53,12 @@ func TestAsync(t *testing.T) {
 			return update(ctx, step)
 		}
 	}
-	s := rig.Start(t, rig.Config(trainers), p)
-	err := rig.Each(trainers, func(rank int) error {
-		trainer := rig.Trainer{Client: s.Client, Rank: uint32(rank)}
+	s := pstest.Start(t, pstest.Config(trainers), p)
+	err := pstest.Parallel(trainers, func(rank int) error {
+		trainer := pstest.Trainer{Client: s.Client, Rank: uint32(rank)}
 		for step := range uint64(steps) {
-			sent := rig.Each(4, func(i int) error { // each of the two twice, at the same time
-				_, err := trainer.Send(t.Context(), step, fmt.Sprintf("w%d@GRAD", i%2), rig.Filled(int64(2+i%2), 1))
+			sent := pstest.Parallel(4, func(i int) error { // each of the two twice, at the same time
+				_, err := trainer.Send(t.Context(), step, fmt.Sprintf("w%d@GRAD", i%2), pstest.Filled(int64(2+i%2), 1))
 				return err
 			})
 			if sent != nil {
@@ -111,11 +111,11 @@ func checkOrder(t *testing.T, entries []string, trainers, steps int) {
 
 // Gradients that one block reads are applied together, and a state takes the last value that was sent.
 func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
-	p := rig.SGD(0, false, 1, 2, 2)
+	p := pstest.SGD(0, false, 1, 2, 2)
 	p.Service.Optimize = p.Service.Optimize[:1]
 	p.Service.Grads[1].Block = 1
 	p.Service.States = []comm.Contribution{{Name: "mean", Block: comm.NoBlock, Merge: ops.MergeMean}}
-	p.Variables["mean"] = rig.Vector(1)
+	p.Variables["mean"] = pstest.Vector(1)
 	runs := 0
 	p.Blocks[1] = func(context.Context, ops.Step) error {
 		runs++
@@ -126,11 +126,11 @@ func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
 		w[0] -= g[0] * h[1]
 		return nil
 	}
-	s := rig.Start(t, rig.Config(2), p)
-	a, b := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}
-	send := func(trainer rig.Trainer, step uint64, name string, n int64, x float32) {
+	s := pstest.Start(t, pstest.Config(2), p)
+	a, b := pstest.Trainer{Client: s.Client}, pstest.Trainer{Client: s.Client, Rank: 1}
+	send := func(trainer pstest.Trainer, step uint64, name string, n int64, x float32) {
 		t.Helper()
-		if _, err := trainer.Send(t.Context(), step, name, rig.Filled(n, x)); err != nil {
+		if _, err := trainer.Send(t.Context(), step, name, pstest.Filled(n, x)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
 	send(a, 2, "w0@GRAD", 2, 1)
 	send(a, 2, "w1@GRAD", 2, 1)
 	send(a, 3, "w1@GRAD", 2, 7) // nor does the rest of this one
-	for _, trainer := range []rig.Trainer{a, b} {
+	for _, trainer := range []pstest.Trainer{a, b} {
 		if err := trainer.Complete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -159,9 +159,9 @@ func TestAsyncUpdateOfSeveralGradients(t *testing.T) {
 // A trainer that is lost and started again begins at step 0, after all that its rank has sent before is applied. A part of a step is dropped. What
 // the lost process still sends changes nothing. The other trainers go on meanwhile.
 func TestAsyncTrainerStartedAgain(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*pstest.Patience)
 	defer cancel()
-	p := rig.SGD(0, false, 1, 2, 2)
+	p := pstest.SGD(0, false, 1, 2, 2)
 	p.Service.Optimize = p.Service.Optimize[:1] // w0 and w1 are updated by one block, which reads both gradients
 	p.Service.Grads[1].Block = 1
 	release, applied := make(chan struct{}), []float32{}
@@ -174,12 +174,12 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 		applied = append(applied, p.Variables["w0@GRAD"].Float32s()[0])
 		return nil
 	}
-	s := rig.Start(t, rig.Config(2), p)
-	a, lost := rig.Trainer{Client: s.Client}, rig.Trainer{Client: s.Client, Rank: 1}
-	send := func(trainer rig.Trainer, round uint64, x float32, names ...string) {
+	s := pstest.Start(t, pstest.Config(2), p)
+	a, lost := pstest.Trainer{Client: s.Client}, pstest.Trainer{Client: s.Client, Rank: 1}
+	send := func(trainer pstest.Trainer, round uint64, x float32, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := trainer.Send(ctx, round, name, rig.Filled(2, x)); err != nil {
+			if _, err := trainer.Send(ctx, round, name, pstest.Filled(2, x)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -195,18 +195,18 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 	if err := s.Resume(g+1, 0, members); err != nil {
 		t.Fatal(err)
 	}
-	again := rig.Trainer{Client: s.Client, Rank: 1, Generation: g + 1}
+	again := pstest.Trainer{Client: s.Client, Rank: 1, Generation: g + 1}
 	told := make(chan error, 1)
 	go func() {
-		_, err := again.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 5))
+		_, err := again.Send(ctx, 0, "w0@GRAD", pstest.Filled(2, 5))
 		if err == nil {
-			_, err = again.Send(ctx, 0, "w1@GRAD", rig.Filled(2, 5))
+			_, err = again.Send(ctx, 0, "w1@GRAD", pstest.Filled(2, 5))
 		}
 		told <- err
 	}()
 	untilWaits(t, s, "queued contributions of trainer 1")
 	for _, late := range []uint64{0, 2, 9} {
-		if _, err := lost.Send(ctx, late, "w0@GRAD", rig.Filled(2, 1e6)); !errors.Is(err, fault.Stale) {
+		if _, err := lost.Send(ctx, late, "w0@GRAD", pstest.Filled(2, 1e6)); !errors.Is(err, fault.Stale) {
 			t.Errorf("step %d of the lost process: %v", late, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 	if err := <-told; err != nil {
 		t.Fatal(err)
 	}
-	for _, trainer := range []rig.Trainer{a, again} {
+	for _, trainer := range []pstest.Trainer{a, again} {
 		if err := trainer.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -233,8 +233,8 @@ func TestAsyncTrainerStartedAgain(t *testing.T) {
 // In async mode a barrier enters a step in the ledger, once, on server 0 only.
 func TestAsyncLedger(t *testing.T) {
 	ctx := t.Context()
-	s := rig.Start(t, rig.Config(2), rig.SGD(0, false, 1, 2))
-	a := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, false, 1, 2))
+	a := pstest.Trainer{Client: s.Client}
 	step := func(from, to int64) *rpc.Declared {
 		return &rpc.Declared{Rows: to - from, Pass: 1, Records: []*rpc.RecordRange{{From: from, To: to}}}
 	}
@@ -242,7 +242,7 @@ func TestAsyncLedger(t *testing.T) {
 		t.Errorf("a step that was not sent: %v", err)
 	}
 	for round := range uint64(3) {
-		if _, err := a.Send(ctx, round, "w0@GRAD", rig.Filled(2, 1)); err != nil {
+		if _, err := a.Send(ctx, round, "w0@GRAD", pstest.Filled(2, 1)); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -257,7 +257,7 @@ func TestAsyncLedger(t *testing.T) {
 	if err := a.Declare(ctx, 3, step(4, 4), 1); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("no records: %v", err)
 	}
-	l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: rig.Identity.Job, Pass: 1, Ranges: true})
+	l, err := wire.Ledger(ctx, "pserver 0", s.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job, Pass: 1, Ranges: true})
 	if err != nil || len(l.Passes) != 1 || l.Passes[0].Pass != 1 || l.Passes[0].Records != 10 || l.Passes[0].Again != 2 ||
 		len(l.Passes[0].Committed) != 1 || l.Passes[0].Committed[0].To != 10 {
 		t.Errorf("the ledger says %v, %v", l, err)
@@ -266,13 +266,13 @@ func TestAsyncLedger(t *testing.T) {
 		t.Error(err)
 	}
 
-	cfg := rig.Config(1)
+	cfg := pstest.Config(1)
 	cfg.Index, cfg.Servers = 1, 2
-	other := rig.Start(t, cfg, rig.SGD(1, false, 1, 2))
-	if err := (rig.Trainer{Client: other.Client}).Barrier(ctx, 0, 0, 0); !errors.Is(err, fault.InvalidArgument) {
+	other := pstest.Start(t, cfg, pstest.SGD(1, false, 1, 2))
+	if err := (pstest.Trainer{Client: other.Client}).Barrier(ctx, 0, 0, 0); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a barrier to another server: %v", err)
 	}
-	if _, err := wire.Ledger(ctx, "pserver 1", other.Client, &rpc.LedgerRequest{Job: rig.Identity.Job}); !errors.Is(err, fault.NotFound) {
+	if _, err := wire.Ledger(ctx, "pserver 1", other.Client, &rpc.LedgerRequest{Job: pstest.Identity.Job}); !errors.Is(err, fault.NotFound) {
 		t.Errorf("the ledger of another server: %v", err)
 	}
 }
@@ -283,7 +283,7 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 	for name, taken := range map[string]bool{"taken before": true, "taken meanwhile": false} {
 		for who, members := range map[string][]*rpc.Member{"gone": {{Rank: 0, Since: g}}, "started again": {{Rank: 0, Since: g}, {Rank: 1, Since: g + 1}}} {
 			t.Run(name+", "+who, func(t *testing.T) {
-				p := rig.SGD(0, false, 1, 2, 2)
+				p := pstest.SGD(0, false, 1, 2, 2)
 				p.Service.Optimize = p.Service.Optimize[:1] // one block reads both gradients
 				p.Service.Grads[1].Block = 1
 				p.Service.LRDecay = 9
@@ -299,10 +299,10 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 					}
 					return nil
 				}
-				s := rig.Start(t, rig.Config(2), p)
-				lost, sent := rig.Trainer{Client: s.Client, Rank: 1}, make(chan error, 1)
+				s := pstest.Start(t, pstest.Config(2), p)
+				lost, sent := pstest.Trainer{Client: s.Client, Rank: 1}, make(chan error, 1)
 				go func() {
-					_, err := lost.Send(t.Context(), 3, "w0@GRAD", rig.Filled(2, 1))
+					_, err := lost.Send(t.Context(), 3, "w0@GRAD", pstest.Filled(2, 1))
 					sent <- err
 				}()
 				<-running
@@ -323,9 +323,9 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 					<-sent // whether it succeeds depends on who was first
 				}
 				for _, m := range slices.Backward(members) { // nobody has completed when the next process sends
-					a := rig.Trainer{Client: s.Client, Rank: m.Rank, Generation: m.Since}
+					a := pstest.Trainer{Client: s.Client, Rank: m.Rank, Generation: m.Since}
 					for _, name := range []string{"w0@GRAD", "w1@GRAD"} {
-						if _, err := a.Send(t.Context(), 0, name, rig.Filled(2, 1)); err != nil {
+						if _, err := a.Send(t.Context(), 0, name, pstest.Filled(2, 1)); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -343,7 +343,7 @@ func TestPartsOfThoseWhoAreGone(t *testing.T) {
 
 // A call that is cut while the learning-rate block runs does not stop the block, and the server goes on.
 func TestLearningRateOutlivesItsCaller(t *testing.T) {
-	p := rig.SGD(0, false, 1, 2)
+	p := pstest.SGD(0, false, 1, 2)
 	running, cut := make(chan struct{}), make(chan struct{})
 	p.Service.LRDecay = 9
 	p.Blocks[9] = func(ctx context.Context, step ops.Step) error {
@@ -353,11 +353,11 @@ func TestLearningRateOutlivesItsCaller(t *testing.T) {
 		}
 		return ctx.Err()
 	}
-	s := rig.Start(t, rig.Config(1), p)
-	trainer := rig.Trainer{Client: s.Client}
+	s := pstest.Start(t, pstest.Config(1), p)
+	trainer := pstest.Trainer{Client: s.Client}
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan error, 1)
-	go func() { _, err := trainer.Send(ctx, 0, "w0@GRAD", rig.Filled(2, 1)); told <- err }()
+	go func() { _, err := trainer.Send(ctx, 0, "w0@GRAD", pstest.Filled(2, 1)); told <- err }()
 	<-running
 	if n := len(refusals(t, s)); n != 0 { // the server answers while the block runs
 		t.Errorf("%d kinds refused", n)
@@ -367,7 +367,7 @@ func TestLearningRateOutlivesItsCaller(t *testing.T) {
 		t.Error("the call that was cut has succeeded")
 	}
 	close(cut)
-	if duplicate, err := trainer.Send(t.Context(), 0, "w0@GRAD", rig.Filled(2, 1)); err != nil || !duplicate {
+	if duplicate, err := trainer.Send(t.Context(), 0, "w0@GRAD", pstest.Filled(2, 1)); err != nil || !duplicate {
 		t.Errorf("the next attempt: duplicate %v, %v", duplicate, err)
 	}
 	if w, _, err := trainer.Get(t.Context(), 0, "w0", 2); err != nil || w.Float32s()[0] != -1 {
@@ -377,7 +377,7 @@ func TestLearningRateOutlivesItsCaller(t *testing.T) {
 
 // The learning-rate block runs alone: no update of the step begins before it has ended, and it does not begin while an update runs.
 func TestLearningRateRunsAlone(t *testing.T) {
-	p := rig.SGD(0, false, 1, 2, 2)
+	p := pstest.SGD(0, false, 1, 2, 2)
 	p.Service.LRDecay = 9
 	running, ran, updating, updated := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var early, during atomic.Bool
@@ -400,10 +400,10 @@ func TestLearningRateRunsAlone(t *testing.T) {
 			return nil
 		}
 	}
-	s := rig.Start(t, rig.Config(1), p)
-	a, sent := rig.Trainer{Client: s.Client}, make(chan error, 3)
+	s := pstest.Start(t, pstest.Config(1), p)
+	a, sent := pstest.Trainer{Client: s.Client}, make(chan error, 3)
 	send := func(name string, step uint64) {
-		_, err := a.Send(t.Context(), step, name, rig.Filled(2, 1))
+		_, err := a.Send(t.Context(), step, name, pstest.Filled(2, 1))
 		sent <- err
 	}
 	meanwhile := func() { // whoever does not wait has the time to go on

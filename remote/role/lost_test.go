@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/role"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -110,7 +110,7 @@ func TestDrainedWithoutAnswer(t *testing.T) {
 	}
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, noAnswers{heard: func() { drain(fault.New(fault.Drained, "terminated")) }})
-	address := strings.TrimPrefix(rig.Serve(t, service).Target(), "passthrough:///")
+	address := strings.TrimPrefix(pstest.Serve(t, service).Target(), "passthrough:///")
 	if err := registry.SetDesired(bounded(t), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 )
 
 // BenchmarkSyncRound is what a sync round costs beside computing: one trainer sends the gradients of a model to two servers, declares them, and
@@ -26,11 +26,11 @@ func benchmarkRound(b *testing.B, bytes int64) {
 	}
 	c, m := &Comm{Sync: true, Deadline: time.Hour}, newModel(servers, sizes...)
 	for i := range servers {
-		cfg := rig.Config(1)
+		cfg := pstest.Config(1)
 		cfg.Index, cfg.Servers = i, servers
-		c.Servers = append(c.Servers, rig.Start(b, cfg, rig.SGD(i, true, 1, sizes...)).Client)
+		c.Servers = append(c.Servers, pstest.Start(b, cfg, pstest.SGD(i, true, 1, sizes...)).Client)
 	}
-	c.BeginGeneration(rig.Identity, 0)
+	c.BeginGeneration(pstest.Identity, 0)
 	m.fill(1)
 	round := uint64(0)
 	b.SetBytes(bytes)

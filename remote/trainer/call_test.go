@@ -12,7 +12,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/waits"
 )
 
@@ -46,7 +46,7 @@ func TestCallsThatNobodyAnswers(t *testing.T) {
 func TestDrainedTrainerAsksOnce(t *testing.T) {
 	drain, attempts := make(chan struct{}), 0
 	close(drain)
-	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), pstest.Patience)
 	defer cancel()
 	err := caller{unavailable: time.Hour, drain: drain}.call(ctx, callTarget{"coordinator", "a task"}, func(context.Context, id.Attempt) error {
 		attempts++

@@ -17,7 +17,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 	"go.uber.org/goleak"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestCommSync(t *testing.T) {
 	sizes := []int64{3, 70_000, 1, 600_000}
 	list := servers(t, 2, 3, true, sizes...)
-	err := rig.Each(3, func(rank int) error {
+	err := pstest.Parallel(3, func(rank int) error {
 		ctx, c, m := t.Context(), commOf(rank, true, list...), newModel(2, sizes...)
 		c.Receive(atBeginning)
 		if err := errors.Join(m.recv(ctx, c), m.check(0)); err != nil {
@@ -66,7 +66,7 @@ func TestCommAsync(t *testing.T) {
 	const last = 2_000_000
 	for trainers := 1; trainers <= 2; trainers++ {
 		list := servers(t, 2, trainers, false, 5, last+1)
-		err := rig.Each(trainers, func(rank int) error {
+		err := pstest.Parallel(trainers, func(rank int) error {
 			ctx, c, m := t.Context(), commOf(rank, false, list...), newModel(2, 5, last+1)
 			c.Receive(atBeginning)
 			if err := m.recv(ctx, c); err != nil {
@@ -97,7 +97,7 @@ func TestCommAsync(t *testing.T) {
 
 // What a failed step left behind ends when it is drained, and with its context, though the server never answers and more calls are queued than run.
 func TestCommDrain(t *testing.T) {
-	silent := rig.New(t, rig.Config(1)) // it has no program
+	silent := pstest.New(t, pstest.Config(1)) // it has no program
 	c, m := commOf(0, true, silent), newModel(1, slices.Repeat([]int64{10}, 3*maxCalls)...)
 	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	if err := m.send(t.Context(), c); err != nil {
@@ -156,7 +156,7 @@ func TestCommOverCutConnections(t *testing.T) {
 	defer conn.Close()
 	ctx, c, m := t.Context(), &Comm{Sync: true, Deadline: time.Hour,
 		Servers: []rpc.ParameterServerClient{rpc.NewParameterServerClient(conn)}}, newModel(1, n)
-	c.BeginGeneration(rig.Identity, 0)
+	c.BeginGeneration(pstest.Identity, 0)
 	for round := range uint64(4) {
 		c.BeginStep(ops.Step{Round: round, Rows: 1}, 0, nil)
 		m.fill(1)
@@ -176,22 +176,22 @@ func TestCommOverCutConnections(t *testing.T) {
 }
 
 // servers starts n servers that hold one parameter of each size.
-func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*rig.Server {
-	list := make([]*rig.Server, n)
+func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*pstest.Server {
+	list := make([]*pstest.Server, n)
 	for i := range list {
-		cfg := rig.Config(trainers)
+		cfg := pstest.Config(trainers)
 		cfg.Index, cfg.Servers = i, n
-		list[i] = rig.Start(t, cfg, rig.SGD(i, sync, 1, sizes...))
+		list[i] = pstest.Start(t, cfg, pstest.SGD(i, sync, 1, sizes...))
 	}
 	return list
 }
 
-func commOf(rank int, sync bool, list ...*rig.Server) *Comm {
+func commOf(rank int, sync bool, list ...*pstest.Server) *Comm {
 	c := &Comm{Rank: id.Rank(rank), Sync: sync, Deadline: time.Hour}
 	for _, s := range list {
 		c.Servers = append(c.Servers, s.Client)
 	}
-	c.BeginGeneration(rig.Identity, 0)
+	c.BeginGeneration(pstest.Identity, 0)
 	return c
 }
 
@@ -203,7 +203,7 @@ func newModel(servers int, sizes ...int64) model {
 	for range servers {
 		var p, g []*tensor.Tensor
 		for _, n := range sizes {
-			p, g = append(p, rig.Vector(n)), append(g, rig.Vector(n))
+			p, g = append(p, pstest.Vector(n)), append(g, pstest.Vector(n))
 		}
 		m.params, m.grads = append(m.params, p), append(m.grads, g)
 	}
@@ -212,7 +212,7 @@ func newModel(servers int, sizes ...int64) model {
 
 // each calls f with every parameter, at the same time, as the ops of a program do.
 func (m model) each(f func(server, i int) error) error {
-	return rig.Each(len(m.params), func(s int) error { return rig.Each(len(m.params[s]), func(i int) error { return f(s, i) }) })
+	return pstest.Parallel(len(m.params), func(s int) error { return pstest.Parallel(len(m.params[s]), func(i int) error { return f(s, i) }) })
 }
 
 func (m model) send(ctx context.Context, c *Comm) error {
@@ -257,7 +257,7 @@ type proxy struct {
 	cut      int
 }
 
-func newProxy(t *testing.T, s *rig.Server, limits ...int64) *proxy {
+func newProxy(t *testing.T, s *pstest.Server, limits ...int64) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

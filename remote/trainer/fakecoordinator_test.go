@@ -14,7 +14,7 @@ import (
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 )
@@ -96,7 +96,7 @@ func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) er
 }
 
 func (c *fakeCoordinator) id(generation id.Generation) *rpc.Identity {
-	return wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program, Generation: uint64(generation), Fence: c.fence}.Of(0, 0, 0)
+	return wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program, Generation: uint64(generation), Fence: c.fence}.Of(0, 0, 0)
 }
 
 // end ends the current generation as far as the coordinator itself is concerned, and reports whether it had not ended before.
@@ -202,7 +202,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	next := machine.Generation{Number: c.current.Number + 1, Round: max(c.current.Round, c.policy.Start.Round)}
 	if c.policy.Sync && c.current.Number > 0 {
 		answers := make([]*rpc.FreezeResponse, len(c.servers))
-		err := rig.Each(len(c.servers), func(i int) (err error) {
+		err := pstest.Parallel(len(c.servers), func(i int) (err error) {
 			answers[i], err = c.servers[i].Freeze(ctx, &rpc.FreezeRequest{Id: c.id(c.current.Number)})
 			return err
 		})
@@ -234,7 +234,7 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	for _, m := range next.Members {
 		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since)})
 	}
-	err = rig.Each(len(c.servers), func(i int) error {
+	err = pstest.Parallel(len(c.servers), func(i int) error {
 		_, err := c.servers[i].Resume(ctx, resume)
 		return err
 	})
@@ -261,7 +261,7 @@ func (c *fakeCoordinator) cut(ctx context.Context, round uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pass := c.queue.Segment(id.Round(round)).GetPass()
-	ledger, err := wire.Ledger(ctx, "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job, Ranges: true, Pass: pass})
+	ledger, err := wire.Ledger(ctx, "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: pstest.Identity.Job, Ranges: true, Pass: pass})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -282,8 +282,8 @@ func TestFedAsyncSteps(t *testing.T) {
 	fake.current.Members = nil
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, asyncFeeds{fake})
-	trainer := &Trainer{cfg: Config{Rank: 2, Spec: &job.JobSpec{Fed: true}, Begin: &job.Progress{Steps: 40}, Coordinator: rpc.NewCoordinatorClient(rig.Serve(t, service))}}
-	s := newFedSource(&generationRun{Trainer: trainer, in: &generation{JoinResponse: &rpc.JoinResponse{}, identity: rig.Identity, rank: 2}})
+	trainer := &Trainer{cfg: Config{Rank: 2, Spec: &job.JobSpec{Fed: true}, Begin: &job.Progress{Steps: 40}, Coordinator: rpc.NewCoordinatorClient(pstest.Serve(t, service))}}
+	s := newFedSource(&generationRun{Trainer: trainer, in: &generation{JoinResponse: &rpc.JoinResponse{}, identity: pstest.Identity, rank: 2}})
 	for _, want := range []uint64{40, 47} {
 		b, err := s.Next(bounded(t))
 		if err != nil || b.Step.Round != want || b.Step.Lane != 2 || uint64(s.Number()) != want {

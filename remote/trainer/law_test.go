@@ -15,7 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -63,7 +63,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 // checkLedger checks that every record was committed in every pass, and at most so many again.
 func (l lawCase) checkLedger(t *testing.T, c *testJob, again int64) {
 	t.Helper()
-	ledger, err := wire.Ledger(bounded(t), "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: rig.Identity.Job})
+	ledger, err := wire.Ledger(bounded(t), "pserver 0", c.servers[0], &rpc.LedgerRequest{Job: pstest.Identity.Job})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -37,13 +37,13 @@ func newReadingJob(t *testing.T, m testkit.Model, data map[string][]string, p qu
 	j := &readingJob{fakeCoordinator: newFakeCoordinator(p), model: m, data: data}
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, j.fakeCoordinator)
-	j.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
+	j.client = rpc.NewCoordinatorClient(pstest.Serve(t, service))
 	return j
 }
 
 // join makes a trainer of the first generation.
 func (j *readingJob) join(ctx context.Context, rank uint32) (*generationRun, error) {
-	cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: id.Rank(rank), Sync: j.policy.Sync,
+	cfg := Config{Identity: wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program}, Rank: id.Rank(rank), Sync: j.policy.Sync,
 		Coordinator: j.client, Program: j.model.Program}
 	c := caller{unavailable: time.Hour}
 	trainer := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c), comm: &Comm{}}
@@ -116,7 +116,7 @@ func (j *readingJob) readAll(t *testing.T, n, passes int) [][]ranges.Range {
 	ctx := bounded(t)
 	began := make(chan error, 1)
 	go func() { began <- j.regroup(ctx, ranks...) }()
-	err := rig.Each(n, func(rank int) error {
+	err := pstest.Parallel(n, func(rank int) error {
 		own, err := j.readAs(ctx, uint32(rank), atTheBeginning, func() {})
 		mu.Lock()
 		defer mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/transpiler"
@@ -64,12 +64,12 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 	spec.RoundDeadline = durationpb.New(time.Hour)
 	c := &testJob{t: t, deadlines: longDeadlines, model: m, spec: spec, roles: roles, kill: map[uint32]context.CancelCauseFunc{},
 		drain: map[uint32]chan struct{}{}}
-	peers := make([]*rig.Server, spec.Pservers)
+	peers := make([]*pstest.Server, spec.Pservers)
 	for i := range peers {
-		cfg := rig.Config(int(spec.Trainers))
+		cfg := pstest.Config(int(spec.Trainers))
 		cfg.Index, cfg.Servers = i, len(peers)
 		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) { return peers[index].Client, nil }
-		peers[i] = rig.New(t, cfg)
+		peers[i] = pstest.New(t, cfg)
 		c.servers = append(c.servers, peers[i].Client)
 	}
 	for i, s := range peers {
@@ -79,12 +79,12 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 	c.coordinator = newFakeCoordinator(p, c.servers...)
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, c.coordinator)
-	c.client = rpc.NewCoordinatorClient(rig.Serve(t, service))
+	c.client = rpc.NewCoordinatorClient(pstest.Serve(t, service))
 	return c
 }
 
 // serve runs a pserver program until the test ends.
-func (c *testJob) serve(s *rig.Server, p *program.Program) {
+func (c *testJob) serve(s *pstest.Server, p *program.Program) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	local := executor.New(executor.WithServer(s.Server), executor.WithStage(program.StagePServer))
@@ -111,7 +111,7 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 		c.incarnation++
 		c.kill[rank] = cancel
 		c.drain[rank] = make(chan struct{})
-		cfg := Config{Identity: wire.Identity{Job: rig.Identity.Job, Program: rig.Identity.Program}, Rank: id.Rank(rank),
+		cfg := Config{Identity: wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program}, Rank: id.Rank(rank),
 			Incarnation: id.Incarnation(c.incarnation), Sync: c.spec.Mode == job.Mode_SYNC, Program: c.roles.Trainer, Save: c.roles.Save, Spec: c.spec,
 			Begin: c.begin, KeepDir: c.keep, Deadlines: c.deadlines, Coordinator: c.client, Drain: c.drain[rank]}
 		c.mu.Unlock()
@@ -157,13 +157,13 @@ func (c *testJob) train(ctx context.Context, n int) error {
 	}
 	began := make(chan error, 1)
 	go func() { began <- c.coordinator.regroup(ctx, first...) }()
-	err := rig.Each(n, func(rank int) error { return c.run(ctx, uint32(rank)) })
+	err := pstest.Parallel(n, func(rank int) error { return c.run(ctx, uint32(rank)) })
 	return errors.Join(err, <-began)
 }
 
 // bounded returns a context that ends with the test, or when the test hangs.
 func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*pstest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -20,7 +20,7 @@ import (
 	machine "github.com/edl-go/edl/remote/coordinator/generation"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
-	"github.com/edl-go/edl/remote/internal/rig"
+	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
 )
@@ -93,7 +93,7 @@ func TestDrain(t *testing.T) {
 			began := make(chan error, 1)
 			go func() { began <- c.coordinator.regroup(ctx, 0, 1) }()
 			var last uint64
-			err := rig.Each(2, func(rank int) error {
+			err := pstest.Parallel(2, func(rank int) error {
 				err := c.run(ctx, uint32(rank))
 				if rank == 0 {
 					return err
@@ -151,7 +151,7 @@ func (c *fakeCoordinator) giveUp(ctx context.Context, rank int) (err error) {
 	for _, m := range c.current.Members {
 		resume.Members = append(resume.Members, &rpc.Member{Rank: uint32(m.Rank), Since: uint64(m.Since)})
 	}
-	return rig.Each(len(c.servers), func(i int) error {
+	return pstest.Parallel(len(c.servers), func(i int) error {
 		_, err := c.servers[i].Resume(ctx, resume)
 		return err
 	})
@@ -183,7 +183,7 @@ func TestLeaveBeforeTheFirstGeneration(t *testing.T) {
 					cancel(c.cause)
 				}
 			})
-			err := Run(ctx, Config{Identity: wire.Identity{Job: rig.Identity.Job}, Coordinator: nobody, Deadlines: longDeadlines, Drain: drain,
+			err := Run(ctx, Config{Identity: wire.Identity{Job: pstest.Identity.Job}, Coordinator: nobody, Deadlines: longDeadlines, Drain: drain,
 				Spec: &job.JobSpec{}})
 			if took := time.Since(ended); !errors.Is(err, fault.KindOf(c.cause)) || took != c.takes {
 				t.Errorf("%s: ends with %v after %v, want %v", name, err, took, c.takes)

@@ -1,6 +1,6 @@
-// Package rig is what tests and benchmarks of the roles stand on: parameter servers over loopback whose programs are made of Go functions, and
-// trainers that speak to them message by message.
-package rig
+// Package pstest runs parameter servers for tests and benchmarks: over loopback, with programs that are Go functions, and with trainers that send
+// single messages.
+package pstest
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A Program is the program of a pserver: variables, what listen_and_serv says of them, and a function for each block.
+// A Program is the program of a pserver: variables, the attributes of listen_and_serv, and a function for each block.
 type Program struct {
 	Service   comm.Service // as listen_and_serv describes it; the zero Global and LRDecay mean none
 	Variables map[string]*tensor.Tensor

@@ -1,19 +1,21 @@
-package rig
+package pstest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
+	"google.golang.org/grpc"
 )
 
-// Identity is that of the job of every rig, and of the first generation.
+// Identity is the job of every server of this package, in its first generation.
 var Identity = wire.Identity{Job: "job", Program: []byte{1, 2, 3}, Generation: 7, Fence: 10}
 
 // Config returns the configuration of a server with deadlines that no test reaches.
@@ -49,14 +51,14 @@ func New(t testing.TB, cfg pserver.Config) *Server {
 	conn := Serve(t, service)
 	s.Client, s.Address = rpc.NewParameterServerClient(conn), strings.TrimPrefix(conn.Target(), "passthrough:///")
 	t.Cleanup(s.Stop)
-	Hurry(t, s.giveUp)
+	Watchdog(t, s.giveUp)
 	return s
 }
 
 // giveUp fails the server, and so all calls that wait in it.
 func (s *Server) giveUp() {
 	status, err := s.Status(context.Background(), &rpc.StatusRequest{Job: Identity.Job})
-	s.Fail(TooLong("pserver", status.GetWaits(), err))
+	s.Fail(TimedOut("pserver", status.GetWaits(), err))
 }
 
 // Serve serves a gRPC service over loopback until the test ends, and returns a connection to it.
@@ -139,4 +141,31 @@ func (s *Server) Stop() {
 func (s *Server) Wait() error {
 	<-s.done
 	return s.err
+}
+
+// Patience is how long a test may wait.
+const Patience = 20 * time.Second
+
+// Watchdog calls giveUp when a test has taken longer than Patience. giveUp must fail the server that the test waits for, with TimedOut.
+// Benchmarks have no watchdog.
+func Watchdog(t testing.TB, giveUp func()) {
+	if _, ok := t.(*testing.T); ok {
+		timer := time.AfterFunc(Patience, giveUp)
+		t.Cleanup(func() { timer.Stop() })
+	}
+}
+
+// TimedOut is the error of a server that a watchdog has ended: it says what the server waits for.
+func TimedOut(server string, waits []*job.Wait, err error) error {
+	text := "nothing"
+	for i, w := range waits {
+		if i == 0 {
+			text = ""
+		} else {
+			text += "; "
+		}
+		text += fmt.Sprintf("%s by %v", w.What, w.By)
+	}
+	return fault.E(fault.DeadlineExceeded, fault.At("the test of a "+server), fault.Gotf("a test of more than %v, which waits for %s", Patience, text),
+		fault.Cause(err))
 }

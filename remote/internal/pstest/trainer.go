@@ -1,7 +1,9 @@
-package rig
+package pstest
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -73,4 +75,15 @@ func (t Trainer) GetAs(ctx context.Context, m *rpc.GetRequest, n int64) (*tensor
 func (t Trainer) Complete(ctx context.Context) error {
 	_, err := t.Client.Complete(ctx, &rpc.CompleteRequest{Id: t.ID(0)})
 	return err
+}
+
+// Parallel calls f for 0 to n-1 at the same time, waits for all, and returns their errors.
+func Parallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = f(i) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
 }
