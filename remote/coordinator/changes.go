@@ -88,7 +88,7 @@ func (c *changes) carryOut(out generation.Effects) {
 	}
 }
 
-// effect calls a server until it answers or the change is given up.
+// effect calls a server until it answers, or until the change is given up, and tells the machine of the answer.
 func (c *changes) effect(ctx context.Context, change uint64, who string, call func(attempt uint32) (generation.Event, error)) {
 	var e generation.Event
 	err := wire.Retry(ctx, func(attempt uint32) (err error) {
@@ -142,7 +142,7 @@ func (c *changes) persist(ctx context.Context, n *generation.Next) {
 	})
 }
 
-// settle ends what those have under way who are gone, and in sync mode begins the data anew where a task has failed.
+// settle takes back the tasks of trainers that are gone. In sync mode it begins a new segment where a task has failed.
 func (c *changes) settle(ctx context.Context, n *generation.Next) {
 	c.effect(ctx, n.Change, serverName(0), func(uint32) (generation.Event, error) {
 		settle := c.dispatch.recoverTasks
@@ -158,8 +158,8 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 	})
 }
 
-// end ends a job whose members have all left. Servers stay until they hear of it, because until then somebody may ask them how far they are. That the
-// members have left is durable first, so that another coordinator asks nobody.
+// end ends a job whose members have all left. It first makes durable that they have, so that another coordinator asks nobody. Then it tells the pservers:
+// they stay until they hear of the end, because until then a coordinator may ask them how far they are.
 func (c *changes) end() {
 	if err := wire.Retry(c.ctx, func(uint32) error { return c.store.transact(c.ctx, c.putLeft) }); err != nil {
 		c.fail(err)
@@ -195,7 +195,7 @@ func (c *changes) end() {
 	c.locked(func() { c.finish(nil) })
 }
 
-// dismiss tells one server of a generation without members, unless it is gone.
+// dismiss releases one server, by a generation without members. A server that is gone needs no word.
 func (c *changes) dismiss(ctx context.Context, number uint64, i int, server rpc.ParameterServerClient) error {
 	return wire.Retry(ctx, func(attempt uint32) error {
 		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(number, attempt)}, grpc.WaitForReady(false))
@@ -217,7 +217,7 @@ func (c *changes) gone(ctx context.Context, m cluster.Member) bool {
 	return err == nil && !lives
 }
 
-// putLeft makes durable who has left, where the servers have told it.
+// putLeft enters who has left. The machine may know it from the servers alone.
 func (c *changes) putLeft(t *txn) error {
 	var left []id.Rank
 	c.locked(func() { left = c.members.machine.State().Left })

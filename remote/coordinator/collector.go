@@ -79,9 +79,8 @@ func (c *collector) addOne(m *rpc.TrainerStep) []joined {
 	return []joined{out}
 }
 
-// close returns what is left of the steps before round, when a generation begins with it or the job has ended after so many: they have committed, and
-// nobody who lives has yet to report them. The last of them is written also when nobody has reported it, in the pass that is given, because the number
-// of steps that were trained is that of the last, plus one.
+// close returns the steps before round that are not written. The caller knows that they have committed and that no more reports of them come. The last of
+// them is returned even if nobody has reported it, with the pass that is given: its number tells how many steps were trained.
 func (c *collector) close(round id.Round, pass int32) (out []joined) {
 	out = c.takeBefore(round)
 	if c.next < round {
@@ -131,8 +130,8 @@ func (c *collector) take(number id.Round) joined {
 	return out
 }
 
-// lacks returns a report of a round that only those have reported who did not know whether it would commit, and which of the names none of them has
-// fetched.
+// lacks finds values that trainers did not receive because their generation ended. If all reports of a round are pending, it returns one of them, and those
+// of the names that no report has.
 func (c *collector) lacks(round id.Round, names []string) (of *rpc.TrainerStep, lacking []string) {
 	lacking = slices.Clone(names)
 	for _, rank := range slices.Sorted(maps.Keys(c.rounds[round])) {

@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 )
 
@@ -153,11 +154,11 @@ func (c *core) identity(number uint64, attempt uint32) *rpc.Identity {
 	return id.Of(0, 0, attempt)
 }
 
-func trainerName(rank uint32) string { return fmt.Sprintf("trainer %d", rank) }
+func trainerName[R ~uint32](rank R) string { return fmt.Sprintf("trainer %d", uint32(rank)) }
 
 func serverName(i int) string { return fmt.Sprintf("pserver %d", i) }
 
-func trainerMember(rank uint32) cluster.Member {
+func trainerMember(rank id.Rank) cluster.Member {
 	return cluster.Member{Role: job.Role_TRAINER, Index: int(rank)}
 }
 

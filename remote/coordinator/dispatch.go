@@ -19,8 +19,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// dispatch hands the tasks of datasets out to trainers, and takes them back from those that are late, fail or are gone. What a trainer has trained of a
-// task it learns from the ledger that pserver 0 keeps.
+// dispatch hands out the tasks of datasets to trainers, and takes them back from trainers that are late, fail or are gone. The ledger on pserver 0 tells
+// dispatch how much of such a task was trained.
 type dispatch struct {
 	*core
 	store   *store
@@ -39,7 +39,7 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 		w := waits.Wait{Who: trainerName(m.Id.Rank), What: fmt.Sprintf("the tasks of pass %d that others have", m.Pass)}
 		q := d.store.queues[m.Dataset]
 		for _, rank := range q.Holders() {
-			w.By = append(w.By, trainerName(uint32(rank)))
+			w.By = append(w.By, trainerName(rank))
 		}
 		if len(w.By) == 0 && q.Following() {
 			w.What = "new files of dataset " + fault.Quote(m.Dataset)
@@ -110,8 +110,8 @@ func (d *dispatch) taskFailed(ctx context.Context, m *rpc.TaskFailedRequest) err
 	})
 }
 
-// takeDataset takes the list of files of a dataset. Every trainer reports; the first call counts, for all coordinators of the job, and a later one
-// that differs is an error that names both.
+// takeDataset takes the list of files of a dataset. Every trainer reports one. The first call counts, for all coordinators of the job. A later list that
+// differs is an error that describes both.
 func (d *dispatch) takeDataset(ctx context.Context, m *rpc.ReportDatasetRequest) error {
 	name := m.Dataset.GetName()
 	return d.store.transact(ctx, func(t *txn) error {
@@ -143,7 +143,7 @@ func describe(files, others []*rpc.DataFile) string {
 	return fmt.Sprintf("%d records in %d files%s", records, len(files), first)
 }
 
-// committed asks pserver 0 which records of a pass updates were computed from, when it has applied all rounds before round.
+// committed asks pserver 0 which records of a pass are trained. It waits until the server has applied all rounds before round.
 func (d *dispatch) committed(ctx context.Context, pass int32, round uint64) (committed ranges.Set, err error) {
 	err = wire.Retry(ctx, func(uint32) error {
 		ledger, err := wire.Ledger(ctx, serverName(0), d.cfg.Servers[0], &rpc.LedgerRequest{Job: d.cfg.Identity.Job, Ranges: true, Pass: pass})
@@ -160,7 +160,7 @@ func (d *dispatch) committed(ctx context.Context, pass int32, round uint64) (com
 	return committed, err
 }
 
-// beginSegment begins a new segment in queues that have had a failure: the servers have told how far the data was trained.
+// beginSegment begins a new segment in queues that have had a failure, with what is not trained.
 func (d *dispatch) beginSegment(ctx context.Context, g generation.Generation) error {
 	for name, q := range d.store.current() {
 		if !q.Regrouping() {
@@ -178,7 +178,8 @@ func (d *dispatch) beginSegment(ctx context.Context, g generation.Generation) er
 	return nil
 }
 
-// recoverTasks returns the tasks of trainers that are gone, but for what of them the ledger has. The servers take no more from those trainers by now.
+// recoverTasks puts back the tasks of trainers that are gone, without the records that the ledger has. By now the servers take nothing from those
+// trainers.
 func (d *dispatch) recoverTasks(ctx context.Context, g generation.Generation) error {
 	for name, q := range d.store.current() {
 		for _, rank := range q.Holders() {
@@ -195,7 +196,7 @@ func (d *dispatch) recoverTasks(ctx context.Context, g generation.Generation) er
 }
 
 func (d *dispatch) recoverFrom(ctx context.Context, name string, lost queue.TrainerLost) error {
-	d.locked(func() { lost.Drained, lost.Reason = d.members.whyGone(uint32(lost.Rank)) })
+	d.locked(func() { lost.Drained, lost.Reason = d.members.whyGone(lost.Rank) })
 	for {
 		lost.Pass = d.store.current()[name].Pass()
 		var err error
@@ -209,7 +210,7 @@ func (d *dispatch) recoverFrom(ctx context.Context, name string, lost queue.Trai
 	}
 }
 
-// expireTasks returns tasks whose time is over to their queues, until the job ends.
+// expireTasks puts tasks back whose time is over, until the job ends.
 func (d *dispatch) expireTasks() {
 	for d.alarm(d.nextExpiry) {
 		for _, name := range sortedNames(d.store.current()) {
@@ -231,7 +232,7 @@ func (d *dispatch) nextExpiry() (next time.Time) {
 	return next
 }
 
-// expire returns the tasks of a queue whose time is over. It returns false when the job has ended.
+// expire puts back the tasks of one queue whose time is over. It returns false when the job has ended.
 func (d *dispatch) expire(name string) bool {
 	pass := d.store.current()[name].Pass()
 	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.LedgerDeadline)

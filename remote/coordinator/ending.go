@@ -202,7 +202,7 @@ func (e *ending) requestSave(ctx context.Context, m *rpc.SaveModelRequest) (*rpc
 	reason := func() waits.Wait {
 		w := waits.Wait{Who: trainerName(rank), What: "the other trainers to finish, before the model is saved"}
 		for _, other := range others() {
-			w.By = append(w.By, trainerName(uint32(other)))
+			w.By = append(w.By, trainerName(other))
 		}
 		return w
 	}

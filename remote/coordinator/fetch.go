@@ -18,9 +18,9 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// complement adds what only servers know, such as the learning rate, to the reports of the round before a generation, where all who have reported it
-// had to do so before they could receive that. The servers have resumed, and go on when the generation has begun: what they have is of that round. A value
-// that cannot be had is left out.
+// complement adds values that only servers know, such as the learning rate, to the reports of the last round before a generation, if no trainer could
+// receive them before it reported. The servers have resumed and do not train before the generation begins, so their values are those of that round. A
+// value that no server has is left out.
 func (s *steps) complement(ctx context.Context, g generation.Generation) {
 	if !s.cfg.Sync || s.cfg.Fed || g.Round == 0 {
 		return
@@ -33,7 +33,7 @@ func (s *steps) complement(ctx context.Context, g generation.Generation) {
 	}
 }
 
-// fetchFromServers asks the servers for variables as they are before the first round of a generation. A value that cannot be had is left out.
+// fetchFromServers asks the servers for variables as they are before the first round of a generation. A value that no server has is left out.
 func (s *steps) fetchFromServers(ctx context.Context, g generation.Generation, names []string) (values []*job.Value) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LedgerDeadline)
 	defer cancel()

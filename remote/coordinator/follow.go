@@ -38,7 +38,7 @@ func (f *follower) create(ctx context.Context, lead Lead, queues map[string]*que
 	return lead.State.Commit(ctx, t.changes)
 }
 
-// follow makes tasks of the files that come until the end of the dataset is marked, and then tells of those that come too late, until the job ends.
+// follow makes tasks of new files until the end of the dataset is marked. Then it logs files that come too late, until the job ends.
 func (f *follower) follow(name string, globs []string) {
 	files := dataset.NewFollower(globs)
 	defer files.Close()

@@ -27,26 +27,26 @@ type members struct {
 
 	machine *generation.Machine // nil until core.ready
 	begun   bool                // a generation has begun with this coordinator
-	wanted  int                 // trainers; 0: not told yet
+	wanted  int                 // trainers; 0: nobody has said yet
 	saver   *uint32             // who saves the model; durable
-	records map[uint32]*memberRecord
+	records map[id.Rank]*memberRecord
 	// lostServers are pservers whose parameters are gone, for this attempt of the job.
 	lostServers map[int]bool
 }
 
-// memberRecord is what is known of the processes of a rank beside the machine.
+// memberRecord is what is known of the processes of a rank and is no business of the machine.
 type memberRecord struct {
-	lastError string // why the last one has gone
-	drained   bool   // since the last generation began
-	losses    int    // how often word of the loss of one has come
+	lastError string // of the last one that has gone
+	drained   bool   // one has drained since the last generation began
+	losses    int    // how often the registry has reported that one is lost
 }
 
 func newMembers(c *core) *members {
-	return &members{core: c, records: map[uint32]*memberRecord{}, lostServers: map[int]bool{}}
+	return &members{core: c, records: map[id.Rank]*memberRecord{}, lostServers: map[int]bool{}}
 }
 
 // record returns what is known of a rank, to be changed. The monitor is held.
-func (m *members) record(rank uint32) *memberRecord {
+func (m *members) record(rank id.Rank) *memberRecord {
 	if m.records[rank] == nil {
 		m.records[rank] = &memberRecord{}
 	}
@@ -54,7 +54,7 @@ func (m *members) record(rank uint32) *memberRecord {
 }
 
 // whyGone tells whether the last process of a rank has drained, and its last error. The monitor is held.
-func (m *members) whyGone(rank uint32) (drained bool, reason string) {
+func (m *members) whyGone(rank id.Rank) (drained bool, reason string) {
 	r := m.record(rank)
 	return r.drained, r.lastError
 }
@@ -68,7 +68,7 @@ func (m *members) begin(durable generation.State, live map[cluster.Member]uint64
 	}
 	_ = m.step(generation.Began{})
 	for _, old := range durable.Members {
-		if m.cfg.Live != nil && id.Incarnation(live[trainerMember(uint32(old.Rank))]) != old.Incarnation {
+		if m.cfg.Live != nil && id.Incarnation(live[trainerMember(old.Rank)]) != old.Incarnation {
 			_ = m.step(generation.Lost{Rank: old.Rank, Incarnation: old.Incarnation, Reason: "gone while there was no coordinator"})
 		}
 	}
@@ -112,60 +112,57 @@ func (m *members) keepTime() {
 
 // join waits for a generation that has the trainer as a member.
 func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.JoinResponse, err error) {
-	rank, last := r.Id.Rank, r.Id.Generation
-	if err := m.joined(ctx, generation.Joined{Rank: id.Rank(rank), Incarnation: id.Incarnation(r.Incarnation), Last: id.Generation(last)}); err != nil {
+	rank, incarnation, last := id.Rank(r.Id.Rank), id.Incarnation(r.Incarnation), id.Generation(r.Id.Generation)
+	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: incarnation, Last: last}); err != nil {
 		return nil, err
 	}
 	err = m.await(ctx, waitFor(trainerName(rank), "the other trainers"), func() (bool, error) {
-		if m.ended && m.err == nil || m.machine.Left(id.Rank(rank)) {
+		if m.ended && m.err == nil || m.machine.Left(rank) {
 			answer = &rpc.JoinResponse{Fence: m.lead.Fence, DataEnded: true}
 			return true, nil
 		}
-		g, ok := m.machine.Answer(id.Rank(rank), id.Incarnation(r.Incarnation), id.Generation(last))
+		g, ok := m.machine.Answer(rank, incarnation, last)
 		if !ok {
 			return false, nil
 		}
-		_ = m.step(generation.Answered{Rank: id.Rank(rank)})
+		_ = m.step(generation.Answered{Rank: rank})
 		answer, err = m.answer(rank, g)
 		return true, err
 	})
 	return answer, err
 }
 
-// joined takes the word of a trainer that waits for a generation, unless its lease has ended: of that nobody would tell once more. The loss of a
-// process that is known here will be told. For another the registry is asked, and again if word of a loss has come meanwhile, which may have been its
-// own.
+// joined tells the machine of a trainer that waits for a generation, unless the lease of the trainer has ended. The registry reports the end of a lease
+// once. When the machine knows the process, that report is still to come. For another process joined asks the registry, and asks again if a loss was
+// reported meanwhile, because that may have been the report about this process.
 func (m *members) joined(ctx context.Context, e generation.Joined) error {
 	for losses := -1; ; {
 		m.monitor.Lock()
-		if m.cfg.Live == nil || losses == m.record(uint32(e.Rank)).losses || slices.Contains(m.machine.Incarnations(e.Rank), e.Incarnation) {
+		if m.cfg.Live == nil || losses == m.record(e.Rank).losses || slices.Contains(m.machine.Incarnations(e.Rank), e.Incarnation) {
 			defer m.monitor.Unlock()
 			if ctx.Err() != nil { // it does not wait any more, and may have taken leave since
 				return gaveUp(ctx, "the other trainers")
 			}
 			return m.step(e)
 		}
-		losses = m.record(uint32(e.Rank)).losses
+		losses = m.record(e.Rank).losses
 		m.monitor.Unlock()
 		live, err := m.cfg.Live(ctx)
 		if err != nil {
 			return err
 		}
-		if incarnation, lives := live[trainerMember(uint32(e.Rank))]; !lives || id.Incarnation(incarnation) != e.Incarnation {
-			return fault.E(fault.Fenced, fault.At(trainerMember(uint32(e.Rank)).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
+		if incarnation, lives := live[trainerMember(e.Rank)]; !lives || id.Incarnation(incarnation) != e.Incarnation {
+			return fault.E(fault.Fenced, fault.At(trainerMember(e.Rank).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
 				fault.Want("one that lives"))
 		}
 	}
 }
 
 // answer is what a member has to know of its generation. The monitor is held.
-func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinResponse, error) {
-	member, _ := g.Member(id.Rank(rank))
-	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(id.Rank(rank))), Fence: m.lead.Fence,
+func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinResponse, error) {
+	member, _ := g.Member(rank)
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(rank)), Fence: m.lead.Fence,
 		DataEnded: len(m.store.queues) > 0}
-	if begin := m.cfg.Begin; m.cfg.Sync && !m.cfg.Fed { // until a dataset is reported
-		r.Segment = &rpc.Segment{Pass: begin.GetPass(), FirstRound: begin.GetSteps(), FirstBatch: begin.GetBatch()}
-	}
 	for name, q := range m.store.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
 		if !m.cfg.Sync {
@@ -181,14 +178,14 @@ func (m *members) answer(rank uint32, g generation.Generation) (*rpc.JoinRespons
 	}
 	if m.cfg.Sync {
 		r.Generation, r.Round = uint64(g.Number), uint64(g.Round)
-		if r.Segment == nil { // no dataset is reported yet
+		if r.Segment == nil && !m.cfg.Fed { // no dataset is reported yet
 			r.Segment = m.cfg.queuePolicy(m.epoch).FirstSegment()
 		}
 	}
 	return r, nil
 }
 
-// admit checks who speaks, and waits until this coordinator may answer. One that hears of a later coordinator ends.
+// admit checks who calls, and waits until this coordinator may answer. A coordinator ends when a caller knows a later one.
 func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
 	if err := m.cfg.Identity.Check(id); err != nil {
 		return err
@@ -204,8 +201,8 @@ func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
 	})
 }
 
-// isMember checks that a message comes from a member of the generation that trains now: fault.Superseded tells its sender to join the next one, and
-// fault.Stale that another has taken its place. The monitor is held.
+// isMember checks that a message comes from a member of the generation that trains now. fault.Superseded tells its sender to join the next generation;
+// fault.Stale, that another process has taken its place. The monitor is held.
 func (m *members) isMember(who *rpc.Identity) error {
 	g := m.machine.Generation()
 	member, ok := g.Member(id.Rank(who.Rank))
@@ -229,9 +226,9 @@ func (m *members) check(id *rpc.Identity) error {
 
 // leave takes a trainer's last message.
 func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
-	rank := r.Id.Rank
+	rank := id.Rank(r.Id.Rank)
 	m.monitor.Lock()
-	member, isMember := m.machine.Generation().Member(id.Rank(rank))
+	member, isMember := m.machine.Generation().Member(rank)
 	m.monitor.Unlock()
 	if m.endedWell() { // all others have left, and the servers have told that this one was about to
 		return nil
@@ -246,12 +243,12 @@ func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
 	case r.Drained:
 		m.locked(func() {
 			m.record(rank).drained = true
-			_ = m.step(generation.Drained{Rank: id.Rank(rank)})
+			_ = m.step(generation.Drained{Rank: rank})
 		})
 	case isMember:
 		err := m.store.transact(ctx, func(t *txn) error {
-			t.then(func() { _ = m.step(generation.Left{Rank: id.Rank(rank)}); m.monitor.Broadcast() })
-			return t.put(leftKey+fmt.Sprint(rank), &state.Left{Rank: rank})
+			t.then(func() { _ = m.step(generation.Left{Rank: rank}); m.monitor.Broadcast() })
+			return t.put(leftKey+fmt.Sprint(uint32(rank)), &state.Left{Rank: uint32(rank)})
 		})
 		if m.endedWell() {
 			return nil
@@ -261,10 +258,11 @@ func (m *members) leave(ctx context.Context, r *rpc.LeaveRequest) error {
 	return nil
 }
 
-// failed takes the leave of a trainer with a failure: one that another start cannot mend ends the job.
+// failed takes the leave of a trainer with a failure. A failure that another start cannot mend ends the job.
 func (m *members) failed(r *rpc.LeaveRequest) {
+	rank := id.Rank(r.Id.Rank)
 	if r.Failure.Where == "" {
-		r.Failure.Where = trainerName(r.Id.Rank)
+		r.Failure.Where = trainerName(rank)
 	}
 	err := wire.FaultOf(r.Failure)
 	m.monitor.Lock()
@@ -273,13 +271,13 @@ func (m *members) failed(r *rpc.LeaveRequest) {
 		m.finish(err)
 		return
 	}
-	m.record(r.Id.Rank).lastError = err.Error()
-	for _, incarnation := range m.machine.Incarnations(id.Rank(r.Id.Rank)) {
-		_ = m.step(generation.Lost{Rank: id.Rank(r.Id.Rank), Incarnation: incarnation, Reason: err.Error()})
+	m.record(rank).lastError = err.Error()
+	for _, incarnation := range m.machine.Incarnations(rank) {
+		_ = m.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: err.Error()})
 	}
 }
 
-// lost takes the word that the lease of a member has ended without its having left. A trainer that has come back since is known by its incarnation.
+// lost handles the end of the lease of a member that has not left. The incarnation tells whether another process has the rank by now.
 func (m *members) lost(ctx context.Context, who cluster.Member) error {
 	err := m.await(ctx, waitFor("", "the coordinator's start"), func() (bool, error) { return m.ready || m.ended, nil })
 	if err != nil {
@@ -297,9 +295,9 @@ func (m *members) lost(ctx context.Context, who cluster.Member) error {
 	return nil
 }
 
-// lostServer lets another server take the place of one that had nothing to lose. The loss of any other cannot be mended here: who supervises the job
-// ends it, or begins its next attempt, and the coordinator pauses until then, because its own end would tell less and be one more thing to mend. It
-// fails where nobody does anything.
+// lostServer lets another server take the place of a lost one, if that had only initial parameters. Otherwise the job cannot go on here: the listener
+// ends it or begins its next attempt. The coordinator pauses until then, because the listener has the better error and would have to start a coordinator
+// that ends again. If the listener does nothing, the job fails after the start deadline.
 func (m *members) lostServer(index int) error {
 	m.monitor.Lock()
 	defer m.monitor.Unlock()
@@ -311,7 +309,7 @@ func (m *members) lostServer(index int) error {
 	}
 	m.lostServers[index] = true
 	m.cfg.Log.Warn("the job pauses, because parameters are gone", "pserver", index)
-	w := waits.Wait{Who: "coordinator", What: "the job to begin again, because parameters are gone", By: []string{serverName(index)},
+	w := waits.Wait{Who: "coordinator", What: "the next attempt of the job, because parameters are gone", By: []string{serverName(index)},
 		Since: time.Now(), Limit: m.cfg.StartDeadline}
 	m.spawn(func() {
 		err := m.await(m.ctx, func() waits.Wait { return w }, func() (bool, error) { return false, nil })
@@ -323,11 +321,11 @@ func (m *members) lostServer(index int) error {
 }
 
 func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
-	rank := uint32(who.Index)
+	rank := id.Rank(who.Index)
 	var known []id.Incarnation
 	m.locked(func() {
 		m.record(rank).losses++
-		known = m.machine.Incarnations(id.Rank(rank))
+		known = m.machine.Incarnations(rank)
 	})
 	live, err := m.cfg.Live(ctx)
 	if err != nil {
@@ -339,7 +337,7 @@ func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
 		if id.Incarnation(live[who]) == incarnation || m.machine.Phase() == generation.Ended {
 			continue
 		}
-		_ = m.step(generation.Lost{Rank: id.Rank(rank), Incarnation: incarnation, Reason: m.record(rank).lastError})
+		_ = m.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: m.record(rank).lastError})
 	}
 	return nil
 }

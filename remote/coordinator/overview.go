@@ -62,7 +62,7 @@ func (o *overview) entries(ctx context.Context, wanted bool) (map[string][]byte,
 	return state.Load(ctx)
 }
 
-// waits tells what is waited for: first by the job, then by callers who do not wait for that alone. The monitor is held.
+// waits lists what is waited for: first by the job, then by callers. The monitor is held.
 func (o *overview) waits() (out []*job.Wait) {
 	if o.ended || !o.ready {
 		return nil

@@ -38,8 +38,8 @@ type steps struct {
 	hear      func()        // somebody has been told everything up to the end of the job
 }
 
-// stepWriter merges values and writes steps, in the order of its queue. It merges without the monitor: values may be large, and nobody who asks for a
-// task should wait for them.
+// stepWriter merges values and writes steps, in the order of its queue. It merges without the monitor, because values may be large, and others should not
+// wait for them.
 type stepWriter struct {
 	turn  sync.Mutex // held by the one who writes; taken before the monitor
 	queue []joined   // guarded by the monitor
@@ -88,8 +88,8 @@ func (s *steps) report(m *rpc.TrainerStep) error {
 	return s.write()
 }
 
-// mayCount reports whether the round of a pending report has committed, or will be known to have when the next generation begins. One that comes
-// later is not counted: it is not known where its generation ended. The monitor is held.
+// mayCount reports whether a pending report can count: its round has committed, or the next generation will tell whether it has. An older report does not
+// count, because nobody knows any more where its generation ended. The monitor is held.
 func (s *steps) mayCount(who *rpc.Identity) bool {
 	g, of := s.members.machine.Generation(), id.Generation(who.Generation)
 	return of == g.Number || of+1 == g.Number && id.Round(who.Round) < g.Round
@@ -132,8 +132,8 @@ func (s *steps) queueToWrite(steps []joined) {
 	}
 }
 
-// write writes the steps that are queued, and returns when all that were queued before are written, by whomever. When values cannot be merged it ends
-// the job, and says why ever after.
+// write writes the steps in the queue. When it returns, all steps that were in the queue before the call are written, some perhaps by another caller. If
+// values cannot be merged, the job ends, and every call returns that error.
 func (s *steps) write() error {
 	s.writer.turn.Lock()
 	defer s.writer.turn.Unlock()
@@ -192,8 +192,8 @@ func (s *steps) lastStatus(progress *job.Progress) *job.JobStatus {
 	return &job.JobStatus{Job: s.cfg.Identity.Job, State: state, Failure: wire.FailureOf(s.err), Progress: progress}
 }
 
-// watch streams the events from the watcher's position on: from the first one, unless it has watched this coordinator before. What is not kept any
-// more is left out, and the numbers of the events tell how much that is.
+// watch streams the events from the watcher's position on. A watcher that has not watched this coordinator before begins with the first event. Events that
+// the log does not keep any more are left out; the numbers of the others tell how many.
 func (s *steps) watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
 	select {
 	case <-s.led:

@@ -15,7 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 )
 
-// store is the one way to what is durable: the entries of the job in the cluster's store, and the queues that are made of them.
+// store is the one way to durable state: the entries of the job in the cluster's store, and the queues that are made of them.
 //
 //	request --> transact --> group --> applied to a copy --> Commit, under the lock --> the copy is the state --> answer
 //
@@ -23,7 +23,7 @@ import (
 // ended, and a request that fails changes nothing.
 type store struct {
 	*core
-	steps func() uint64 // told so far: they are made durable beside what changes anyway
+	steps func() uint64 // written so far; durable with whatever else changes
 	ops   chan *op      // to the goroutine that commits
 	// reread says that a commit has failed, so that it is not known what is durable. It belongs to the goroutine that commits.
 	reread bool
@@ -51,8 +51,7 @@ type op struct {
 	done  chan error
 }
 
-// transact applies a request, makes what it changes durable, and returns. It fails with the error of apply, which has changed nothing then, or
-// because nothing could be made durable, and nothing has changed either.
+// transact applies a request and returns when its changes are durable. After an error nothing has changed: either apply has failed, or the commit has.
 func (s *store) transact(ctx context.Context, apply func(*txn) error) error {
 	o := &op{apply: apply, done: make(chan error, 1)}
 	select {
@@ -139,8 +138,8 @@ func (s *store) commit(first *op) {
 	}
 }
 
-// distinct leaves the last change of each key where all of them fit into one transaction then, which is atomic. Most requests of a group change the
-// same head. Where they do not fit the order of all changes counts: what is durable of them must be a beginning.
+// distinct keeps the last change of each key, if those fit into one transaction, which is atomic. Most requests of a group change the same head. If they
+// do not fit, distinct returns all changes in order, because only the first of them may become durable.
 func distinct(changes []cluster.Change) []cluster.Change {
 	last, bytes := make([]cluster.Change, 0, len(changes)), 0
 	seen := make(map[string]bool, len(changes))
@@ -211,8 +210,8 @@ func (s *store) restore(ctx context.Context, lead Lead, entries map[string][]byt
 	return queues, nil
 }
 
-// A txn is a copy of the queues to which requests happen. What they change is made durable at once for all of them, and then the copy takes the place
-// of what it was made of; if that fails it is thrown away.
+// A txn is a copy of the queues, to which a group of requests is applied. One commit makes all their changes durable, and then the copy becomes the
+// state. If the commit fails, the copy is thrown away.
 type txn struct {
 	store   *store
 	queues  map[string]*queue.Queue
@@ -318,8 +317,8 @@ func (t *txn) put(key string, m proto.Message) error {
 	return nil
 }
 
-// count keeps the number of steps beside what changes anyway. Those of a sync job are numbered by its rounds: there it tells the next coordinator,
-// when all trainers have left, how many there were.
+// count adds the number of steps to what is made durable. In async mode the next coordinator counts on from it. In sync mode steps are numbered by
+// rounds; there it tells the next coordinator how many steps there were if all trainers have left.
 func (t *txn) count() {
 	var steps uint64
 	t.store.locked(func() { steps = t.store.steps() })
@@ -333,7 +332,7 @@ func (t *txn) then(f func()) { t.after = append(t.after, f) }
 
 func queueKey(dataset string) string { return dataKey + url.PathEscape(dataset) + "/" }
 
-// exhausted is why a job ends of whose dataset every task was discarded.
+// exhausted is the error of a job that has discarded every task of a dataset.
 func exhausted(dataset string, effects queue.Effects) error {
 	f := fault.E(fault.Corrupt, fault.At("dataset "+fault.Quote(dataset)), fault.Got("no task that any trainer could do"),
 		fault.Hint("look at the trainers' logs"))
