@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Files are the names of PEM files: an authority of the test's own, and what it has signed.
+// Files are the names of PEM files: an authority of the test, and the certificates that it has signed.
 type Files struct {
 	CA                           string
 	ServerCertificate, ServerKey string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What one commit of a coordinator costs: with an embedded server, with one that syncs what it writes to disk, and without any.
+// BenchmarkCommit measures one commit of a coordinator: with an embedded server, with a server that syncs to disk, and in memory.
 func BenchmarkCommit(b *testing.B) {
 	for name, synced := range map[string]bool{"embedded": false, "synced": true} {
 		b.Run(name, func(b *testing.B) {

@@ -104,7 +104,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A user is told of the errors of etcd that mean something, as warnings, until the server is closed.
+// A user sees the errors of etcd that mean something, as warnings, until the server is closed.
 func TestMessagesOfEtcd(t *testing.T) {
 	var out strings.Builder
 	closing, closes := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func TestLeaderOfEtcdDies(t *testing.T) {
 	}
 }
 
-// While all servers are down, calls end at their deadline and say why; when they are back, all goes on.
+// While all servers are down, calls end at their deadline and say why; when they are back, the calls succeed.
 func TestEtcdIsAway(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
@@ -91,7 +91,7 @@ func TestEtcdIsAway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What became of the commit is not known: no other one may follow it.
+	// It is not known whether the commit was made: no other commit may follow it.
 	if err := s.Commit(t.Context(), []Change{{"c", []byte("3")}}); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("another commit: %v", err)
 	}
@@ -138,7 +138,7 @@ func TestLeaseEndsWithoutEtcd(t *testing.T) {
 	}
 }
 
-// A server that is paused takes no commit along: another attempt goes to another server.
+// A commit to a server that is paused is not lost: another attempt goes to another server.
 func TestEtcdServerIsPaused(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
@@ -159,7 +159,8 @@ func TestEtcdServerIsPaused(t *testing.T) {
 	h.entries(s, want)
 }
 
-// A lease whose duration has passed is lost for whoever asks, also before the goroutine that renews it has noticed: a process may have been paused.
+// A lease whose duration has passed is lost at the next call of lost, even if the goroutine that renews it has not noticed: the process may have been
+// paused.
 func TestLeaseIsOverByTheClock(t *testing.T) {
 	l := &etcdLease{store: &etcdStore{leases: map[*etcdLease]bool{}}, ended: make(chan struct{}), cancel: func() {}, deadline: time.Now()}
 	select {
@@ -169,7 +170,7 @@ func TestLeaseIsOverByTheClock(t *testing.T) {
 	}
 }
 
-// Pages grow where entries are small, because each costs as much as all that is left, and shrink where they are large.
+// Pages grow when entries are small, because etcd counts all keys that are left for each page. They shrink when entries are large.
 func TestPages(t *testing.T) {
 	for _, c := range []struct{ limit, bytes, next int }{
 		{pageEntries, 0, 4 * pageEntries},

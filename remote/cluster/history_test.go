@@ -18,7 +18,7 @@ import (
 	"github.com/edl-go/edl/internal/etcdtest"
 )
 
-// recorder keeps a history in the order of a clock that only counts.
+// recorder keeps a history of operations. Its clock counts events.
 type recorder struct {
 	clock atomic.Int64
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ func play(t *testing.T, seed uint64, open func() (Registry, error), each, commit
 	errs := make(chan error, coordinators)
 	for i := range coordinators {
 		go func() {
-			l := &lives{client: i, open: open, network: net, recorder: rec, commits: commits}
+			l := &client{number: i, open: open, network: net, recorder: rec, commits: commits}
 			for range each {
 				if err := l.lead(ctx); err != nil {
 					errs <- err
@@ -66,7 +66,7 @@ func play(t *testing.T, seed uint64, open func() (Registry, error), each, commit
 		return failed
 	}
 	net.release(true)
-	last := &lives{client: coordinators, open: open, network: newNetwork(seed), recorder: rec}
+	last := &client{number: coordinators, open: open, network: newNetwork(seed), recorder: rec}
 	if err := last.lead(ctx); err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func play(t *testing.T, seed uint64, open func() (Registry, error), each, commit
 	return nil
 }
 
-// Coordinators that are paused, lose their leases, and whose requests come late or twice never change what a later one keeps, and every commit is
-// what its caller was told.
+// Coordinators are paused and lose their leases, and their requests come late or twice. No coordinator changes what a later one has written, and every
+// commit has the outcome that its caller was told.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	const histories, workers = 200, 8
@@ -106,7 +106,7 @@ func TestHistories(t *testing.T) {
 	all.Wait()
 }
 
-// The same with real servers, of which the leader is killed and started again.
+// The same with real servers; the leader is killed and started again.
 func TestHistoryOnServers(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})
@@ -138,9 +138,9 @@ func TestHistoryOnServers(t *testing.T) {
 	}
 }
 
-// lives are one coordinator after another, in one goroutine.
-type lives struct {
-	client   int
+// client runs one coordinator after another, in one goroutine.
+type client struct {
+	number   int
 	open     func() (Registry, error)
 	network  *network
 	recorder *recorder
@@ -149,10 +149,10 @@ type lives struct {
 }
 
 // lead is one coordinator from its election to its end.
-func (l *lives) lead(ctx context.Context) error {
+func (l *client) lead(ctx context.Context) error {
 	opened, err := l.open()
 	if err != nil {
-		return unlessPassing(ctx, err)
+		return unexpected(ctx, err)
 	}
 	defer opened.Close()
 	r := opened.(*registry)
@@ -161,9 +161,9 @@ func (l *lives) lead(ctx context.Context) error {
 	call := l.recorder.clock.Add(1)
 	m, err := r.LeadCoordinator(ctx, "host:1")
 	if err != nil {
-		return unlessPassing(ctx, err)
+		return unexpected(ctx, err)
 	}
-	l.recorder.add(l.client, call, l.recorder.clock.Add(1), action{what: "lead", fence: m.Fence()}, outcome{})
+	l.recorder.add(l.number, call, l.recorder.clock.Add(1), action{what: "lead", fence: m.Fence()}, outcome{})
 	s := r.State(m)
 	if loaded, err := l.load(ctx, s, m.Fence()); !loaded {
 		return err
@@ -174,37 +174,37 @@ func (l *lives) lead(ctx context.Context) error {
 		}
 	}
 	if l.network.draw(3) > 0 {
-		return unlessPassing(ctx, m.Leave(ctx))
+		return unexpected(ctx, m.Leave(ctx))
 	}
 	return nil // closing ends the lease
 }
 
-// unlessPassing leaves out what a network and a lost lock explain.
-func unlessPassing(ctx context.Context, err error) error {
+// unexpected returns nil for an error that the network or a lost lock explains.
+func unexpected(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, fault.Unavailable) || errors.Is(err, fault.Fenced)) {
 		return nil
 	}
 	return err
 }
 
-func (l *lives) load(ctx context.Context, s State, fence uint64) (bool, error) {
+func (l *client) load(ctx context.Context, s State, fence uint64) (bool, error) {
 	call := l.recorder.clock.Add(1)
 	entries, err := s.Load(ctx)
 	if err != nil {
-		return false, unlessPassing(ctx, err)
+		return false, unexpected(ctx, err)
 	}
 	a, b := string(entries["a"]), string(entries["b"])
 	if a != b {
 		return false, fmt.Errorf("half of a commit: %q and %q", a, b)
 	}
-	l.recorder.add(l.client, call, l.recorder.clock.Add(1), action{what: "load", fence: fence}, outcome{value: a})
+	l.recorder.add(l.number, call, l.recorder.clock.Add(1), action{what: "load", fence: fence}, outcome{value: a})
 	return true, nil
 }
 
-// commit makes one commit, as often as that takes, and finds out by Load when it gives up. It reports whether the coordinator still leads.
-func (l *lives) commit(ctx context.Context, net *faulty, s State, fence uint64) (bool, error) {
+// commit repeats one commit until its outcome is known, or gives up and calls Load. It reports whether the coordinator still leads.
+func (l *client) commit(ctx context.Context, net *faulty, s State, fence uint64) (bool, error) {
 	l.numbers++
-	value := fmt.Sprintf("%d of %d", l.numbers, l.client)
+	value := fmt.Sprintf("%d of %d", l.numbers, l.number)
 	a := action{"commit", fence, value}
 	call := l.recorder.clock.Add(1)
 	for {
@@ -218,10 +218,10 @@ func (l *lives) commit(ctx context.Context, net *faulty, s State, fence uint64) 
 		end := l.recorder.clock.Add(1)
 		switch {
 		case err == nil:
-			l.recorder.add(l.client, call, end, a, outcome{})
+			l.recorder.add(l.number, call, end, a, outcome{})
 			return true, nil
 		case errors.Is(err, fault.Fenced):
-			l.recorder.add(l.client, call, end, a, outcome{kind: fault.Fenced})
+			l.recorder.add(l.number, call, end, a, outcome{kind: fault.Fenced})
 			return false, nil
 		case ctx.Err() != nil || !errors.Is(err, fault.Canceled) && !errors.Is(err, fault.Unavailable):
 			return false, err
@@ -233,7 +233,7 @@ func (l *lives) commit(ctx context.Context, net *faulty, s State, fence uint64) 
 		if loaded { // and then it is not under way any more
 			end = l.recorder.clock.Add(1)
 		}
-		l.recorder.add(l.client, call, end, a, outcome{kind: fault.Unavailable})
+		l.recorder.add(l.number, call, end, a, outcome{kind: fault.Unavailable})
 		return loaded, err
 	}
 }
@@ -245,29 +245,29 @@ type action struct {
 	value string // to commit
 }
 
-// An outcome is what came of an action.
+// An outcome is the result of an action.
 type outcome struct {
 	kind  fault.Kind // OK; Fenced; Unavailable: not known
 	value string     // loaded
 }
 
-// held is what is true at one moment: who leads, 0 when that one has been told that it does not, and what is kept.
-type held struct {
+// truth is the state of the model: the fence of the leader, 0 when it was told that it leads no more, and the value in the store.
+type truth struct {
 	fence uint64
 	value string
 }
 
-// fencing is the model: only who leads changes what is kept, nobody leads again who has been told that it does not, and what is not known happened or
-// did not.
+// fencing is the model. Only the leader changes the value. A coordinator that was told that it leads no more does not lead again. A commit whose outcome
+// is not known was made or was not.
 var fencing = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{held{}} },
+	Init: func() []any { return []any{truth{}} },
 	Step: func(state, input, output any) []any {
-		s, a, o := state.(held), input.(action), output.(outcome)
+		s, a, o := state.(truth), input.(action), output.(outcome)
 		leads := s.fence == a.fence
 		switch {
 		case a.what == "lead":
 			if a.fence > s.fence {
-				return []any{held{a.fence, s.value}}
+				return []any{truth{a.fence, s.value}}
 			}
 		case a.what == "load":
 			if s.value == o.value {
@@ -275,15 +275,15 @@ var fencing = (&porcupine.NondeterministicModel{
 			}
 		case o.kind == fault.OK:
 			if leads {
-				return []any{held{a.fence, a.value}}
+				return []any{truth{a.fence, a.value}}
 			}
 		case o.kind == fault.Fenced:
 			if leads {
-				return []any{held{0, s.value}}
+				return []any{truth{0, s.value}}
 			}
 			return []any{s}
 		case leads:
-			return []any{s, held{a.fence, a.value}}
+			return []any{s, truth{a.fence, a.value}}
 		default:
 			return []any{s}
 		}
@@ -292,8 +292,8 @@ var fencing = (&porcupine.NondeterministicModel{
 	DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " -> ", output) },
 }).ToModel()
 
-// A network lies between handles and their store. It loses requests and answers, delivers requests after their caller has given them up, and holds
-// callers as if their process had been paused just before the request.
+// A network connects handles to their store. It loses requests and answers, delivers requests after their callers have given up, and pauses callers just
+// before a request.
 type network struct {
 	used chan struct{} // one for each request that came by, as far as somebody looks
 
@@ -314,7 +314,7 @@ func (n *network) draw(below int) int {
 	return n.random.IntN(below)
 }
 
-// release delivers what is late and lets callers go on: each by chance or, at the end, all.
+// release delivers late requests and lets paused callers go on: some by chance, or all.
 func (n *network) release(all bool) {
 	n.mu.Lock()
 	var deliver []func()
@@ -375,7 +375,7 @@ func (f *faulty) commit(ctx context.Context, t txn) (int64, bool, error) {
 	return f.store.commit(ctx, t)
 }
 
-// longestHold ends what nobody is left to end: all others may be waiting for the one that is paused.
+// longestHold bounds a pause: all others may be waiting for the caller that is paused.
 const longestHold = 20 * time.Millisecond
 
 func (f *faulty) pause(ctx context.Context) {
@@ -407,7 +407,7 @@ func (f *faulty) scan(ctx context.Context, prefix string, see func(string, entry
 	return f.store.scan(ctx, prefix, see)
 }
 
-// pass tells that a request comes by.
+// pass notes a request.
 func (f *faulty) pass() {
 	select {
 	case f.network.used <- struct{}{}:

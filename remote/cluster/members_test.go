@@ -139,7 +139,7 @@ func testLead(h *home) {
 	}
 }
 
-// The old coordinator was paused while its lease ended. Whatever it does afterwards leaves the new one's keys alone.
+// The old coordinator was paused while its lease ended. What it does afterwards does not change the keys of the new one.
 func testFenced(h *home) {
 	a, b := h.openWith(watchful), h.open()
 	old := h.member(a.LeadCoordinator(h.Context(), "host:1"))
@@ -287,7 +287,7 @@ func testLive(h *home) {
 	}
 }
 
-// A loss is told although the member has joined again before the watcher could see it away.
+// A loss is reported even if the member has joined again before the watcher looked.
 func testLostBehindItsBack(h *home) {
 	views := make(chan view)
 	blind := h.open().(*registry)

@@ -19,7 +19,7 @@ import (
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	files := etcdtest.Certify(t)
-	// Tokens end soon, and with the server: whoever uses one must be able to get another.
+	// Tokens end soon, and with the server: the client must get new ones.
 	servers := etcdtest.Start(t, 1, etcdtest.Options{TLS: files, Arguments: []string{"--auth-token-ttl", "1"}})
 	protect(t, servers.Client())
 	access := Access{CA: files.CA, Certificate: files.ClientCertificate, Key: files.ClientKey, User: "edl", Password: "secret"}
@@ -83,7 +83,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// renewed returns when a lease was renewed that began, or was last renewed, before.
+// renewed returns when the lease of a member has been renewed once more.
 func renewed(t *testing.T, m Membership) {
 	t.Helper()
 	before := deadline(m)

@@ -19,8 +19,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// A coordinator is paused anywhere in its work, another one takes its place, and the first one is resumed: what it does then has no effect, whether
-// its lease has ended by its own clock, or only etcd knows of that, and whether or not the other one has committed anything yet.
+// A coordinator is paused anywhere in its work, another one takes its place, and the first is resumed. What the first does then has no effect. Its
+// lease may have ended by its own clock, or only in etcd; the other one may have committed something, or nothing.
 func TestCoordinatorIsPausedAndReplaced(t *testing.T) {
 	t.Parallel()
 	server := embedded(t)
@@ -61,7 +61,7 @@ func (c pauseCase) run(h *home, server *Embedded) {
 	}
 	old.signal(syscall.SIGCONT)
 	last, why := old.end()
-	// Paused within a commit: nobody told it what became of it.
+	// It may have been paused within a commit, whose outcome it does not know.
 	if want := fault.Fenced.String() + end; why != want && why != fault.Unavailable.String()+end {
 		t.Errorf("%+v: the old coordinator ended with %q, want %q", c, why, want)
 	}
@@ -113,7 +113,7 @@ func TestCoordinatorIsPausedForItsLease(t *testing.T) {
 		}
 		return string(r.Kvs[0].Value)
 	}
-	// A lease of the same duration that begins now and that nobody renews tells when it is time.
+	// When another lease of the same duration ends that begins now, the lease of the child is over by its clock.
 	hourglass(t, client, childLease)
 	before := number()
 	c.signal(syscall.SIGCONT)
@@ -162,9 +162,8 @@ const (
 // childLease is the lease of a child whose lease has to end by its own clock.
 const childLease = 3 * time.Second
 
-// coordinate leads and commits one number after another until that fails: it tells its fence, every number that was committed, and at last the kind
-// of the failure and whether Done was closed by then. After the number childPause it pauses by itself, until somebody lets it go on: then no commit is
-// under way.
+// coordinate leads and commits one number after another until a commit fails. It prints its fence, every number that was committed, and at last the kind
+// of the failure and whether Done was closed. After the number childPause it pauses itself until SIGCONT; no commit is under way then.
 func coordinate() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// Who keeps connections to others hears that the store refuses to tell where one of them is from now on.
+// The context of Peers ends when the store refuses to report the addresses of a member.
 func TestPeersThatCannotBeFollowed(t *testing.T) {
 	prefix := Prefix("refusing")
 	open := func(refused string) Registry {
@@ -41,7 +41,7 @@ func TestPeersThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// One that ends in order says nothing else.
+// Peers that end in order have no other cause.
 func TestPeersThatEnd(t *testing.T) {
 	told := errors.New("told to end")
 	for name, end := range map[string]func(*Peers, context.CancelCauseFunc) error{
@@ -68,7 +68,7 @@ func TestPeersThatEnd(t *testing.T) {
 	}
 }
 
-// Losses are told of all roles or not at all: the channel is closed when the store refuses to tell those of one.
+// Losses are reported for all roles or for none: the channel is closed when the store refuses one role.
 func TestLostOfSomeRolesOnly(t *testing.T) {
 	memory := NewMemory()
 	prefix := Prefix("refusing")

@@ -58,7 +58,7 @@ func (h *home) ok(err error) {
 	}
 }
 
-// member unwraps what a claim returned.
+// member returns the membership of a call that must succeed.
 func (h *home) member(m Membership, err error) Membership {
 	h.Helper()
 	h.ok(err)
@@ -205,7 +205,7 @@ func expect[T any](t *testing.T, from <-chan T) T {
 	panic("unreachable")
 }
 
-// A lease that is asked for while a store ends those that it has is refused: no key stays that nobody holds.
+// A store that is closing grants no lease: no key is left that nobody holds.
 func TestGrantWhileClosing(t *testing.T) {
 	m := NewMemory()
 	for range 200 {

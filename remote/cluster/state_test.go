@@ -173,7 +173,7 @@ func testAnswerLost(h *home) {
 	h.entries(s, map[string]string{"a": "1", "b": "2"})
 }
 
-// A caller that gives up learns by Load, or by trying the same again, what has become of its commit.
+// A caller that gives up finds out by Load, or by the same Commit again, whether its commit was made.
 func testGivenUp(h *home) {
 	script, s := h.leading()
 	one, other := []Change{{"a", []byte("1")}}, []Change{{"b", []byte("2")}}
@@ -202,7 +202,7 @@ func testGivenUp(h *home) {
 	}
 }
 
-// A Load that is given up, too, while it excludes the commit before, leaves that commit to be made once more, and applied once.
+// A Load is given up as well, while it excludes the commit before it. The same Commit can then be made, and is applied once.
 func testLoadGivenUp(h *home) {
 	script, s := h.leading()
 	for i, first := range []func(func() (int64, bool, error)) (int64, bool, error){loseRequest, loseAnswer} {
@@ -231,7 +231,7 @@ func testLoadGivenUp(h *home) {
 	}
 }
 
-// A request that was given up reaches the store when others have followed it, or when Load has said that it is not there.
+// A request that was given up reaches the store late: after other commits, or after a Load that has not seen it. It changes nothing.
 func testLate(h *home) {
 	script, s := h.leading()
 	var late []func() (int64, bool, error)
@@ -265,7 +265,7 @@ func testLate(h *home) {
 	h.entries(s, map[string]string{"a": "2"})
 }
 
-// Who took a key and did not hear of it has it; who did not take it does not count as lost.
+// A member whose key was created without an answer has the key. A member whose key was not created does not count as lost.
 func testClaimAnswerLost(h *home) {
 	r := h.open().(*registry)
 	script := &scripted{store: r.store}
@@ -292,7 +292,7 @@ func testClaimAnswerLost(h *home) {
 	}
 }
 
-// Who leaves without an answer has left, and may say so again until it has one.
+// A member that leaves without an answer has left, and may call Leave again.
 func testLeaveAnswerLost(h *home) {
 	r := h.open().(*registry)
 	script := &scripted{store: r.store}
@@ -317,7 +317,7 @@ func testLeaveAnswerLost(h *home) {
 	}
 }
 
-// parts are the changes of two transactions, and what they come to.
+// parts returns changes for two transactions, and the entries after the first and after both.
 func parts() (changes []Change, first, both map[string]string) {
 	first, both = map[string]string{}, map[string]string{}
 	for i := range MaxChanges + 1 {
@@ -336,8 +336,8 @@ func refuseIt(func() (int64, bool, error)) (int64, bool, error) {
 	return 0, false, fault.New(fault.TooLarge, "request is too large")
 }
 
-// Of a commit that the store refuses at its first transaction nothing is durable, and others may follow. Of one that it refuses later a beginning is:
-// its caller has to look before it commits anything else.
+// When the store refuses the first transaction of a commit, nothing is durable and other commits may follow. When it refuses a later transaction, the
+// ones before are durable: the caller must load before it commits anything else.
 func testRefused(h *home) {
 	script, s := h.leading()
 	other := []Change{{"b", []byte("2")}}
@@ -363,7 +363,7 @@ func testRefused(h *home) {
 	h.ok(s.Commit(h.Context(), other))
 }
 
-// A caller that gives up while a transaction is under way which was surely not made may have a beginning durable, too.
+// A caller gives up after a transaction that was surely not made. The transactions before it are durable, so other commits must wait for Load.
 func testGivenUpBetween(h *home) {
 	script, s := h.leading()
 	changes, _, both := parts()
@@ -385,7 +385,7 @@ func testGivenUpBetween(h *home) {
 	h.entries(s, both)
 }
 
-// blind is a store that does not tell how things are when to is set, which it then calls.
+// blind is a store whose get calls to, if it is set, and fails.
 type blind struct {
 	store
 	to func()

@@ -9,7 +9,7 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// jumping is a store whose followers of prefix see only the views that a test shows, as after an interruption.
+// jumping is a store that shows followers of prefix only the views of a test, as after an interruption.
 type jumping struct {
 	store
 	prefix string
@@ -32,7 +32,7 @@ func (j *jumping) follow(ctx context.Context, prefix string, see func(view) bool
 	}
 }
 
-// until receives until it has got want: what lies between may be left out.
+// until receives values until want comes.
 func until[T comparable](h *home, from <-chan T, want T) {
 	h.Helper()
 	for got := range from {
@@ -95,7 +95,7 @@ func testFollow(h *home) {
 	second := h.open()
 	h.member(second.LeadCoordinator(h.Context(), "host:2"))
 	until(h, coordinators, "host:2")
-	// Nobody receives for a while: what is received then is the latest.
+	// Nobody receives for a while: the next value is the latest.
 	h.ok(second.Close())
 	third := h.member(h.open().LeadCoordinator(h.Context(), "host:3"))
 	until(h, coordinators, "host:3")
@@ -113,7 +113,7 @@ func testFollow(h *home) {
 	}
 }
 
-// The pserver that said how many there are dies first: its successors still know.
+// The pserver that has set the number of pservers dies first: the others still know the number.
 func testFirstServerDiesFirst(h *home) {
 	first := h.open()
 	h.ok(first.SetDesired(h.Context(), 2))

@@ -57,7 +57,7 @@ func TestGoroutine(t *testing.T) {
 }
 
 func TestKillGoroutine(t *testing.T) {
-	h, log := start(t, launch.Goroutines(obedient))
+	h, log := start(t, launch.Goroutines(untilStopped))
 	log.until(t, "ready")
 	h.Kill()
 	if err := h.Wait(); err != nil {
@@ -66,7 +66,7 @@ func TestKillGoroutine(t *testing.T) {
 	log.until(t, "drained")
 }
 
-// A role that does not obey is given up, and says so.
+// A role that does not end is given up, and its error says so.
 func TestGoroutineDoesNotEnd(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
@@ -78,7 +78,7 @@ func TestGoroutineDoesNotEnd(t *testing.T) {
 	expectFault(t, h.Wait(), fault.DeadlineExceeded, "trainer 1 of job digits", "still runs 0s after it was stopped")
 }
 
-// A goroutine says directly what it waits for; whoever asks is told when that changes.
+// A goroutine reports its waits to its handle directly. The channel of Waits closes when they change.
 func TestGoroutineReportsItsWaits(t *testing.T) {
 	next := make(chan string)
 	h, _ := start(t, launch.Goroutines(func(ctx context.Context, _ *job.RoleSpec, _ io.Writer) error {

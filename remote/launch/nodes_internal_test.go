@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
-// A role that has ended before anybody looked was started all the same: its end is for Wait to tell, and no other node is asked.
+// A role that has ended before await was called was started: Wait reports its end, and no other node is asked.
 func TestRoleThatEndsAtOnceWasStarted(t *testing.T) {
 	past := make(chan struct{})
 	close(past)
@@ -38,7 +38,7 @@ func (s stuck) Send(*rpc.StartRoleChunk) error {
 
 func (s stuck) CloseSend() error { return nil }
 
-// A node that takes no bytes is left to itself like one that does not answer.
+// Stop and Kill end for a node that takes no bytes, as for a node that does not answer.
 func TestEndOfARoleOnAStuckNode(t *testing.T) {
 	for name, end := range map[string]func(*remoteRole){"kill": (*remoteRole).Kill, "stop": func(h *remoteRole) { h.Stop(h.limits.LauncherStop) }} {
 		t.Run(name, func(t *testing.T) {
@@ -52,8 +52,7 @@ func TestEndOfARoleOnAStuckNode(t *testing.T) {
 	}
 }
 
-// The stream to a role may be broken for want of patience before the node could be asked, as long as another call holds it: the role was stopped, and
-// not lost.
+// Stop may break the stream before it could ask the node, because another call holds the stream: the role then counts as stopped, not as lost.
 func TestStopWhileTheStreamIsHeld(t *testing.T) {
 	h := &remoteRole{where: "trainer 0 on node a", started: make(chan struct{}), done: make(chan struct{})}
 	close(h.started)

@@ -69,8 +69,8 @@ func (n *nodes) addDead(t *testing.T, id string) {
 	}
 }
 
-// obedient is a role that works until it is stopped.
-func obedient(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
+// untilStopped is a role that works until it is stopped.
+func untilStopped(ctx context.Context, _ *job.RoleSpec, log io.Writer) error {
 	fmt.Fprintln(log, "ready")
 	<-ctx.Done()
 	fmt.Fprintln(log, "drained")
@@ -201,7 +201,7 @@ func TestStopOnNode(t *testing.T) {
 		name     string
 		launcher launch.Launcher
 	}{
-		{"goroutine", launch.Goroutines(obedient)},
+		{"goroutine", launch.Goroutines(untilStopped)},
 		{"process", launched("orderly")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestNodeIsLost(t *testing.T) {
 	ended := make(chan struct{})
 	node := all.add(t, "a", launch.Goroutines(func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
 		defer close(ended)
-		return obedient(ctx, spec, log)
+		return untilStopped(ctx, spec, log)
 	}))
 	h, log := start(t, &launch.Nodes{Directory: &all})
 	log.until(t, "ready")

@@ -124,7 +124,7 @@ func expectFault(t *testing.T, err error, kind fault.Kind, says ...string) {
 	}
 }
 
-// How a child says that it ended is its error, whole, and no part of its log.
+// The failure that a child reports becomes the error of its handle, with all fields. It is no part of the log.
 func TestProcessTellsItsFailure(t *testing.T) {
 	h, log := start(t, launched("explain"))
 	err := h.Wait()
@@ -174,7 +174,7 @@ func TestStopByForce(t *testing.T) {
 // The end of the context that a role was started with ends the role, in order.
 func TestContextStopsRoles(t *testing.T) {
 	var all nodes
-	all.add(t, "a", launch.Goroutines(obedient))
+	all.add(t, "a", launch.Goroutines(untilStopped))
 	for name, l := range map[string]launch.Launcher{"process": launched("orderly"), "node": &launch.Nodes{Directory: &all}} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestContextStopsRoles(t *testing.T) {
 	}
 }
 
-// Kill does not ask, and a role that was killed counts as lost: that it was wanted is for whoever killed it to know.
+// A role that was killed counts as lost. The caller of Kill knows that it was intended.
 func TestKill(t *testing.T) {
 	h, log := start(t, launched("deaf"))
 	log.until(t, "ready")
@@ -202,7 +202,7 @@ func TestKill(t *testing.T) {
 	h.Kill() // once more does nothing
 }
 
-// A child says what it waits for on a pipe that its own children do not have. What it said last stays known after its end.
+// A child reports its waits on a pipe that its own children do not inherit. The last report stays known after its end.
 func TestProcessReportsItsWaits(t *testing.T) {
 	var all nodes
 	all.add(t, "a", launched("report"))
@@ -227,7 +227,7 @@ func TestProcessReportsItsWaits(t *testing.T) {
 	}
 }
 
-// A child that writes no reports where reports go is not believed, and runs on.
+// A child that writes something else to the pipe for reports runs on, and nothing of it is believed.
 func TestProcessReportsNonsense(t *testing.T) {
 	h, log := start(t, launched("babble"))
 	if first := <-log; strings.Contains(first, "ready") { // the two come in any order

@@ -19,7 +19,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A caller that knows a peer by name puts it before the address in what the transport reported, and leaves other faults alone.
+// FromStatus puts the name of a peer before its address in errors of the transport, and does not change other faults.
 func TestNameOfThePeer(t *testing.T) {
 	client, address := start(t, failing(func() error { return nil }))
 	ended, cancel := context.WithCancel(t.Context())
@@ -41,7 +41,7 @@ func TestNameOfThePeer(t *testing.T) {
 	}
 }
 
-// Of a connection that there is not a message says why, once, in the words of the system.
+// The error of a connection that fails has the reason of the system, once.
 func TestNoConnection(t *testing.T) {
 	port, err := wire.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
@@ -207,7 +207,7 @@ func TestRetryOnlyWhatMayPass(t *testing.T) {
 	}
 }
 
-// Attempts go on until the context ends, at least once a second and a half, and the last reason is what is returned.
+// Attempts go on until the context ends, at least one every 1.5 seconds. The error of the last attempt is returned.
 func TestRetryEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -220,7 +220,8 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A peer that is gone for longer than the patience is given up; one that comes back in between, or lets a call wait for hours, is not.
+// RetryWithin gives up a peer that is gone for longer than the patience. It does not give up a peer that comes back in between, or that lets a call wait
+// for hours.
 func TestRetryWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fault.New(fault.Unavailable, "gone")
@@ -246,7 +247,7 @@ func TestRetryWithin(t *testing.T) {
 	})
 }
 
-// A peer that is paused in the middle of a call, with its connection open, is noticed in the time that the package promises.
+// A peer that is paused in the middle of a call, with its connection open, is noticed within peerSilence + peerAnswer.
 func TestSilentPeerIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered := make(chan struct{})
@@ -290,7 +291,7 @@ func TestSilentPeerIsNoticed(t *testing.T) {
 	})
 }
 
-// mute is a connection from which nothing comes any more, and where what is written vanishes, once silent is closed.
+// mute is a connection that delivers nothing in either direction once silent is closed.
 type mute struct {
 	net.Conn
 	silent, closed chan struct{}

@@ -67,7 +67,7 @@ func TestFaultsSurviveTheWire(t *testing.T) {
 	}
 }
 
-// What is not a plain fault keeps its kind and its text.
+// An error that is not a single fault keeps its kind and its text.
 func TestOtherErrorsOnTheWire(t *testing.T) {
 	var sent error
 	client, address := start(t, failing(func() error { return sent }))

@@ -53,7 +53,7 @@ func TestFollowWaitsForAddresses(t *testing.T) {
 	}
 }
 
-// A peer that never answers, though it lives, does not keep a call when the address changes.
+// A call at a peer that never answers ends when the address changes.
 func TestFollowCutsCallsUnderWay(t *testing.T) {
 	for name, second := range map[string]func() string{"to another": func() string { return answering(t, 2) }, "to none": func() string { return "" }} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFollowKeepsTheLastAddress(t *testing.T) {
 	}
 }
 
-// What fails without an address says so, and names the address when there is one.
+// The error of a call without an address says so; with an address it names it.
 func TestFollowNamesTheAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -160,8 +160,8 @@ func TestFollowEndsWithClose(t *testing.T) {
 	}
 }
 
-// A call that does not wait for an address fails as soon as it is known that there is none, also when that is the first thing that is known: whoever
-// calls can tell of the wait, and bound it.
+// A call without WaitForReady fails as soon as it is known that there is no address, even if no address was ever known. So the caller can report and
+// bound the wait.
 func TestFollowSaysThatThereIsNoAddress(t *testing.T) {
 	addresses := make(chan string)
 	client := follow(t, t.Context(), addresses)

@@ -30,7 +30,7 @@ func (l *line) Recv() (*rpc.Piece, error) {
 	return next, nil
 }
 
-// Pieces are small, and a message of more than its bound is refused by the name of its sender and of the message.
+// Pieces are small. The error for a message that is too large names its sender and the message.
 func TestLargeMessages(t *testing.T) {
 	m := &rpc.LedgerResponse{Round: 7, Passes: []*rpc.PassLedger{{Pass: 3}}}
 	for i := range int64(400_000) {
@@ -55,7 +55,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// The first piece of a request says who asks, and nothing more is received when that is refused.
+// The first piece of a request says who asks. When that is refused, nothing more is received.
 func TestRequestsSayWhoAsks(t *testing.T) {
 	m := &rpc.StepRun{Fetch: []string{strings.Repeat("x", 3*wire.ChunkBytes)}}
 	l := &line{}

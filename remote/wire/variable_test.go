@@ -70,7 +70,7 @@ func TestBoolDoesNotTravel(t *testing.T) {
 	}
 }
 
-// A stream that lies is refused with the kind of its lie, and no byte beside the tensor is written.
+// A stream that contradicts its header is refused with the right kind, and no byte outside the tensor is written.
 func TestHostileStreams(t *testing.T) {
 	head := &rpc.VariableChunk{Name: "w", Dtype: int32(tensor.Float32), Dims: []int64{4}, Bytes: 16}
 	with := func(change func(*rpc.VariableChunk)) *rpc.VariableChunk {
