@@ -78,8 +78,8 @@ func Start(t testing.TB, n int, o Options) *Cluster {
 	return c
 }
 
-// port returns an address of the loopback interface that was free a moment ago. Its port is below the ports that the system chooses, so that nobody else
-// gets it while a server is started again.
+// port returns an address of the loopback interface that was free a moment ago. Its port is below the ports that the system chooses, so that nobody
+// else gets it while a server is started again.
 func port(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -1,5 +1,5 @@
-// Package eventlog keeps the last entries of something that happens in order, such as the events of a job or the lines of its log. Any number of readers
-// follow it, each at its own pace.
+// Package eventlog keeps the last entries of something that happens in order, such as the events of a job or the lines of its log. Any number of
+// readers follow it, each at its own pace.
 package eventlog
 
 import (
@@ -23,7 +23,8 @@ type Log[T any] struct {
 // New returns a log that keeps at most max entries, at least 2.
 func New[T any](max int) *Log[T] { return &Log[T]{max: max, changed: make(chan struct{})} }
 
-// NewSized returns a log that keeps at most max entries, at least 2, and at most limit bytes in all, as size counts them. A single entry may be larger.
+// NewSized returns a log that keeps at most max entries, at least 2, and at most limit bytes in all, as size counts them. A single entry may be
+// larger.
 func NewSized[T any](max, limit int, size func(T) int) *Log[T] {
 	l := New[T](max)
 	l.limit, l.size = limit, size
@@ -76,9 +77,9 @@ func (l *Log[T]) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Read calls send with the kept entries from a number on, in order. The first entry of all is number 0. A gap between two numbers means that the entries
-// between them were forgotten before they were read. With follow, Read waits for entries until the log has ended; else it returns after the last one.
-// It returns the first error of send, or that of ctx when it ends.
+// Read calls send with the kept entries from a number on, in order. The first entry of all is number 0. A gap between two numbers means that the
+// entries between them were forgotten before they were read. With follow, Read waits for entries until the log has ended; else it returns after the
+// last one. It returns the first error of send, or that of ctx when it ends.
 func (l *Log[T]) Read(ctx context.Context, from uint64, follow bool, send func(number uint64, e T) error) error {
 	for next := from; ; {
 		l.mu.Lock()

@@ -23,7 +23,8 @@ const (
 // quota is how large the store of an embedded server may become.
 const quota = 8 << 30
 
-// Embedded is an etcd server in this process, for a cluster on one machine. Its data is not synced to disk, because nobody needs it after this process.
+// Embedded is an etcd server in this process, for a cluster on one machine. Its data is not synced to disk, because nobody needs it after this
+// process.
 type Embedded struct {
 	server *embed.Etcd
 	cancel context.CancelFunc
@@ -112,8 +113,8 @@ type endingStream struct {
 func (s *endingStream) Context() context.Context { return s.ctx }
 
 // zapTo returns the logger for etcd. Errors of etcd become warnings, because EDL itself reports what it cannot do. Warnings become debug messages,
-// because there are many on a busy machine. The rest is left out, and so is everything after ended: servers complain when they are closed. A new server
-// calls it an error that its storage has no entry yet; it tries again, so that message is a debug message, too.
+// because there are many on a busy machine. The rest is left out, and so is everything after ended: servers complain when they are closed. A new
+// server calls it an error that its storage has no entry yet; it tries again, so that message is a debug message, too.
 func zapTo(ended context.Context, log *slog.Logger) *zap.Logger {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

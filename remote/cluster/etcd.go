@@ -234,8 +234,8 @@ func (s *etcdStore) watch(ctx context.Context, prefix string, revision int64, v 
 //	granted --> renewed, renewed, ... --> revoked   by Leave or close
 //	                                 \--> lost      etcd says that it has ended, or its deadline has passed
 //
-// The deadline is one duration after the last answered renewal was sent. After that nobody can know whether etcd still has the lease. The time when the
-// request was sent counts, because the process may have been paused between the arrival of the answer and its reading.
+// The deadline is one duration after the last answered renewal was sent. After that nobody can know whether etcd still has the lease. The time when
+// the request was sent counts, because the process may have been paused between the arrival of the answer and its reading.
 type etcdLease struct {
 	store  *etcdStore
 	number clientv3.LeaseID
@@ -302,8 +302,8 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// renewOnce renews the lease and returns for how long; 0: there is no such lease. The method of the client is not used here: while no server is there,
-// it tries again without a pause.
+// renewOnce renews the lease and returns for how long; 0: there is no such lease. The method of the client is not used here: while no server is
+// there, it tries again without a pause.
 func (l *etcdLease) renewOnce(ctx context.Context) (seconds int64, err error) {
 	stream, err := etcdserverpb.NewLeaseClient(l.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {

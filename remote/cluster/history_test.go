@@ -76,8 +76,8 @@ func play(t *testing.T, seed uint64, open func() (Registry, error), each, commit
 	return nil
 }
 
-// Coordinators are paused and lose their leases, and their requests come late or twice. No coordinator changes what a later one has written, and every
-// commit has the outcome that its caller was told.
+// Coordinators are paused and lose their leases, and their requests come late or twice. No coordinator changes what a later one has written, and
+// every commit has the outcome that its caller was told.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	const histories, workers = 200, 8
@@ -257,8 +257,8 @@ type truth struct {
 	value string
 }
 
-// fencing is the model. Only the leader changes the value. A coordinator that was told that it leads no more does not lead again. A commit whose outcome
-// is not known was made or was not.
+// fencing is the model. Only the leader changes the value. A coordinator that was told that it leads no more does not lead again. A commit whose
+// outcome is not known was made or was not.
 var fencing = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{truth{}} },
 	Step: func(state, input, output any) []any {
@@ -292,8 +292,8 @@ var fencing = (&porcupine.NondeterministicModel{
 	DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " -> ", output) },
 }).ToModel()
 
-// A network connects handles to their store. It loses requests and answers, delivers requests after their callers have given up, and pauses callers just
-// before a request.
+// A network connects handles to their store. It loses requests and answers, delivers requests after their callers have given up, and pauses callers
+// just before a request.
 type network struct {
 	used chan struct{} // one for each request that came by, as far as somebody looks
 

@@ -162,8 +162,8 @@ const (
 // childLease is the lease of a child whose lease has to end by its own clock.
 const childLease = 3 * time.Second
 
-// coordinate leads and commits one number after another until a commit fails. It prints its fence, every number that was committed, and at last the kind
-// of the failure and whether Done was closed. After the number childPause it pauses itself until SIGCONT; no commit is under way then.
+// coordinate leads and commits one number after another until a commit fails. It prints its fence, every number that was committed, and at last the
+// kind of the failure and whether Done was closed. After the number childPause it pauses itself until SIGCONT; no commit is under way then.
 func coordinate() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// Peers keeps a connection to each member of a job that a caller has asked for. When a member moves, its connection follows. It is safe for concurrent
-// use.
+// Peers keeps a connection to each member of a job that a caller has asked for. When a member moves, its connection follows. It is safe for
+// concurrent use.
 type Peers struct {
 	registry Registry
 	ctx      context.Context

@@ -1,9 +1,9 @@
 // Package cluster is where the members of a job find each other, in etcd: addresses, leases, the lock of the coordinator and the state that it keeps
 // under it, and the nodes of a cluster.
 //
-// Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go how
-// members join, leave and are removed; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and memory.go
-// the two stores; open.go and embed.go the ways to an etcd server; peers.go connections that follow members.
+// Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go
+// how members join, leave and are removed; watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and
+// memory.go the two stores; open.go and embed.go the ways to an etcd server; peers.go connections that follow members.
 //
 // The keys, below /edl/<job> but for the last:
 //
@@ -30,22 +30,22 @@
 //	   |     the next holder records n+1     |  the lease ends: not renewed, revoked by RevokeLease, or the handle is closed
 //	   +------------------------------------ lost                                           (key gone, record still "joined n")
 //
-// A member owns its key for as long as it renews its lease. When the lease ends without Leave, the member is lost: WatchLost reports it to the others,
-// and Done tells the member itself that it must not change shared state any more. Done closes also when the lease was not renewed for its duration by the
-// member's own clock. So after a pause of the process, Done and State notice first that the lease is over. Who knows that the process of a member is
-// dead need not wait for its lease: RevokeLease.
+// A member owns its key for as long as it renews its lease. When the lease ends without Leave, the member is lost: WatchLost reports it to the
+// others, and Done tells the member itself that it must not change shared state any more. Done closes also when the lease was not renewed for its
+// duration by the member's own clock. So after a pause of the process, Done and State notice first that the lease is over. Who knows that the process
+// of a member is dead need not wait for its lease: RevokeLease.
 //
 // A lock alone does not stop a process that was paused while it held the lock. Every transaction of State is conditioned on the lock. Messages carry
 // its create revision, so that everyone who has seen a newer one refuses them.
 //
-// While etcd is away, calls try again until their context ends, and their error names what they waited for. A watch goes on when etcd is back, with the
-// keys as they are then; loss records make sure that no loss is missed. Leases run on: a member that cannot renew for its lease is lost. A commit without
-// an answer is tried again under the same token, so that it is applied once.
+// While etcd is away, calls try again until their context ends, and their error names what they waited for. A watch goes on when etcd is back, with
+// the keys as they are then; loss records make sure that no loss is missed. Leases run on: a member that cannot renew for its lease is lost. A commit
+// without an answer is tried again under the same token, so that it is applied once.
 //
-// The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this
-// process, and Embed runs an etcd server inside this process, for a cluster of one machine. A real etcd cluster may ask for certificates and a
-// password (Access); roles find them in their environment. It should compact old revisions (--auto-compaction-retention of etcd), because a coordinator
-// makes revisions all the time. The user needs read and write access to /edl/.
+// The rules are written once, over a small store with revisions, leases and ordered watches. Open keeps the store in etcd, NewMemory in this process,
+// and Embed runs an etcd server inside this process, for a cluster of one machine. A real etcd cluster may ask for certificates and a password
+// (Access); roles find them in their environment. It should compact old revisions (--auto-compaction-retention of etcd), because a coordinator makes
+// revisions all the time. The user needs read and write access to /edl/.
 package cluster
 
 import (

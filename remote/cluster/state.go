@@ -15,8 +15,8 @@ import (
 	"github.com/edl-go/edl/remote/waits"
 )
 
-// A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they run one
-// after the other. They wait for the store until ctx ends or the lease of the lock is lost.
+// A State is what the coordinator of a job keeps, as small entries below /edl/<job>/task_queues/. Its methods may be called concurrently; they run
+// one after the other. They wait for the store until ctx ends or the lease of the lock is lost.
 type State interface {
 	// Load returns all entries by key, read in pages at one revision. It fails with fault.Fenced when the membership no longer holds the lock. When it
 	// returns no error, no earlier Commit is under way any more: the next Commit changes the entries that Load has returned.
@@ -57,8 +57,8 @@ const (
 // state is the State of one membership.
 //
 // Each transaction has two conditions: this coordinator holds the lock, and commitKey has the revision that the transaction before gave it. Each
-// transaction writes its token to commitKey. So an attempt that was given up, but is still on its way to the store, can never be applied after a later
-// one. And commitKey tells whether an attempt without an answer was applied.
+// transaction writes its token to commitKey. So an attempt that was given up, but is still on its way to the store, can never be applied after a
+// later one. And commitKey tells whether an attempt without an answer was applied.
 //
 // An example. Commit A is sent with token 7 on revision 40, and its answer is lost. Three things can happen when A is sent again, on revision 40 too:
 //

@@ -40,7 +40,8 @@ type txn struct {
 	clears  []string // prefixes: all keys below them are deleted
 }
 
-// A condition compares the create revision of key or, without byCreation, the revision of its last change. Revision 0 holds when there is no such key.
+// A condition compares the create revision of key or, without byCreation, the revision of its last change. Revision 0 holds when there is no such
+// key.
 type condition struct {
 	key        string
 	byCreation bool

@@ -44,7 +44,8 @@ func TestEndOfARoleOnAStuckNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				h := &remoteRole{limits: jobspec.DeadlinesOf(nil), cancel: cancel, stream: stuck{ctx: ctx}, started: make(chan struct{}), done: make(chan struct{})}
+				h := &remoteRole{limits: jobspec.DeadlinesOf(nil), cancel: cancel, stream: stuck{ctx: ctx}, started: make(chan struct{}),
+					done: make(chan struct{})}
 				go func() { <-ctx.Done(); close(h.done) }()
 				end(h)
 			})

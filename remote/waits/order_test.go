@@ -67,7 +67,8 @@ func TestRootFirstProperty(t *testing.T) {
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"})
 		var list []*job.Wait
 		for range rapid.IntRange(0, 12).Draw(t, "waits") {
-			list = append(list, waitFor(rapid.Int64Range(0, 3).Draw(t, "since"), name.Draw(t, "who"), strings.Join(rapid.SliceOfN(name, 0, 3).Draw(t, "by"), " ")))
+			by := strings.Join(rapid.SliceOfN(name, 0, 3).Draw(t, "by"), " ")
+			list = append(list, waitFor(rapid.Int64Range(0, 3).Draw(t, "since"), name.Draw(t, "who"), by))
 		}
 		reaches := map[[2]string]bool{}
 		for _, w := range list {

@@ -159,7 +159,8 @@ func TestListOfMonitor(t *testing.T) {
 		for range 3 {
 			<-time.After(time.Second)
 			await(t.Context(), m, func() waits.Wait {
-				return waits.Wait{Who: "a", What: "round 7", By: []string{by, "trainer 3"}, Heard: []string{waits.Heard(now), waits.Heard(time.Time{})}, Limit: time.Hour}
+				heard := []string{waits.Heard(now), waits.Heard(time.Time{})}
+				return waits.Wait{Who: "a", What: "round 7", By: []string{by, "trainer 3"}, Heard: heard, Limit: time.Hour}
 			}, never)
 			await(t.Context(), m, func() waits.Wait { return waits.Wait{Who: "b", What: "round 7"} }, never)
 			await(t.Context(), m, func() waits.Wait { return waits.Wait{What: "nothing", Unlisted: true} }, never)

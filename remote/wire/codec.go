@@ -42,8 +42,8 @@ type Outgoing struct {
 }
 
 // Incoming receives one VariableChunk. Place is called with the header and the number of data bytes that follow, and returns the memory for them. An
-// error of Place is kept in Refused and does not fail the call: the transport would answer the peer at once, with the text of the error but without its
-// kind.
+// error of Place is kept in Refused and does not fail the call: the transport would answer the peer at once, with the text of the error but without
+// its kind.
 type Incoming struct {
 	Place   func(header *rpc.VariableChunk, n int) ([]byte, error)
 	Refused error

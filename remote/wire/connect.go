@@ -1,12 +1,12 @@
 // Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Files in reading order: connect.go has clients, servers and retries; follow.go connections to a peer that moves; errors.go how faults cross the wire;
-// identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other messages
-// that may be too large for one gRPC message.
+// Files in reading order: connect.go has clients, servers and retries; follow.go connections to a peer that moves; errors.go how faults cross the
+// wire; identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other
+// messages that may be too large for one gRPC message.
 //
-// Control messages are ordinary gRPC. Tensor bytes travel as a stream of rpc.VariableChunk. The codec of this package encodes the header of a chunk as
-// protobuf and appends the elements from the memory of the tensor. The receiver copies them once, from the buffers of the transport into the tensor that
-// waits for them:
+// Control messages are ordinary gRPC. Tensor bytes travel as a stream of rpc.VariableChunk. The codec of this package encodes the header of a chunk
+// as protobuf and appends the elements from the memory of the tensor. The receiver copies them once, from the buffers of the transport into the
+// tensor that waits for them:
 //
 //	sender: tensor --> header, elements of at most ChunkBytes --> gRPC --> receiver: check the header, choose the tensor, copy
 //
@@ -174,8 +174,8 @@ func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uin
 	})
 }
 
-// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the attempt, from 0, for its messages.
-// So a single error of the transport does not end a job.
+// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the attempt, from 0, for its
+// messages. So a single error of the transport does not end a job.
 func Retry(ctx context.Context, f func(attempt uint32) error) error {
 	delay := 10 * time.Millisecond
 	for attempt := uint32(0); ; attempt++ {

@@ -220,8 +220,8 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// RetryWithin gives up a peer that is gone for longer than the patience. It does not give up a peer that comes back in between, or that lets a call wait
-// for hours.
+// RetryWithin gives up a peer that is gone for longer than the patience. It does not give up a peer that comes back in between, or that lets a call
+// wait for hours.
 func TestRetryWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fault.New(fault.Unavailable, "gone")

@@ -123,7 +123,8 @@ func FailureOf(err error) *job.Failure {
 // text returns s as valid UTF-8, as messages need: it may hold a file name of any bytes.
 func text(s string) string { return strings.ToValidUTF8(s, "?") }
 
-// FaultOf is the inverse of FailureOf; it returns nil for nil. OK, which is no failure, and a kind that this build does not know become fault.Internal.
+// FaultOf is the inverse of FailureOf; it returns nil for nil. OK, which is no failure, and a kind that this build does not know become
+// fault.Internal.
 func FaultOf(m *job.Failure) error {
 	if m == nil {
 		return nil
@@ -154,8 +155,8 @@ func fromAddress(address string, err error) error {
 	return err
 }
 
-// plain returns the error of the operating system from the text of the transport about a connection. It drops the address, because errors name the peer
-// before this text.
+// plain returns the error of the operating system from the text of the transport about a connection. It drops the address, because errors name the
+// peer before this text.
 func plain(message string) string {
 	const quoted, dialing = `connection error: desc = "`, "transport: Error while dialing: "
 	if _, inner, ok := strings.Cut(message, quoted); ok {

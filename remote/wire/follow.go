@@ -11,10 +11,10 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// DialFollow is Dial for a peer that moves: the connection goes to the address that was received last. While that address is "", and before the first,
-// calls wait as for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their retry goes to
-// the new address. Addresses are received until the connection is closed, ctx ends, or the channel is closed; after ctx has ended or the channel was
-// closed, the last address stays. No goroutine is left when Close has returned.
+// DialFollow is Dial for a peer that moves: the connection goes to the address that was received last. While that address is "", and before the
+// first, calls wait as for a server that is not ready. When the address changes, calls under way fail with fault.Unavailable at once, and their retry
+// goes to the new address. Addresses are received until the connection is closed, ctx ends, or the channel is closed; after ctx has ended or the
+// channel was closed, the last address stays. No goroutine is left when Close has returned.
 func DialFollow(ctx context.Context, addresses <-chan string) (*grpc.ClientConn, error) {
 	f := &follower{ctx: ctx, addresses: addresses, open: map[*followedConn]bool{}}
 	// Without the idle timeout the resolver lives as long as the connection.

@@ -14,8 +14,8 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// Bounds of the messages that are sent in pieces, in encoded bytes. They are larger than any legal message: a ledger has as many ranges and passes as a
-// pserver keeps; the files of a dataset, and the entries of a job, are as many as a coordinator can read from the store again.
+// Bounds of the messages that are sent in pieces, in encoded bytes. They are larger than any legal message: a ledger has as many ranges and passes as
+// a pserver keeps; the files of a dataset, and the entries of a job, are as many as a coordinator can read from the store again.
 const (
 	MaxLedger  = 256 << 20
 	MaxDataset = 256 << 20
@@ -81,8 +81,8 @@ func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Ide
 	return FromStatus("coordinator", err)
 }
 
-// RunStep runs one fed step and returns what it fetches. call is the method of a listener or of a coordinator; where names it in errors. Errors of the
-// transport are returned unchanged.
+// RunStep runs one fed step and returns what it fetches. call is the method of a listener or of a coordinator; where names it in errors. Errors of
+// the transport are returned unchanged.
 func RunStep(ctx context.Context, where string,
 	call func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], error),
 	id *rpc.Identity, run *rpc.StepRun) (*job.Step, error) {
@@ -156,8 +156,8 @@ func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	}
 }
 
-// ReceivePieces joins pieces until io.EOF and decodes them into m. It refuses a stream as soon as it has more than limit bytes, and a stream without a
-// piece.
+// ReceivePieces joins pieces until io.EOF and decodes them into m. It refuses a stream as soon as it has more than limit bytes, and a stream without
+// a piece.
 func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
 	var b []byte
 	for n := 0; ; n++ {

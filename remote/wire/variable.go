@@ -133,7 +133,8 @@ func (a *assembly) place(h *rpc.VariableChunk, n int) ([]byte, error) {
 		}
 		a.header = h
 	} else if n == 0 {
-		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset), fault.Want("at least one byte"))
+		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("a chunk without data at offset %d", h.Offset),
+			fault.Want("at least one byte"))
 	}
 	if h.Offset != int64(a.at) || n > len(a.room)-a.at {
 		return nil, fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d bytes at offset %d", n, h.Offset),
