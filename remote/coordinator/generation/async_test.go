@@ -86,7 +86,8 @@ func (w *asyncWorld) check() {
 	}
 }
 
-// settled lets everything arrive that is under way. Then every member of a generation that trains lives: nobody would tell of the end of another.
+// settled lets everything arrive that is under way. Then every member of a generation that trains lives: the end of a member that does not would never
+// be told.
 func (w *asyncWorld) settled() {
 	for len(w.pending)+len(w.leases.reports) > 0 {
 		w.deliver()

@@ -242,7 +242,7 @@ func (w *asyncWorld) join(p *process) {
 	}
 }
 
-// isMember reports whether the coordinator takes the word of a process. One that it has given up ends, and is started again if nobody has done so.
+// isMember reports whether the coordinator takes the word of a process. A process that it has given up ends, and is started again if it was not already.
 func (w *asyncWorld) isMember(p *process) bool {
 	m, ok := w.machine.Generation().Member(p.rank)
 	if ok && m.Since == p.since {
@@ -278,7 +278,7 @@ func (w *asyncWorld) persist(g generation.Generation) {
 	w.durable.Generation, w.durable.Left = g, w.machine.State().Left
 }
 
-// settle gives back what those hold who are no members, but for what the ledger has.
+// settle gives back the tasks of processes that are no members, without the records that are in the ledger.
 func (w *asyncWorld) settle(g generation.Generation) {
 	for _, k := range w.tasks {
 		if k.holder == nil || k.done {
@@ -375,7 +375,7 @@ func (w *asyncWorld) later(effect func() generation.Event) {
 	})
 }
 
-// toServers lets an effect happen on all servers, each of which may hear of it twice, also when another coordinator has followed this one.
+// toServers lets an effect happen on all servers. Each may hear of it twice, also when another coordinator has followed this one.
 func (w *asyncWorld) toServers(effect func(i int, s *asyncServer) generation.Event) {
 	fence := w.fence
 	for i, s := range w.servers {

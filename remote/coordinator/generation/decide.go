@@ -14,8 +14,9 @@ import (
 // Decide says at which round all servers go on after a freeze that ended generation g, and what the round before is made of. answers are those of all
 // servers, by index. start is the first round of the job.
 //
-// A round that some server has applied was declared by every member, each of which had sent its contribution everywhere before: all servers can apply
-// it. So can they when every member has declared it at some server. In every other case no server has applied the open round, and none will.
+// When some server has applied a round, every member had declared it. A member declares a round after it has sent its contribution to every server, so all
+// servers can apply the round. The same holds when every member has declared the round at some server. In every other case no server has applied the open
+// round, and no server will.
 func Decide(start id.Round, g Generation, answers []*rpc.FreezeResponse) (round id.Round, commit []*rpc.Declared, err error) {
 	begun := max(g.Round, start)
 	least, most := applied(start, answers[0]), applied(start, answers[0])

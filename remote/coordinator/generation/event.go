@@ -15,7 +15,7 @@ type Policy struct {
 	Min            int           // trainers that the job does not go on without
 	Max            int           // ranks are 0 to Max-1; the number of trainers is fixed where Max is Min, else elastic
 	RejoinDeadline time.Duration // for members that live to join the next generation; then an elastic job goes on without them
-	StartDeadline  time.Duration // for whoever is missing; then the job fails
+	StartDeadline  time.Duration // for trainers and servers that are missing; then the job fails
 }
 
 func (p Policy) fixed() bool { return p.Max <= p.Min }
@@ -128,7 +128,7 @@ type (
 type Effects struct {
 	Fail       error // end the job: it cannot go on. No effect follows
 	End        bool  // end the job well, because every member has left: make that durable, and tell the servers. No effect follows
-	Superseded bool  // tell whoever of the last generation waits for the coordinator to join the next one
+	Superseded bool  // tell the members of the last generation that wait for the coordinator to join the next one
 	// Freeze is the number of a change: freeze every server with the generation that ends, which is Machine.Generation. In async mode that only asks who
 	// has completed, because a member is gone.
 	Freeze  uint64

@@ -43,7 +43,7 @@
 // always makes a change, because it does not know what the one before has under way.
 //
 // In async mode members do not share rounds: nobody stops or joins again. A change skips Freezing unless a member is gone, who may have completed its
-// work before. So may a member of a sync job. Where all have, the job has ended well, although nobody has said so.
+// work before. A member of a sync job may have, too. When all members have completed, the job has ended well, although none has taken leave.
 //
 // # Example
 //

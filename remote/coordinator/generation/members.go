@@ -165,7 +165,7 @@ func (p Policy) newer(g Generation, member Member, last id.Generation) bool {
 	return last < member.Since
 }
 
-// Committed is how many rounds are known to have committed. In the last generation there may be more, of which its members know.
+// Committed is how many rounds are known to have committed. The members of the last generation may know of more.
 func (m *Machine) Committed() id.Round { return max(m.current.Round, m.round) }
 
 // Phase is the phase that the machine is in.

@@ -70,7 +70,7 @@ func (w *world) arrive() {
 	}
 }
 
-// settled lets everything arrive. Then every member of a generation that trains lives: nobody would tell of the end of another.
+// settled lets everything arrive. Then every member of a generation that trains lives: the end of a member that does not would never be told.
 func (w *world) settled() {
 	w.arrive()
 	for _, m := range w.machine.Generation().Members {
@@ -268,7 +268,7 @@ func (w *world) least() id.Round {
 // leases is a model of the registry, and of what a coordinator asks it.
 type leases struct {
 	live    map[id.Rank]id.Incarnation // by rank: the process that holds its key
-	joined  map[id.Rank]bool           // ranks of which nobody has left in order since one took the key
+	joined  map[id.Rank]bool           // ranks whose key was taken, and whose process has not left in order since
 	reports []id.Rank                  // ranks of losses that the coordinator has yet to hear of
 	heard   map[id.Rank]int            // losses of each rank that this coordinator has heard of
 }
@@ -337,7 +337,7 @@ func (s shell) lost(rank id.Rank) {
 	})
 }
 
-// join takes the word of a process that waits for a generation, unless waits says that it does so no more; done is told whether it was not refused.
+// join takes the word of a process that waits for a generation, unless waits says that it has stopped waiting. done hears whether the word was taken.
 // Of a process that is known already its loss will be told. Of another the registry is asked, and again when a loss was told meanwhile, which may
 // have been its own.
 func (s shell) join(e generation.Joined, waits func() bool, done func(bool)) {

@@ -363,8 +363,8 @@ func (r *restore) readTrainers() error {
 	return nil
 }
 
-// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Older ones were to be deleted; newer ones have no
-// head that counts them.
+// readSegments lists the last two segments of a sync queue, the last of which is of the current pass. Older ones are left over from a crash; newer ones
+// have no head that counts them.
 func (r *restore) readSegments() error {
 	entries := r.numbered[segmentPrefix]
 	for i, e := range entries {

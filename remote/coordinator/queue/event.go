@@ -97,7 +97,7 @@ type Stopped struct {
 type Effects struct {
 	// Changes are made durable, in order, before anybody hears of the event. When there are none nothing has changed; a task that is granted in
 	// async mode is always a change. When only the first of them become durable, because they are too many for one transaction, Restore makes a queue
-	// of them in which no task is lost, as of before the event or after it.
+	// of them in which no task is lost, in the state before the event or after it.
 	Changes   []Change
 	Notes     []Note // to log
 	Regroup   bool   // sync: change the generation, then send Regrouped

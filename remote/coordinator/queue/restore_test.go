@@ -36,7 +36,9 @@ func TestDamagedEntriesProperty(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "events") {
 			var e queue.Event = queue.TaskWanted{Rank: id.Rank(i % 2), Request: uint64(i), Position: int64(i)}
 			if task := effects.Grant.Task; task != nil && i%3 > 0 {
-				e = []queue.Event{nil, queue.TaskFailed{Rank: id.Rank((i - 1) % 2), Task: task, Committed: ranges.Set{{From: 1, To: 2}}}, queue.TaskFinished{Rank: id.Rank((i - 1) % 2), Task: task}}[i%3]
+				rank := id.Rank((i - 1) % 2)
+				e = []queue.Event{nil, queue.TaskFailed{Rank: rank, Task: task, Committed: ranges.Set{{From: 1, To: 2}}},
+					queue.TaskFinished{Rank: rank, Task: task}}[i%3]
 			}
 			if effects, err = q.Step(0, e); err != nil {
 				t.Fatal(err)

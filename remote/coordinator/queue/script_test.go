@@ -148,8 +148,9 @@ func (s *stage) event(c scripttest.Command) queue.Event {
 	case "get":
 		request := s.number(c, "request", strconv.Itoa(s.requests[rank]))
 		s.requests[rank] = max(s.requests[rank], request+1)
-		return queue.TaskWanted{Rank: id.Rank(rank), Since: id.Generation(incarnation), Request: uint64(request), Pass: pass, Position: int64(s.number(c, "position", "0")),
-			Records: int64(s.number(c, "records", "0")), Round: id.Round(s.number(c, "round", "0"))}
+		return queue.TaskWanted{Rank: id.Rank(rank), Since: id.Generation(incarnation), Request: uint64(request), Pass: pass,
+			Position: int64(s.number(c, "position", "0")),
+			Records:  int64(s.number(c, "records", "0")), Round: id.Round(s.number(c, "round", "0"))}
 	case "finish":
 		return queue.TaskFinished{Rank: id.Rank(rank), Since: id.Generation(incarnation), Task: task}
 	case "fail":

@@ -34,7 +34,8 @@ func (s *sim) elect() {
 	} else if l.queue = q; q != nil {
 		for _, p := range s.trainer { // what the one before may not have come to
 			if l.queue != nil && (p.gone || !p.stopped && !p.dead) {
-				l.step(queue.TrainerLost{Rank: id.Rank(p.rank), Since: id.Generation(s.since[p.rank] - 1), Drained: true, Pass: l.queue.Pass(), Committed: s.committed(l.queue.Pass())})
+				l.step(queue.TrainerLost{Rank: id.Rank(p.rank), Since: id.Generation(s.since[p.rank] - 1), Drained: true, Pass: l.queue.Pass(),
+					Committed: s.committed(l.queue.Pass())})
 			}
 		}
 	}

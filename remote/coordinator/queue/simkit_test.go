@@ -19,7 +19,7 @@ var (
 		"how many histories the simulation of async queues runs; that of sync queues runs a third as many, and -short an eighth")
 )
 
-// simulate runs many histories, each of which is its seed, and checks that the kinds of event that matter have been seen.
+// simulate runs many histories, one for each seed, and checks that it has seen the kinds of event that matter.
 func simulate(t *testing.T, n int, run func(seed uint64, tell bool) (seen map[string]int, err error), kinds ...string) {
 	if *seedFlag != 0 {
 		if _, err := run(*seedFlag, true); err != nil {
@@ -124,7 +124,7 @@ func lines(m store) string {
 // odds say how often a commit goes wrong: once in so many.
 type odds struct{ crash, fail int }
 
-// commit makes changes durable, or a beginning of them, of which it tells durable. It reports whether the coordinator may answer, and whether it ends:
+// commit makes changes durable, or the first of them, and tells durable which. It reports whether the coordinator may answer, and whether it ends:
 // it has crashed, or has lost its lock. When neither holds the store did not answer, and nothing has changed.
 func (c *chaos) commit(to store, o odds, lostLock bool, changes []queue.Change, durable func([]queue.Change)) (answers, ends bool) {
 	switch {

@@ -171,7 +171,7 @@ func (s *rounds) count(e queue.Event, before, after *queue.Queue) {
 		for _, t := range after.Status().DiscardedTasks {
 			n, most := s.failures[t.Id], s.policy.MaxFailures+1
 			if s.seen["crash between commits"] > 0 {
-				most = n // a failure of which it was not durable that the generation must change is counted again
+				most = n // the failure was durable and the wish for another generation was not: the failure is counted again
 			}
 			if t.Pass == after.Pass() && (n <= s.policy.MaxFailures || n > most || int(t.Failures) != n) {
 				s.fail("discarded after %d failures: %v", n, t)

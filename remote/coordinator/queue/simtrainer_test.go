@@ -18,7 +18,7 @@ type process struct {
 	fence       uint64   // the highest that it has heard of
 	waits       *message // for the answer to it
 	tasks       []*held
-	unknown     []int64 // records that were applied, of which the ledger does not know yet
+	unknown     []int64 // records that were applied, and are not in the ledger yet
 	ended       bool    // has seen the end of data
 	dead        bool
 	drained     bool

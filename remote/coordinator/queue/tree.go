@@ -100,7 +100,7 @@ func (n *node[V]) split(k key) (low *node[V], value V, high *node[V], found bool
 	return n.left, n.value, n.right, true
 }
 
-// merge joins two trees of which the first lies below the second.
+// merge joins two trees. All keys of the first are below those of the second.
 func merge[V any](low, high *node[V]) *node[V] {
 	switch {
 	case low == nil:

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A tree holds what a map would, in order, and what is done to it changes no tree of before.
+// A tree has what a map would have, in order. A change makes another tree and leaves the one before as it was.
 func TestTreeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var now tree[int]

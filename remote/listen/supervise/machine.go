@@ -39,8 +39,8 @@
 //	9s     Exited trainer 1, a crash    It is Down, due at 9.05s (FirstPause).
 //	9.05s  Tick                         Start trainer 1: its second start.
 //	20s    LeaseLost trainer 0          It is due in one second. It ends by itself, or is killed at 21s.
-//	30s    Exited pserver 0, trained    Attempt 1 is over. Kill coordinator and trainers. Nothing starts before all have ended.
-//	31s    Exited (the last of them)    Forget, then Start all four: attempt 2, counted from 30s plus a pause.
+//	30s    Exited pserver 0, trained    The attempt is over. Kill coordinator and trainers. Nothing starts before all have ended.
+//	31s    Exited (the last of them)    Forget, then Start all four: the next attempt.
 //	99s    Exited, well, all four       End.
 package supervise
 
