@@ -160,6 +160,36 @@ func TestRoundsWaitForPermission(t *testing.T) {
 	}
 }
 
+// A trainer that is drained while it waits for permission reports what it has trained, and nothing of the batch that it could not begin.
+func TestDrainedWhileARoundMayNotBegin(t *testing.T) {
+	const records = 60
+	j := newReadingJob(t, testkit.Reading(t, 4, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), records), queue.Policy{Sync: true, Passes: 1, Trainers: 1})
+	j.asksPermission, j.permitted = true, 5
+	s := j.alone(t)
+	defer s.Close()
+	reading, drain := context.WithCancelCause(bounded(t))
+	for range 5 {
+		if _, err := s.Next(reading); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := s.Next(reading); ended <- err }()
+	if err := j.await(bounded(t), func() (bool, error) { return j.permits == 2, nil }); err != nil {
+		t.Fatal(err)
+	}
+	drain(fault.Drained)
+	if err := <-ended; err == nil {
+		t.Error("a round begins without permission")
+	}
+	if err := s.HandIn(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if done := j.status().Done; done != 2 {
+		t.Errorf("%d tasks of 10 records are finished after 5 batches of 4", done)
+	}
+}
+
 // An answer that permits nothing is refused: the trainer would ask without end.
 func TestPermissionForNothing(t *testing.T) {
 	j := newReadingJob(t, testkit.Reading(t, 5, optimizer.SGD(0.1)), testkit.Samples(t, t.TempDir(), 10), queue.Policy{Sync: true, Passes: 1, Trainers: 1})
@@ -221,7 +251,9 @@ func TestJobsEndEarly(t *testing.T) {
 // The state is written twice where the job says so, with the same values and the progress that the coordinator knows.
 func TestStateIsSavedAndKept(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.Momentum(0.05, 0.9))
-	for name, both := range map[string]bool{"saved and kept": true, "kept": false} {
+	known := &job.Progress{Steps: 4, Pass: 1, Reader: "r"}
+	for name, progress := range map[string]*job.Progress{"saved and kept": known, "kept": known, "of unknown progress": nil} {
+		both := name != "kept"
 		spec := &job.JobSpec{Trainers: 2, Pservers: 2}
 		c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 20), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
 		c.keep = t.TempDir()
@@ -231,7 +263,7 @@ func TestStateIsSavedAndKept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.coordinator.progress = &job.Progress{Steps: 4, Pass: 1, Reader: "r"}
+		c.coordinator.progress = progress
 		if err := c.train(bounded(t), 2); err != nil {
 			t.Fatal(err)
 		}
@@ -245,11 +277,16 @@ func TestStateIsSavedAndKept(t *testing.T) {
 			if dir == "" {
 				continue
 			}
-			progress, ok, err := executor.ReadProgress(dir)
-			if want := (executor.Progress{Steps: 4, Pass: 1, Reader: "r"}); !ok || err != nil || progress != want {
-				t.Errorf("%s: progress %+v, %v, %v", name, progress, ok, err)
+			have, ok, err := executor.ReadProgress(dir)
+			if want := (executor.Progress{Steps: progress.GetSteps(), Pass: int(progress.GetPass()), Reader: progress.GetReader()}); err != nil ||
+				ok != (progress != nil) || have != want {
+				t.Errorf("%s: progress %+v, %v, %v", name, have, ok, err)
 			}
-			if files, err := os.ReadDir(dir); err != nil || len(files) != len(kept)+1 {
+			files, err := os.ReadDir(dir)
+			if progress != nil {
+				files = files[1:]
+			}
+			if err != nil || len(files) != len(kept) {
 				t.Errorf("%s: files %v for the variables %v, %v", name, files, slices.Collect(maps.Keys(kept)), err)
 			}
 		}

@@ -40,6 +40,24 @@ func TestNamedFileOfAnotherFingerprint(t *testing.T) {
 	}
 }
 
+// To check a good record costs no memory.
+func TestChecksOfGoodRecordsAllocateNothing(t *testing.T) {
+	opened, err := dataset.Open(t.Context(), testkit.Samples(t, t.TempDir(), 1)[testkit.Dataset])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	check := sampleCheck{}
+	for record, err := range opened.Records(t.Context(), 0, 1) {
+		if err = errors.Join(err, check.sample(record)); err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(100, func() { _ = check.sample(record) }); n > 0 {
+			t.Errorf("%v allocations for a record", n)
+		}
+	}
+}
+
 // A record that is sound but no sample of tensors is damaged for whoever reads it, whether or not it decodes it: all trainers leave out the same
 // ones.
 func TestRecordThatIsNoSample(t *testing.T) {
