@@ -26,8 +26,8 @@ type Client struct {
 	service rpc.ListenerClient
 }
 
-// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and the
-// calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
+// Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
+// the calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
@@ -105,8 +105,9 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 	return c.at(err)
 }
 
-// Finish ends a job in good order, as if its data ended, and returns its last status. A fed job ends after its feeds, another one as soon as it can. With
-// after, the step of that number is the last, unless later steps have begun already. The spec says whether the model is saved and the state is kept.
+// Finish ends a job in good order, as if its data ended, and returns its last status. A fed job ends after its feeds, another one as soon as it can.
+// With after, the step of that number is the last, unless later steps have begun already. The spec says whether the model is saved and the state is
+// kept.
 func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.JobStatus, error) {
 	s, err := c.service.Finish(ctx, &rpc.FinishRequest{Job: id, AfterStep: after})
 	return s, c.at(err)
@@ -137,8 +138,8 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 	return r.GetJob(), c.at(err)
 }
 
-// Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error of
-// each ends Watch, not the job.
+// Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error
+// of each ends Watch, not the job.
 func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +165,8 @@ func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) err
 	}
 }
 
-// Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With follow it waits for more until the job has ended.
+// Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With follow it waits for more until the job has
+// ended.
 func (c *Client) Logs(ctx context.Context, id, role string, follow bool, each func(role, line string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -218,8 +220,8 @@ func (c *Client) ReleaseState(ctx context.Context, state string) error {
 	return c.at(err)
 }
 
-// runStep runs one step of a fed job exactly once. If the coordinator is lost meanwhile, runStep asks the next one; the number of the step tells it whether
-// the step has run.
+// runStep runs one step of a fed job exactly once. If the coordinator is lost meanwhile, runStep asks the next one; the number of the step tells it
+// whether the step has run.
 func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job.Step, error) {
 	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
 		step, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)

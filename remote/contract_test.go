@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 )
@@ -64,9 +66,9 @@ func oracleOf(t testing.TB, c *testkit.Contract, trainers int32) executor.Execut
 	return undivided{e, int(trainers)}
 }
 
-// The law of the contract: whatever the calls, the state is that of the same batches fed one by one to an executor of one machine, or to the oracle of
-// as many trainers. Data is shuffled, the last batch of a pass is short, and steps depend on dropout, momentum and a learning-rate schedule; on one
-// trainer also on batch normalization.
+// The law of the contract: whatever the calls, the state is that of the same batches fed one by one to an executor of one machine, or to the oracle
+// of as many trainers. Data is shuffled, the last batch of a pass is short, and steps depend on dropout, momentum and a learning-rate schedule; on
+// one trainer also on batch normalization.
 func TestAnySequenceOfCallsIsOneLongCall(t *testing.T) {
 	whole, divided := testkit.NewContract(t, t.TempDir(), true), testkit.NewContract(t, t.TempDir(), false)
 	for name, c := range map[string]struct {
@@ -124,8 +126,8 @@ func mustBeSaved(t *testing.T, saved, wanted string, m *testkit.Contract) {
 	}
 }
 
-// One pass and then two are three passes: on one executor, and where each pass has an executor and a cluster of its own, which takes over what the last
-// one has saved, here or where the roles run.
+// One pass and then two are three passes: on one executor, and where each pass has an executor and a cluster of its own, which takes over what the
+// last one has saved, here or where the roles run.
 func TestPassesAddUp(t *testing.T) {
 	c := testkit.NewContract(t, t.TempDir(), false)
 	l := listener(t)
@@ -230,8 +232,48 @@ func TestStopKeepsAndSaves(t *testing.T) {
 	}
 }
 
-// Another error of the callback, and the end of the context, end the call with that error. The state is that of a step at or after the last one that was
-// told, and the next call goes on with it.
+// An async job ends as soon as it can. What it has trained is kept and saved, and the state goes on in another job, and in a fed one.
+func TestStopOfAnAsyncJob(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), false)
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, Mode: job.Mode_ASYNC, RecordsPerTask: 8})
+	run := executor.TrainOptions{Data: c.Data, Passes: 1000, Save: t.TempDir()}
+	summary, err := e.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		if s.Step == 8 {
+			return executor.ErrStop
+		}
+		return nil
+	})
+	if err != nil || !summary.Stopped || summary.Steps < 9 || summary.Passes >= run.Passes {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	now, found, err := executor.ReadProgress(run.Save)
+	if err != nil || !found || now.Steps != summary.Steps || now.Pass < 1 || now.Batch != 0 {
+		t.Fatalf("%+v (%t), %v after %+v", now, found, err, summary)
+	}
+	first := true
+	run.Passes = 1
+	if summary, err = e.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		if first && (s.Step != now.Steps || s.Pass != now.Pass) {
+			t.Errorf("the next job begins with step %d of pass %d, want %+v", s.Step, s.Pass, now)
+		}
+		first = false
+		return nil
+	}); err != nil || summary.Stopped || summary.Passes != 1 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if _, err := e.Run(bounded(t), c.Program, c.Batches[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Save(bounded(t), run.Save, c.Program); err != nil {
+		t.Fatal(err)
+	}
+	if last, _, err := executor.ReadProgress(run.Save); err != nil || last.Steps != now.Steps+summary.Steps+1 || last.Pass != now.Pass+1 {
+		t.Errorf("%+v, %v after %+v and %+v", last, err, now, summary)
+	}
+}
+
+// Another error of the callback, and the end of the context, end the call with that error. The state is that of a step at or after the last one that
+// was told, and the next call goes on with it.
 func TestErrorsKeepTheState(t *testing.T) {
 	c := testkit.NewContract(t, t.TempDir(), false)
 	l := listener(t)
@@ -303,7 +345,8 @@ func headed(t *testing.T, head string, classes int64) testkit.Model {
 	return testkit.Built(t, m, loss)
 }
 
-// Programs that train one after the other share what they share by name, each finds again what is its own, and a new head is loaded as far as it fits.
+// Programs that train one after the other share what they share by name, each finds again what is its own, and a new head is loaded as far as it
+// fits.
 func TestProgramsShareTheStateByName(t *testing.T) {
 	a, b := headed(t, "head.a", 3), headed(t, "head.b", 4)
 	local := executor.New()
@@ -367,7 +410,7 @@ func TestEmptyState(t *testing.T) {
 }
 
 // killed feeds a job of processes and kills a role between two steps.
-func killed(t *testing.T, name string, want executor.Executor, m testkit.Model, check func(step uint64, got []*tensor.Tensor, err error) bool) *remote.Executor {
+func killed(t *testing.T, name string, m testkit.Model, check func(step uint64, got []*tensor.Tensor, err error)) *remote.Executor {
 	t.Helper()
 	r := newRig(t)
 	spec := shortLived()
@@ -382,9 +425,7 @@ func killed(t *testing.T, name string, want executor.Executor, m testkit.Model, 
 		}
 		feed := testkit.Batch(t, m.Program, step, 7)
 		got, err := e.Run(bounded(t), m.Program, feed, m.Loss)
-		if !check(step, got, err) {
-			break
-		}
+		check(step, got, err)
 	}
 	return e
 }
@@ -400,7 +441,7 @@ func TestFedJobSurvivesTrainersAndCoordinators(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer want.Close()
-			e := killed(t, name, want, m, func(step uint64, got []*tensor.Tensor, err error) bool {
+			e := killed(t, name, m, func(step uint64, got []*tensor.Tensor, err error) {
 				if err != nil {
 					t.Fatalf("step %d: %v", step, err)
 				}
@@ -411,7 +452,6 @@ func TestFedJobSurvivesTrainersAndCoordinators(t *testing.T) {
 				if !testkit.Same(got[0], wanted[0]) {
 					t.Errorf("step %d: loss %s, want %s", step, testkit.Show(got[0]), testkit.Show(wanted[0]))
 				}
-				return true
 			})
 			saved := t.TempDir()
 			if err := e.Save(bounded(t), saved, m.Program); err != nil {
@@ -424,7 +464,8 @@ func TestFedJobSurvivesTrainersAndCoordinators(t *testing.T) {
 	}
 }
 
-// The steps that were fed to a job are lost with its pserver. The error says how many, and the executor goes on with the state before the first of them.
+// The steps that were fed to a job are lost with its pserver. The error says how many, and the executor goes on with the state before the first of
+// them.
 func TestFedJobThatLosesAPServer(t *testing.T) {
 	t.Parallel()
 	m := testkit.Fed(t, optimizer.Momentum(0.05, 0.9))
@@ -454,7 +495,7 @@ func TestFedJobThatLosesAPServer(t *testing.T) {
 	r.signal("pserver-1", syscall.SIGKILL)
 	err := step(3)
 	var f *fault.Fault
-	if !errors.Is(err, fault.LostMember) || !errors.As(err, &f) || f.Hint != "3 steps that were fed are lost with their job; the state is that before the first of them" {
+	if !errors.Is(err, fault.LostMember) || !errors.As(err, &f) || !strings.HasPrefix(f.Hint, "3 steps that were fed are lost") {
 		t.Fatalf("%v", err)
 	}
 	want, err := reference.New(m.Program, 2)

@@ -150,8 +150,8 @@ func (e *Executor) orClosed(what string, err error) error {
 // finishTime bounds the orderly end of a job whose follower has given up.
 const finishTime = time.Minute
 
-// Close gives up the call that is under way, ends the fed job in good order, which saves its model if the JobSpec says so, releases the state, and ends
-// the embedded cluster. A second call does nothing.
+// Close gives up the call that is under way, ends the fed job in good order, which saves its model if the JobSpec says so, releases the state, and
+// ends the embedded cluster. A second call does nothing.
 func (e *Executor) Close() error {
 	e.shut()
 	e.turn <- struct{}{}
@@ -179,8 +179,8 @@ func (e *Executor) Close() error {
 }
 
 // Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
-// Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is that
-// before the call. each must not call methods of this executor, which would wait for the end of Train.
+// Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is
+// that before the call. each must not call methods of this executor, which would wait for the end of Train.
 //
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
@@ -244,8 +244,8 @@ func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executo
 	return summary, err
 }
 
-// Submit sends p as a job that reads its own data. The job has a state of its own, which is not that of the executor: it begins with run.Params or the
-// startup program. It goes on without this process, unless the listener is embedded.
+// Submit sends p as a job that reads its own data. The job has a state of its own, which is not that of the executor: it begins with run.Params or
+// the startup program. It goes on without this process, unless the listener is embedded.
 func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.TrainOptions) (*Job, error) {
 	return e.submit(ctx, proto.Clone(e.spec).(*JobSpec), p, run)
 }

@@ -80,9 +80,9 @@ func (s *session) has(name string) bool {
 // Run implements executor.Executor.
 //
 // A program that trains is run by a fed job, which lives until another program trains, the state is saved or loaded, or the executor is closed. The
-// batch is split over the trainers by rows, and what they fetch is joined. The job loses trainers and coordinators without loss; when it loses a pserver,
-// the state of its steps is gone: Run returns an error of kind fault.LostMember that says how many steps are lost, and the state is that before the
-// first of them.
+// batch is split over the trainers by rows, and what they fetch is joined. The job loses trainers and coordinators without loss; when it loses a
+// pserver, the state of its steps is gone: Run returns an error of kind fault.LostMember that says how many steps are lost, and the state is that
+// before the first of them.
 //
 // A program that trains nothing runs in this process, on the values of the state.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
@@ -151,8 +151,8 @@ func (e *Executor) settle(ctx context.Context) error {
 	return nil
 }
 
-// look finds out what has become of the fed job after an error, and returns the error with that. kept reports whether the job has ended well. When it has
-// failed, the state is the one that it began with.
+// look finds out what has become of the fed job after an error, and returns the error with that. kept reports whether the job has ended well. When it
+// has failed, the state is the one that it began with.
 func (e *Executor) look(ctx context.Context, err error) (kept bool, _ error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()

@@ -172,8 +172,8 @@ func WithVersion(version string) Option { return func(o *listening) { o.version 
 // WithLogger logs what the listener does. The default is no log.
 func WithLogger(log *slog.Logger) Option { return func(o *listening) { o.log = log } }
 
-// host returns the host that roles listen on. Whoever reaches a listener can run programs on it, so an address that other machines reach is refused without
-// WithoutSecurity.
+// host returns the host that roles listen on. Whoever reaches a listener can run programs on it, so an address that other machines reach is refused
+// without WithoutSecurity.
 func (o *listening) host() (string, error) {
 	host, _, err := net.SplitHostPort(o.address)
 	if err != nil {

@@ -37,8 +37,8 @@ func (s *state) note(p *program.Program) {
 	}
 }
 
-// become makes a state that a job or an upload has left the one of the executor. The one before it is released; where that fails, the listener does it in
-// its time.
+// become makes a state that a job or an upload has left the one of the executor. The one before it is released; where that fails, the listener does
+// it in its time.
 func (s *state) become(ctx context.Context, id string, p *job.Progress) {
 	before := s.id
 	s.id, s.now = id, jobspec.ProgressOf(p)
@@ -153,8 +153,8 @@ func (e *Executor) load(ctx context.Context, from string, p *program.Program, op
 	return report, nil
 }
 
-// values returns a local executor that has the values of the state for p, a program that trains nothing. Variables that the state does not have are left
-// to the startup program of p.
+// values returns a local executor that has the values of the state for p, a program that trains nothing. Variables that the state does not have are
+// left to the startup program of p.
 func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Local, error) {
 	if e.local == nil {
 		e.local = executor.New()

@@ -69,7 +69,8 @@ type ListenerClient interface {
 	WriteState(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, WriteStateResponse], error)
 	// ReleaseState lets the listener forget a state.
 	ReleaseState(ctx context.Context, in *ReleaseStateRequest, opts ...grpc.CallOption) (*ReleaseStateResponse, error)
-	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
+	// RunStep feeds one step to the fed job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a
+	// StepDone.
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
@@ -334,7 +335,8 @@ type ListenerServer interface {
 	WriteState(grpc.ClientStreamingServer[Piece, WriteStateResponse]) error
 	// ReleaseState lets the listener forget a state.
 	ReleaseState(context.Context, *ReleaseStateRequest) (*ReleaseStateResponse, error)
-	// RunStep feeds one step to the interactive job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a StepDone.
+	// RunStep feeds one step to the fed job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a
+	// StepDone.
 	RunStep(grpc.BidiStreamingServer[Piece, Piece]) error
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(context.Context, *JobRequest) (*WhyResponse, error)

@@ -153,8 +153,8 @@ func (s *endless) named(who string) {
 	s.t.Fatalf("why does not name %s", who)
 }
 
-// trainersByRound returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a step is
-// not seen, and belongs to the generation of the one before or of the one after.
+// trainersByRound returns how many trainers may have shared each round. The report of a step dies with a trainer that has not delivered it: such a
+// step is not seen, and belongs to the generation of the one before or of the one after.
 func trainersByRound(t *testing.T, steps []executor.StepResult) [][]int {
 	seen := make([]int, rounds())
 	for _, s := range steps {

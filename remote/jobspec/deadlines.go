@@ -6,8 +6,8 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Deadlines are all time limits of a job. DeadlinesOf derives them from the three durations of its JobSpec (lease, start_deadline, round_deadline), so
-// that they stand in the right order to each other, whatever the user says:
+// Deadlines are all time limits of a job. DeadlinesOf derives them from the three durations of its JobSpec (lease, start_deadline, round_deadline),
+// so that they stand in the right order to each other, whatever the user says:
 //
 //   - Whoever knows more gives up first. The coordinator knows which trainer is missing, so it ends a job before the pservers do, and they before the
 //     trainers. Each waits one margin longer than the one before, so the error that the user sees names the member that is missing.
@@ -19,32 +19,32 @@ import (
 type Deadlines struct {
 	// Lease is how long etcd keeps the key of a role that has fallen silent. Then the coordinator freezes the job, and the listener ends the role.
 	Lease time.Duration
-	// LeaseCheck is how often the listener looks whether a role that runs still has its lease. It is a small part of the lease, so that a loss is told
-	// about when it happens, and not below 100 ms, because each look reads the keys of all members.
+	// LeaseCheck is how often the listener looks whether a role that runs still has its lease. It is a small part of the lease, so that a loss is
+	// told about when it happens, and not below 100 ms, because each look reads the keys of all members.
 	LeaseCheck time.Duration
 
-	// Start is the user's start_deadline. The listener waits so long for the registry to take the keys of a new job, and a role for it to tell what it
-	// begins with. When it passes, the job fails.
+	// Start is the user's start_deadline. The listener waits so long for the registry to take the keys of a new job, and a role for it to tell what
+	// it begins with. When it passes, the job fails.
 	Start time.Duration
 	// Gather is how long the coordinator waits for trainers and pservers of the first generation. When it passes, the job goes on with
 	// fewer trainers if its spec allows that, else it fails and the error names the missing members. Start and a margin: a role that cannot reach the
 	// registry reports that first.
 	Gather time.Duration
-	// Connect is how long a trainer waits for the addresses of the coordinator and the pservers. When it passes, the trainer ends and is started again.
-	// Start and a margin, as for Gather.
+	// Connect is how long a trainer waits for the addresses of the coordinator and the pservers. When it passes, the trainer ends and is started
+	// again. Start and a margin, as for Gather.
 	Connect time.Duration
-	// Idle is how long a pserver waits for a coordinator to begin a generation, or to release it when all trainers have left. When it passes, the pserver
-	// fails the job, or ends in order if all is trained. One margin more than Gather: the coordinator knows who is missing.
+	// Idle is how long a pserver waits for a coordinator to begin a generation, or to release it when all trainers have left. When it passes, the
+	// pserver fails the job, or ends in order if all is trained. One margin more than Gather: the coordinator knows who is missing.
 	Idle time.Duration
 
 	// Round is the user's round_deadline. A pserver waits so long between the first contribution to a round and the last, and for the partial sums of
 	// other pservers. When it passes, the job fails and the error names the missing trainers.
 	Round time.Duration
-	// TrainerRound is how long a trainer waits for the answer to one call about a round. When it passes, the trainer ends. Two margins more than Round:
-	// the pserver fails first, because it knows who is missing, and its answer needs time to arrive.
+	// TrainerRound is how long a trainer waits for the answer to one call about a round. When it passes, the trainer ends. Two margins more than
+	// Round: the pserver fails first, because it knows who is missing, and its answer needs time to arrive.
 	TrainerRound time.Duration
-	// Rejoin is how long the coordinator waits for the members of the last generation to join the next one. When it passes, it begins without those that
-	// are missing. As long as Round: a trainer that computes longer than that could not train with the others anyway.
+	// Rejoin is how long the coordinator waits for the members of the last generation to join the next one. When it passes, it begins without those
+	// that are missing. As long as Round: a trainer that computes longer than that could not train with the others anyway.
 	Rejoin time.Duration
 	// Unavailable is how long a trainer calls a coordinator or pserver again that does not answer. When it passes, the trainer ends and is started
 	// again. Round and Start together: the listener has so long to start the other one again, while a round was under way.
@@ -53,50 +53,53 @@ type Deadlines struct {
 	// TaskMin and TaskMax bound the time for which a trainer may have a task in async mode. When it passes, the task goes to another trainer.
 	TaskMin, TaskMax time.Duration
 
-	// Drain is how long the listener waits for a trainer that the job does not want any more. When it passes, the trainer is killed. As long as Round:
-	// the trainer finishes the round that it is in.
+	// Drain is how long the listener waits for a trainer that the job does not want any more. When it passes, the trainer is killed. As long as
+	// Round: the trainer finishes the round that it is in.
 	Drain time.Duration
 	// DrainGrace is what the listener tells the launcher of such a trainer. More than Drain: the listener kills first, and notes that it has.
 	DrainGrace time.Duration
-	// RoleDrain is how long a role goes on after it was asked to end in order. When it passes, the role ends at once. Less than LauncherStop, so that the
-	// role still says how it ends.
+	// RoleDrain is how long a role goes on after it was asked to end in order. When it passes, the role ends at once. Less than LauncherStop, so that
+	// the role still says how it ends.
 	RoleDrain time.Duration
 
-	// StopGrace is how long a role has when its whole job is stopped. When it passes, the role is killed. It covers Leave and ServerGrace, the two things
-	// that a role does after it has stopped working.
+	// StopGrace is how long a role has when its whole job is stopped. When it passes, the role is killed. It covers Leave and ServerGrace, the two
+	// things that a role does after it has stopped working.
 	StopGrace time.Duration
-	// Leave bounds the last message of a trainer that ends before its work is done. When it passes, the coordinator hears of the end from the registry.
+	// Leave bounds the last message of a trainer that ends before its work is done. When it passes, the coordinator hears of the end from the
+	// registry.
 	Leave time.Duration
 	// Seek is how long a trainer that has done all its work looks for a coordinator that is gone. When it passes, the trainer ends, and the next
 	// coordinator learns from the pservers that its work is done.
 	Seek time.Duration
 	// ServerGrace is how long a coordinator or pserver that ends lets calls in flight finish. When it passes, they fail as unavailable.
 	ServerGrace time.Duration
-	// Linger is how long a coordinator whose job has ended waits for the listener to read the last steps. When it passes, it ends, and the listener may
-	// miss them.
+	// Linger is how long a coordinator whose job has ended waits for the listener to read the last steps. When it passes, it ends, and the listener
+	// may miss them.
 	Linger time.Duration
-	// LastReports is how long the listener waits, when all roles have ended, for the rest of what they reported. When it passes, the status of the job is
-	// what was heard until then. Nobody is left to send more, so it covers only what is on its way.
+	// LastReports is how long the listener waits, when all roles have ended, for the rest of what they reported. When it passes, the status of the
+	// job is what was heard until then. Nobody is left to send more, so it covers only what is on its way.
 	LastReports time.Duration
-	// LostLease is how long a role whose lease is lost has to end by itself. When it passes, it is killed, because its place is wanted by its next start.
+	// LostLease is how long a role whose lease is lost has to end by itself. When it passes, it is killed, because its place is wanted by its next
+	// start.
 	LostLease time.Duration
 	// Release is how long a pserver has to end by itself when the coordinator has ended well. When it passes, it is killed; the job has succeeded.
 	Release time.Duration
 
 	// LauncherStop is how long a launcher gives a role to end when the context that it was started with ends. Then the role is killed.
 	LauncherStop time.Duration
-	// LauncherKill bounds the wait for the end of a role that was killed, where its end cannot be forced or seen. When it passes, the role is given up.
+	// LauncherKill bounds the wait for the end of a role that was killed, where its end cannot be forced or seen. When it passes, the role is given
+	// up.
 	LauncherKill time.Duration
 	// NodeStart bounds the wait for a node to say that it has started a role. When it passes, the next node is asked.
 	NodeStart time.Duration
 
-	// Registry bounds one change of the registry that the listener makes beside its roles. When it passes, the change is logged as left undone, or the
-	// attempt of the job fails.
+	// Registry bounds one change of the registry that the listener makes beside its roles. When it passes, the change is logged as left undone, or
+	// the attempt of the job fails.
 	Registry time.Duration
 	// Ledger bounds a question of the coordinator to pserver 0 about the records that are trained. When it passes, the question is asked again later.
 	Ledger time.Duration
-	// Probe bounds the answer of a server that the listener asks how it is. When it passes, the server counts as silent. Less than a second, because clients of
-	// the listener wait no longer than that.
+	// Probe bounds the answer of a server that the listener asks how it is. When it passes, the server counts as silent. Less than a second, because
+	// clients of the listener wait no longer than that.
 	Probe time.Duration
 	// ProbeEvery is how often the listener asks each server.
 	ProbeEvery time.Duration
@@ -129,6 +132,6 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 	return d
 }
 
-// OrFailure is how long the listener waits for the reason why a job has failed, when a coordinator that has just gone is the first sign: until the lease
-// of another role may have ended, its roles have stopped, and the registry is told.
+// OrFailure is how long the listener waits for the reason why a job has failed, when a coordinator that has just gone is the first sign: until the
+// lease of another role may have ended, its roles have stopped, and the registry is told.
 func (d Deadlines) OrFailure() time.Duration { return d.Lease + d.StopGrace + d.Registry }

@@ -19,8 +19,8 @@ func ProgressMessage(p executor.Progress) *job.Progress {
 }
 
 // Begin is where a job begins that starts with a state of Progress p, given the hash of its reader. Steps are counted on. The position in the data
-// holds only if the program reads the data in the same way; else the job begins with the first pass. A job that is fed reads nothing: the position stays
-// as it is for the next job that reads.
+// holds only if the program reads the data in the same way; else the job begins with the first pass. A job that is fed reads nothing: the position
+// stays as it is for the next job that reads.
 func Begin(p executor.Progress, reader string, fed bool) executor.Progress {
 	if !fed && p.Reader != reader {
 		return executor.Progress{Steps: p.Steps, Reader: reader}

@@ -122,9 +122,9 @@ func identityOf(j *Job) *rpc.Identity {
 	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
 }
 
-// Finish ends a job in good order and waits for its end. A fed job ends after its feeds, another one as soon as it can. With after, the step of that number
-// is the last, unless later steps have begun already. withoutSave leaves the saving of the model out. If the coordinator is lost
-// meanwhile, Finish asks the next one.
+// Finish ends a job in good order and waits for its end. A fed job ends after its feeds, another one as soon as it can. With after, the step of that
+// number is the last, unless later steps have begun already. withoutSave leaves the saving of the model out. If the coordinator is lost meanwhile,
+// Finish asks the next one.
 func (j *Job) Finish(ctx context.Context, after *uint64, withoutSave bool) error {
 	for {
 		coordinator, err := j.coordinator(ctx)
@@ -275,8 +275,8 @@ func (j *Job) ShowEntries(ctx context.Context) (*rpc.JobDetails, error) {
 	return d, err
 }
 
-// Scale changes how many trainers the job wants. The supervisor and the coordinator hear of it through the registry. If the roles are not started yet, the
-// job begins with that number.
+// Scale changes how many trainers the job wants. The supervisor and the coordinator hear of it through the registry. If the roles are not started
+// yet, the job begins with that number.
 func (j *Job) Scale(ctx context.Context, trainers int32) error {
 	where := "job " + j.ID
 	if j.spec.TrainersMax == j.spec.Trainers {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// The directory of a listener's states has a lock file, which the listener locks as long as it lives: the system frees the lock of a process that dies.
-// A directory gets its name when it is locked, so that another listener never finds it without.
+// The directory of a listener's states has a lock file, which the listener locks as long as it lives: the system frees the lock of a process that
+// dies. A directory gets its name when it is locked, so that another listener never finds it without.
 const (
 	statesPrefix = "edl-states-"
 	statesLock   = "lock"

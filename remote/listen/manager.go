@@ -1,8 +1,8 @@
 // Package listen is RemoteExecutor.listen: the server that takes jobs and runs them.
 //
 // A Manager takes a JobSpec with a program. It verifies and transpiles the program, starts coordinator, pservers and trainers through a launcher, and
-// follows them to their end. It keeps the events, the log and the status of the job, with the last reports of its servers. Server is the gRPC service over
-// a Manager. Package supervise decides what happens when a role ends; most roles are started again.
+// follows them to their end. It keeps the events, the log and the status of the job, with the last reports of its servers. Server is the gRPC service
+// over a Manager. Package supervise decides what happens when a role ends; most roles are started again.
 //
 // Its files in reading order:
 //

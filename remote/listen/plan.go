@@ -71,7 +71,7 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 		return nil // what the program reads is fed
 	case !reads && len(spec.Data) == 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that neither reads data nor is fed"),
-			fault.Want("a program with a read op, or an interactive job"))
+			fault.Want("a program with a read op, or a job that is fed"))
 	case reads && len(spec.Data) == 0:
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("a program that reads its own data, and no data"),
 			fault.Want("files for its dataset"), fault.Hint("bind them with --data NAME=GLOB"))

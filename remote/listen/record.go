@@ -19,8 +19,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A record is what is known of a job: its status, its roles, its steps, and what its servers said last. Methods whose comment does not say otherwise want
-// mu to be held.
+// A record is what is known of a job: its status, its roles, its steps, and what its servers said last. Methods whose comment does not say otherwise
+// want mu to be held.
 type record struct {
 	mu       sync.Mutex
 	status   *job.JobStatus
@@ -94,9 +94,9 @@ func (r *record) roleEnds(m cluster.Member, err error) {
 	s.Failure, s.ExitCode = wire.FailureOf(err), int32(fault.KindOf(err).ExitCode())
 }
 
-// addStep takes over a step. told reports whether watchers are told of it, first whether it is the first of an attempt. A sync job has told a step that is
-// known: a coordinator that was started again may report the last ones once more. An async coordinator counts from what is durable, so its steps are
-// numbered here.
+// addStep takes over a step. told reports whether watchers are told of it, first whether it is the first of an attempt. A sync job has told a step
+// that is known: a coordinator that was started again may report the last ones once more. An async coordinator counts from what is durable, so its
+// steps are numbered here.
 func (r *record) addStep(step *job.Step) (first, told bool) {
 	if r.status.Mode != job.Mode_SYNC {
 		step.Step = r.next

@@ -84,8 +84,9 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 	})
 }
 
-// mayHaveTrained reports whether pservers may have changed their parameters. They have not before the first generation. A coordinator that is starting
-// does not know whether there was one, so the answer is yes. The pserver that has ended is gone already: no first generation begins meanwhile.
+// mayHaveTrained reports whether pservers may have changed their parameters. They have not before the first generation. A coordinator that is
+// starting does not know whether there was one, so the answer is yes. The pserver that has ended is gone already: no first generation begins
+// meanwhile.
 func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
 	_, again := c.machine.Restarting()
@@ -110,8 +111,8 @@ func (c *jobRun) kill(m cluster.Member) {
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
 }
 
-// watchLeases tells the policy of roles whose lease is gone while their process runs. The registry may report the lease of an earlier process of the role.
-// So the report counts only if this is the first start, or if this start was seen with a lease that is gone now.
+// watchLeases tells the policy of roles whose lease is gone while their process runs. The registry may report the lease of an earlier process of the
+// role. So the report counts only if this is the first start, or if this start was seen with a lease that is gone now.
 func watchLeases(ctx context.Context, c *jobRun) {
 	lost := make(chan cluster.Member)
 	c.group.Go(func() {
@@ -170,8 +171,8 @@ func startsOf(c *jobRun) map[cluster.Member]int {
 	return starts
 }
 
-// stopAll ends the roles that are left. When the job is stopped, trainers end first: they can finish their round only while the servers run. When the job
-// has failed, they are killed.
+// stopAll ends the roles that are left. When the job is stopped, trainers end first: they can finish their round only while the servers run. When the
+// job has failed, they are killed.
 func (c *jobRun) stopAll(ctx context.Context) {
 	var group sync.WaitGroup
 	isTrainer := func(m cluster.Member) bool { return m.Role == job.Role_TRAINER }

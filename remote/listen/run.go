@@ -119,8 +119,8 @@ func (c *jobRun) awaitFinals(ctx context.Context) {
 	c.finals.wait(ctx.Done())
 }
 
-// A jobRun is the roles of a job that runs. It tells the supervision policy what happens, and carries out what the policy decides. The goroutine of run
-// makes all decisions.
+// A jobRun is the roles of a job that runs. It tells the supervision policy what happens, and carries out what the policy decides. The goroutine of
+// run makes all decisions.
 type jobRun struct {
 	job      *Job
 	registry cluster.Registry
@@ -145,7 +145,7 @@ type failure struct {
 
 func newJobRun(j *Job, registry cluster.Registry, peers *peers, trainers int) *jobRun {
 	policy := supervise.Policy{PServers: int(j.spec.Pservers), MaxRestarts: int(max(j.spec.MaxRestarts, 0)),
-		DrainTime: j.limits.Drain, OneAttempt: j.spec.Fed}
+		DrainTime: j.limits.Drain, LostLease: j.limits.LostLease, Release: j.limits.Release, OneAttempt: j.spec.Fed}
 	return &jobRun{job: j, registry: registry, peers: peers, began: time.Now(), events: make(chan func() supervise.Event),
 		over: make(chan struct{}), running: map[cluster.Member]*roleRun{}, machine: supervise.New(policy, trainers)}
 }
@@ -254,8 +254,8 @@ func (c *jobRun) forget(ctx context.Context) error {
 	return nil
 }
 
-// cause finds out why the job has failed; nil when it has not. If err is what a role says that misses another role, cause waits for the end of that other
-// role, because it tells more. It waits no longer than limits.LastReports.
+// cause finds out why the job has failed; nil when it has not. If err is what a role says that misses another role, cause waits for the end of that
+// other role, because it tells more. It waits no longer than limits.LastReports.
 func (c *jobRun) cause(err error) error {
 	if err == nil || !consequence(err) {
 		return c.during(err)
@@ -289,8 +289,8 @@ func consequence(err error) bool {
 	return false
 }
 
-// orFailure returns why the job has failed, if err says that its coordinator is gone. It waits for the end of the job, no longer than limits.OrFailure. If
-// the job goes on, or ends well, it returns err.
+// orFailure returns why the job has failed, if err says that its coordinator is gone. It waits for the end of the job, no longer than
+// limits.OrFailure. If the job goes on, or ends well, it returns err.
 func (j *Job) orFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
 		return err

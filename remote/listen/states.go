@@ -197,8 +197,8 @@ func (s *states) expect(id, from, base string) (*expected, error) {
 	return &expected{states: s, id: id, from: from, dir: dir, base: base}, err
 }
 
-// keep makes the state that a job has written into dir a kept one, and returns its Progress. Variables that only the state has with which the job started,
-// because they belong to other programs, become part of it.
+// keep makes the state that a job has written into dir a kept one, and returns its Progress. Variables that only the state has with which the job
+// started, because they belong to other programs, become part of it.
 func (e *expected) keep() (p executor.Progress, err error) {
 	defer func() {
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// A watcher reads the events of the coordinators of a job, one coordinator after the other, and enters them into the record. It knows how far it has read the
-// events of the last one, so that a broken stream goes on there.
+// A watcher reads the events of the coordinators of a job, one coordinator after the other, and enters them into the record. It knows how far it has
+// read the events of the last one, so that a broken stream goes on there.
 type watcher struct {
 	job    *Job
 	client rpc.CoordinatorClient
@@ -104,8 +104,8 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	return err
 }
 
-// place checks the number of an event, and returns how many events before it were missed. It refuses events of a coordinator that has lost its lock, once
-// its successor has spoken. job.mu is held.
+// place checks the number of an event, and returns how many events before it were missed. It refuses events of a coordinator that has lost its lock,
+// once its successor has spoken. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(got), fault.Want(want))
@@ -137,8 +137,8 @@ func (w *watcher) end(s *job.JobStatus) {
 }
 
 // finalReports asks the coordinator for the last queues, and pserver 0 for the last ledger. They answer when all trainers have left, before they end
-// themselves. Each process of the two roles is asked. Only the answer of the last process counts: an earlier one was lost, or its attempt has ended. The
-// goroutine of the jobRun calls the methods.
+// themselves. Each process of the two roles is asked. Only the answer of the last process counts: an earlier one was lost, or its attempt has ended.
+// The goroutine of the jobRun calls the methods.
 type finalReports struct {
 	ctx   context.Context // ends the calls
 	job   *Job
@@ -157,7 +157,8 @@ func newFinalReports(ctx context.Context, j *Job, p *peers, group *sync.WaitGrou
 	return &finalReports{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]finalCall{}}
 }
 
-// starts calls a process that is being started, if it is of the coordinator or of pserver 0. The answer of the process before does not count any more.
+// starts calls a process that is being started, if it is of the coordinator or of pserver 0. The answer of the process before does not count any
+// more.
 func (l *finalReports) starts(m cluster.Member) {
 	switch m {
 	case cluster.Member{Role: job.Role_COORDINATOR}:
@@ -224,8 +225,8 @@ const (
 	sayAgain   = 10 * time.Second       // between two log lines about the same error
 )
 
-// retry repeats a call, which asks a server for what, until it succeeds or ctx ends. It logs a new error at once, and the same error again after sayAgain.
-// It does not log io.EOF.
+// retry repeats a call, which asks a server for what, until it succeeds or ctx ends. It logs a new error at once, and the same error again after
+// sayAgain. It does not log io.EOF.
 func retry(ctx context.Context, j *Job, what string, call func() error) {
 	var last string
 	var said time.Time
@@ -252,7 +253,8 @@ func retry(ctx context.Context, j *Job, what string, call func() error) {
 	}
 }
 
-// subscribe calls told with each value of a channel of the registry, until ctx ends. If the store refuses and the channel is closed, it is opened again.
+// subscribe calls told with each value of a channel of the registry, until ctx ends. If the store refuses and the channel is closed, it is opened
+// again.
 func subscribe[T any](ctx context.Context, j *Job, what string, open func(context.Context) (<-chan T, error), told func(T)) {
 	retry(ctx, j, what, func() error {
 		channel, err := open(ctx)
@@ -267,8 +269,8 @@ func subscribe[T any](ctx context.Context, j *Job, what string, open func(contex
 	})
 }
 
-// acknowledgements passes on to the coordinators of a job how far its follower has come. A coordinator that has followed another is told again, and what
-// was said of an attempt that has ended is not passed on.
+// acknowledgements passes on to the coordinators of a job how far its follower has come. A coordinator that has followed another is told again, and
+// what was said of an attempt that has ended is not passed on.
 type acknowledgements struct {
 	job     *Job
 	changed chan struct{} // holds a value when there is something to pass on

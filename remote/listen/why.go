@@ -88,7 +88,7 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		case r.State == supervise.Down && cause == nil:
 			add("the next start of "+name, r, r.Since, r.Due)
 		case r.Lost:
-			add("the end of "+name+", because its lease is lost", r, r.Due-supervise.LostGrace, r.Due)
+			add("the end of "+name+", because its lease is lost", r, r.Due-c.job.limits.LostLease, r.Due)
 		case r.State == supervise.Draining:
 			add("the end of "+name+", because the job wants fewer trainers", r, r.Since, r.Due)
 		case r.State == supervise.Running && c.job.role(r.Member).State == job.State_STARTING:

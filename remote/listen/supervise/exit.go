@@ -92,9 +92,9 @@ func (m *Machine) release(now time.Duration) {
 		case r.State == Down:
 			r.enter(Done, now)
 		case r.live() && r.Due == 0:
-			r.Due = now + ReleaseGrace
+			r.Due = now + m.policy.Release
 			if r.Role == job.Role_TRAINER {
-				r.Due = now + LostGrace
+				r.Due = now + m.policy.LostLease
 			}
 		}
 	}

@@ -59,9 +59,6 @@ const (
 	LongPause  = 5 * time.Second       // the longest pause
 	GoodRun    = time.Minute           // after such a run restarts count, and pauses begin, anew
 	FairRun    = time.Second           // after such a run pauses begin anew if the job has gone on meanwhile
-	LostGrace  = time.Second           // for a role to end by itself when its lease is lost
-	// ReleaseGrace is for a pserver to end by itself when the coordinator has ended well. A trainer has LostGrace.
-	ReleaseGrace = 10 * time.Second
 )
 
 // A Policy is what a job allows.
@@ -69,6 +66,8 @@ type Policy struct {
 	PServers    int
 	MaxRestarts int           // of each role, and of the whole job; 0: none
 	DrainTime   time.Duration // for a trainer to end that is not wanted any more; then it is killed
+	LostLease   time.Duration // for a role to end by itself when its lease is lost; then it is killed
+	Release     time.Duration // for a pserver to end by itself when the coordinator has ended well; a trainer has LostLease
 	OneAttempt  bool          // the job does not start over: nobody keeps what it was fed
 }
 
@@ -215,7 +214,7 @@ func (e LeaseLost) apply(m *Machine, now time.Duration, _ *Effects) error {
 		return unknown(e.Member)
 	}
 	if r.live() && r.Starts == e.Starts && !r.Lost && !m.ended {
-		r.Lost, r.Due = true, now+LostGrace
+		r.Lost, r.Due = true, now+m.policy.LostLease
 	}
 	return nil
 }

@@ -67,6 +67,7 @@ func TestScripts(t *testing.T) {
 			case "new":
 				now = 0
 				m = supervise.New(supervise.Policy{PServers: number("pservers", 1), MaxRestarts: number("restarts", 10), DrainTime: 10 * time.Second,
+					LostLease: time.Second, Release: 10 * time.Second,
 					OneAttempt: number("attempts", 0) == 1},
 					number("trainers", 2))
 			case "begin":
@@ -143,7 +144,7 @@ func told(e supervise.Effects) string {
 
 // Word of a role that the job does not have is refused, and is not the wish to have one.
 func TestStrangersAreRefused(t *testing.T) {
-	m := supervise.New(supervise.Policy{PServers: 1}, 1)
+	m := supervise.New(supervise.Policy{PServers: 1, LostLease: time.Second, Release: 10 * time.Second}, 1)
 	if _, err := m.Step(0, supervise.Began{}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // and a job whose roles end well from some time on ends well or has been given up.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := supervise.Policy{PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"),
+		policy := supervise.Policy{LostLease: time.Second, Release: 10 * time.Second, PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"),
 			DrainTime: 10 * time.Second}
 		m := supervise.New(policy, rapid.IntRange(1, 4).Draw(t, "trainers"))
 		var now time.Duration
