@@ -32,8 +32,8 @@
 //
 // A member owns its key for as long as it renews its lease. When the lease ends without Leave, the member is lost: WatchLost reports it to the
 // others, and Done tells the member itself that it must not change shared state any more. Done closes also when the lease was not renewed for its
-// duration by the member's own clock. So after a pause of the process, Done and State notice first that the lease is over. Who knows that the process
-// of a member is dead need not wait for its lease: RevokeLease.
+// duration by the member's own clock. So after a pause of the process, Done and State notice first that the lease is over. A caller that knows that
+// the process of a member is dead need not wait for its lease: it calls RevokeLease.
 //
 // A lock alone does not stop a process that was paused while it held the lock. Every transaction of State is conditioned on the lock. Messages carry
 // its create revision, so that everyone who has seen a newer one refuses them.
