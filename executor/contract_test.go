@@ -115,25 +115,25 @@ func TestWhatTrainsNothingChangesNothing(t *testing.T) {
 			t.Errorf("%s: progress %+v, want %+v; %v", by, l.Progress(), progress, err)
 		}
 	}
-	if _, err := l.Run(t.Context(), c.Untold, c.Batches[0], c.Loss); err != nil {
+	if _, err := l.Run(t.Context(), c.Forward, c.Batches[0], c.Loss); err != nil {
 		t.Fatal(err)
 	}
 	unchanged("a fed step")
 	run := executor.TrainOptions{Data: c.Data, Passes: 2}
-	if _, err := l.Train(t.Context(), c.Untold, run, nil); err != nil {
+	if _, err := l.Train(t.Context(), c.Forward, run, nil); err != nil {
 		t.Fatal(err)
 	}
 	unchanged("an evaluation")
-	if s, err := l.Train(t.Context(), c.Untold, run, func(executor.StepResult) error { return executor.ErrStop }); err != nil || !s.Stopped {
+	if s, err := l.Train(t.Context(), c.Forward, run, func(executor.StepResult) error { return executor.ErrStop }); err != nil || !s.Stopped {
 		t.Fatal(s, err)
 	}
 	unchanged("an evaluation that was stopped")
 	enough := errors.New("enough")
-	if _, err := l.Train(t.Context(), c.Untold, run, func(executor.StepResult) error { return enough }); !errors.Is(err, enough) {
+	if _, err := l.Train(t.Context(), c.Forward, run, func(executor.StepResult) error { return enough }); !errors.Is(err, enough) {
 		t.Fatal(err)
 	}
 	unchanged("an evaluation that failed")
-	prepared, err := l.Prepare(t.Context(), c.Untold, c.Batches[0], c.Loss)
+	prepared, err := l.Prepare(t.Context(), c.Forward, c.Batches[0], c.Loss)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // the batches that one long call would train.
 type Contract struct {
 	Program  *program.Program
-	Untold   *program.Program // forward ops only, not made for test: they would change the moving statistics
+	Forward   *program.Program // forward ops only, not made for test: they would change the moving statistics
 	Loss     string
 	Data     map[string][]string
 	PerPass  int
@@ -48,7 +48,7 @@ func NewContract(t TB, dir string, norm bool) *Contract {
 		return Built(t, m, loss)
 	}
 	train := build(true)
-	c := &Contract{Program: train.Program, Untold: build(false).Program, Loss: train.Loss, Data: Samples(t, dir, 43), PerPass: 6}
+	c := &Contract{Program: train.Program, Forward: build(false).Program, Loss: train.Loss, Data: Samples(t, dir, 43), PerPass: 6}
 	c.Batches = c.read(t, contractPasses)
 	c.Evaluate = c.Batches[:c.PerPass]
 	return c
@@ -151,11 +151,11 @@ func (f *followed) call(ctx context.Context, call Call, open func() executor.Exe
 	case CallEvaluate:
 		return f.evaluate(ctx)
 	case CallRun:
-		return f.same(ctx, f.Untold, f.Evaluate[1])
+		return f.same(ctx, f.Forward, f.Evaluate[1])
 	}
 	saved := dir()
 	if f.steps == 0 {
-		if err := f.same(ctx, f.Untold, f.Evaluate[0]); err != nil {
+		if err := f.same(ctx, f.Forward, f.Evaluate[0]); err != nil {
 			return err
 		}
 		return nil // an optimizer's variables have no value yet
@@ -215,7 +215,7 @@ func (f *followed) step(ctx context.Context) error {
 // evaluate compares what Train makes of a program without an optimizer.
 func (f *followed) evaluate(ctx context.Context) error {
 	n := uint64(0)
-	_, err := f.subject.Train(ctx, f.Untold, executor.TrainOptions{Data: f.Data, Passes: 1}, func(s executor.StepResult) error {
+	_, err := f.subject.Train(ctx, f.Forward, executor.TrainOptions{Data: f.Data, Passes: 1}, func(s executor.StepResult) error {
 		if s.Step != n || s.Pass != 0 {
 			return fmt.Errorf("evaluation: step %d of pass %d, want step %d of pass 0", s.Step, s.Pass, n)
 		}
