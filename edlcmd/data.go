@@ -149,7 +149,7 @@ func (h *heldBack) flush() error {
 // maxHeld bounds the records that are held back in memory.
 const maxHeld = 1 << 20
 
-// writeSplit lets fill write the records of a file, of which all but the last test ones become the training set.
+// writeSplit lets fill write the records of a file. The last test records become the test set, the others the training set.
 func (f *dataFlags) writeSplit(c *console, source string, test int, fill func(*heldBack) error) error {
 	if test < 0 || test > maxHeld {
 		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Got(fmt.Sprint(test)), fault.Wantf("0 to %d", maxHeld))

@@ -50,7 +50,7 @@ Columns are named as in the first row, or numbered from 0 with --no-header.`,
 	return cmd
 }
 
-// convertFile converts a CSV file, of which the last test rows go to a test set.
+// convertFile converts a CSV file. Its last test rows go to a test set.
 func (f *dataFlags) convertFile(ctx context.Context, c *console, path string, test int, options convert.CSVOptions) error {
 	file, _, err := openRegular(path)
 	if err != nil {

@@ -148,7 +148,7 @@ func writeDemoTable(w io.Writer, rows []demoRow) error {
 	return t.Flush()
 }
 
-// demoNetwork reads pictures of digits in batches, and returns the loss and the share of digits that it tells right.
+// demoNetwork reads pictures of digits in batches, and returns the loss and the accuracy.
 func demoNetwork(m *layers.Model, dataset string, batch int) (loss layers.Variable) {
 	pictures := layers.OpenDataset(m, dataset, layers.Field("image", layers.Dims(784)),
 		layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))

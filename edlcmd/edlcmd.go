@@ -39,8 +39,8 @@ import (
 // Main runs the command line of this process and ends the process with its exit code.
 func Main(options ...Option) {
 	diagnostics := os.Stderr
-	// Libraries that log on their own, as the SDK of S3 does about credentials that it does not find, take the file that stands here when they begin.
-	// Their lines would stand beside the one that says what is wrong. Where this file cannot be opened they write to none.
+	// Some libraries write to os.Stderr on their own: the SDK of S3 does so when it finds no credentials. The one line of edl says what is wrong, so
+	// these lines go nowhere.
 	os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, diagnostics, options...))
 }
@@ -77,7 +77,7 @@ type console struct {
 
 	settings
 	binary string           // of edl for child processes; empty: the one that runs
-	ran    func(*runResult) // told of every run to the end; may be nil
+	ran    func(*runResult) // is called with the result of every run to the end; may be nil
 	parsed bool             // the arguments were understood: an error from now on is not about usage
 }
 
@@ -191,8 +191,8 @@ func (c *console) report(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
-	var told *fault.Fault
-	if !c.parsed && !errors.As(err, &told) {
+	var known *fault.Fault
+	if !c.parsed && !errors.As(err, &known) {
 		err = fault.E(fault.InvalidArgument, fault.Cause(errors.New(oneLine(err.Error()))), fault.Hint(`"edl --help" lists commands and flags`))
 	}
 	kind := fault.KindOf(err)

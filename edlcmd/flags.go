@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagFault says what the parser of flags found, and where the flags of the command are told.
+// flagFault says what the parser of flags found, and how to list the flags of the command.
 func flagFault(cmd *cobra.Command, err error) error {
 	f := fault.E(fault.InvalidArgument, fault.At(cmd.CommandPath()), fault.Cause(errors.New(oneLine(err.Error()))))
 	var wrong *pflag.InvalidValueError
@@ -48,7 +48,7 @@ func valueFault(where string, wrong *pflag.InvalidValueError) *fault.Fault {
 
 // seeHelp points to the help of a command.
 func seeHelp(cmd *cobra.Command) string {
-	return fmt.Sprintf("%q tells its arguments and flags", cmd.CommandPath()+" --help")
+	return fmt.Sprintf("%q lists its arguments and flags", cmd.CommandPath()+" --help")
 }
 
 // explainArguments makes all commands below cmd say what they take when their arguments are wrong.
@@ -58,8 +58,8 @@ func explainArguments(cmd *cobra.Command) {
 		if check := sub.Args; check != nil {
 			sub.Args = func(cmd *cobra.Command, args []string) error {
 				err := check(cmd, args)
-				var told *fault.Fault
-				if err == nil || errors.As(err, &told) {
+				var known *fault.Fault
+				if err == nil || errors.As(err, &known) {
 					return err
 				}
 				return argumentsFault(cmd, args, check(cmd, nil) == nil && check(cmd, []string{""}) != nil)
@@ -163,8 +163,8 @@ var (
 	readingFlags = []string{"data", "passes", "every", "follow", "max-restarts", "max-task-failures"}
 )
 
-// refuseIdle refuses the first of some flags that stands on the command line, because nothing would come of it: got is what makes it useless, want
-// what it is for. Those that the environment sets are for whoever can use them.
+// refuseIdle refuses the first of these flags that is on the command line, because it would have no effect. got says why, and want when it has an
+// effect. Flags that the environment sets are not refused: the environment speaks to every command.
 func refuseIdle(flags *pflag.FlagSet, names []string, got, want string, hint ...string) error {
 	for _, name := range names {
 		if given := flags.Lookup(name); given != nil && onCommandLine(given) {

@@ -128,7 +128,7 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 	return f.overrideCluster(given, spec)
 }
 
-// overrideCluster is override for the flags of addCluster, and of what a command has beside them.
+// overrideCluster is override for the flags of addCluster and addSupervision, and for --follow.
 func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSpec) error {
 	if given("trainers") || spec.Trainers == 0 {
 		if err := parseTrainers(f.trainers, spec); err != nil {
@@ -193,7 +193,7 @@ func tooFew(flag string, n int64) error {
 	return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(strconv.FormatInt(n, 10)), fault.Want("1 or more"))
 }
 
-// parseData reads the values of --data, of which several may name one dataset.
+// parseData reads the values of --data. Several may name one dataset.
 func parseData(values []string) ([]*job.DataBinding, error) {
 	var data []*job.DataBinding
 	byName := map[string]*job.DataBinding{}

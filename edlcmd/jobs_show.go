@@ -43,7 +43,7 @@ when there is only one.`,
 func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
 	ctx := cmd.Context()
 	if f.snapshot != "" {
-		err := refuseIdle(cmd.Flags(), []string{"ledger", "output"}, "a snapshot, which is written to its file alone", "no --snapshot beside it")
+		err := refuseIdle(cmd.Flags(), []string{"ledger", "output"}, "a snapshot, which is written to its file alone", "no --snapshot")
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func writeRoles(w io.Writer, d *rpc.JobDetails) error {
 	return t.Flush()
 }
 
-// lastOf tells in a few words how a role ended last, else what it waits for. JSON has it all.
+// lastOf says in a few words how a role ended last, else what it waits for. JSON has the whole message.
 func lastOf(r *job.RoleStatus) string {
 	f := r.Failure
 	if f == nil {

@@ -42,7 +42,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	f.add(cmd)
 	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster under this name")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach, although nobody is asked who he is")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach; the listener does not ask who connects")
 	f.launcher = c.launcherFlag(cmd)
 	flags.BoolVar(&f.quiet, "quiet", false, "do not log")
 	return cmd
@@ -120,8 +120,8 @@ func (s *settings) launcherOf(chosen *choice, binary string, access cluster.Acce
 	return childProcesses(binary, access)
 }
 
-// childProcesses starts roles as processes of a binary of edl, by default the one that runs. What etcd asks for is in their environment, and
-// nowhere else.
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs. Passwords and certificates for etcd are in their
+// environment only.
 func childProcesses(binary string, access cluster.Access) (launch.Launcher, error) {
 	if binary == "" {
 		var err error

@@ -31,7 +31,7 @@ type place struct {
 	endpoints []string          // of that etcd
 	access    cluster.Access    // to that etcd
 	profile   *executor.Profile // of what runs on this machine; nil: none
-	told      io.Writer         // is told the name of the job and where its listener is; nil: nobody
+	notices   io.Writer         // gets the name of the job and the address of its listener; nil: no output
 }
 
 // openExecutor returns what runs programs as spec describes it. It is the one place where a run becomes local or remote.
@@ -64,7 +64,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, unanswered(where.endpoints, err)
 	}
-	opened := clusterExecutor{Executor: e, told: where.told, withdraw: func() {}}
+	opened := clusterExecutor{Executor: e, notices: where.notices, withdraw: func() {}}
 	if where.address == "" {
 		opened.withdraw = announce(e.Client().Address())
 	}
@@ -74,28 +74,28 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 // clusterExecutor is a remote executor whose listener other commands find.
 type clusterExecutor struct {
 	*remote.Executor
-	told     io.Writer
+	notices  io.Writer
 	withdraw func()
 }
 
-// Train implements executor.Executor, and tells what to call the job.
+// Train implements executor.Executor, and prints the name of the job.
 func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
 	j, err := e.Submit(ctx, p, run)
 	if err != nil {
 		return executor.Summary{}, err
 	}
-	if e.told != nil {
-		fmt.Fprintf(e.told, "job %s on the listener at %s\n", j.ID, e.Client().Address())
+	if e.notices != nil {
+		fmt.Fprintf(e.notices, "job %s on the listener at %s\n", j.ID, e.Client().Address())
 	}
 	s, err := j.Follow(ctx, each)
-	if err == nil && e.told != nil {
+	if err == nil && e.notices != nil {
 		e.tellDiscarded(ctx, j.ID)
 	}
 	return s, fellSilent(err)
 }
 
-// tellDiscarded says which records were left out. Where it cannot be asked any more, "edl jobs show" still tells.
+// tellDiscarded prints which records were left out. If the listener does not answer any more, it prints nothing.
 func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -108,7 +108,7 @@ func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 			continue
 		}
 		first := q.DiscardedTasks[0]
-		fmt.Fprintf(e.told, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
+		fmt.Fprintf(e.notices, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
 			q.Discarded, oneLine(first.Reason))
 	}
 }
@@ -152,14 +152,14 @@ func (f *etcdFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
 }
 
-// accessFlags are those that say what etcd asks for.
+// accessFlags are the flags with user and certificates for etcd.
 var accessFlags = append([]string{"etcd-user"}, etcdTLSFlags...)
 
 // options checks the flags and returns what they mean to a listener.
 func (f *etcdFlags) options(flags *pflag.FlagSet, c *console) ([]remote.Option, error) {
 	if len(f.endpoints) == 0 {
-		f.access = cluster.Access{} // the one inside of this process asks for nothing
-		return nil, refuseIdle(flags, accessFlags, "the etcd inside of this process, which asks for nothing", "--etcd URL,... beside it")
+		f.access = cluster.Access{} // the etcd inside of this process needs none
+		return nil, refuseIdle(flags, accessFlags, "the etcd inside of this process, which has no users and no TLS", "it together with --etcd URL,...")
 	}
 	a := &f.access
 	if a.User != "" {
@@ -205,7 +205,7 @@ func (where *place) profiled(path string) (write func(error) error, err error) {
 	}, nil
 }
 
-// checkAddress refuses what is no address, so that nobody waits for an answer from there.
+// checkAddress refuses what is no address, before a connection waits for an answer.
 func checkAddress(flag, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 		return fault.E(fault.InvalidArgument, fault.At(flag), fault.Got(fault.Quote(address)), fault.Want("HOST:PORT, such as 127.0.0.1:7164"))
@@ -235,7 +235,7 @@ func unanswered(endpoints []string, err error) error {
 	return &known
 }
 
-// fellSilent adds to the error of a listener that has answered before, and does no more, what may have become of it.
+// fellSilent adds a hint to the error of a listener that has stopped answering.
 func fellSilent(err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Hint != "" || !strings.HasPrefix(f.Where, "listener") {

@@ -22,7 +22,7 @@ type (
 		Pass       int            `json:"pass"`
 		Step       uint64         `json:"step"`
 		Attempt    int            `json:"attempt,omitempty"`  // from 0: how often the job has started over
-		Repeated   bool           `json:"repeated,omitempty"` // a step of this number was told before, by an earlier attempt
+		Repeated   bool           `json:"repeated,omitempty"` // an earlier attempt has reported a step of this number
 		Loss       *jsonNumber    `json:"loss,omitempty"`
 		Rows       int64          `json:"rows,omitempty"`       // given where Unreported is
 		Unreported int64          `json:"unreported,omitempty"` // of Rows

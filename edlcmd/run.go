@@ -48,7 +48,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	f.addSupervision(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables to report (default: the loss, or what the program's fetch ops name)")
-	flags.StringSliceVar(&f.follow, "follow", nil, "datasets that grow while the job runs, until a file named _END is beside their files")
+	flags.StringSliceVar(&f.follow, "follow", nil, "datasets that grow while the job runs, until a file named _END appears in their folder")
 	flags.StringVar(&f.save, "save", "", "directory to save persistable variables to when the run is done")
 	flags.StringArrayVar(&f.feed, "feed", nil, "value of a variable, as `NAME=FILE` (.npy or .csv); without NAME, of the next feed op; repeatable")
 	flags.Uint64Var(&f.every, "every", 10, "report every so many steps")
@@ -69,7 +69,7 @@ const onThisMachine = "processes"
 func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
 	f.where.remote, f.where.binary, f.where.settings = f.where.address != "", c.binary, c.settings
 	if c.ran == nil {
-		f.where.told = c.err
+		f.where.notices = c.err
 	}
 	if f.where.address == onThisMachine {
 		f.where.address = ""
@@ -117,7 +117,7 @@ func (f *runFlags) findCluster(flags *pflag.FlagSet, c *console) (err error) {
 	ofEtcd := append([]string{"etcd"}, accessFlags...)
 	switch {
 	case !f.where.remote:
-		return refuseIdle(flags, append(ofEtcd, clusterFlags...), "a run without a cluster", "--remote beside it")
+		return refuseIdle(flags, append(ofEtcd, clusterFlags...), "a run without a cluster", "it together with --remote")
 	case f.where.address != "":
 		return refuseIdle(flags, ofEtcd, "a cluster that has its etcd", "--remote without an address",
 			"give it to the \"edl listen\" that listens there")
@@ -197,10 +197,10 @@ func (f *startFlags) options() executor.LoadOptions {
 	return executor.LoadOptions{Partial: f.partial, FromStart: f.anew}
 }
 
-// check refuses flags that nothing would come of, and results of parameters that nothing has trained.
+// check refuses flags that would have no effect, and results of parameters that nothing has trained.
 func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program) error {
 	if spec.Params == "" {
-		if err := refuseIdle(flags, []string{"partial", "from-start"}, "a run that loads no parameters", "--params PATH beside it"); err != nil {
+		if err := refuseIdle(flags, []string{"partial", "from-start"}, "a run that loads no parameters", "it together with --params PATH"); err != nil {
 			return err
 		}
 	}
@@ -288,7 +288,7 @@ func newReporter(c *console, output string, what watch, total func() int64) repo
 	return newTextReporter(c.out, what)
 }
 
-// recordsOf counts the records that a run will read that begins with a progress, 0 when that cannot be told.
+// recordsOf counts the records that a run will read when it begins with a progress. It returns 0 when the number is not known.
 func recordsOf(ctx context.Context, p *program.Program, run executor.TrainOptions, begins executor.Progress) int64 {
 	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {

@@ -90,15 +90,15 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 func (f *showFlags) refuseIdle(flags *pflag.FlagSet) error {
 	switch {
 	case f.svg != "":
-		return refuseIdle(flags, []string{"plan", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg beside it")
+		return refuseIdle(flags, []string{"plan", "rows", "workers", "full", "output"}, "a picture of the program", "no --svg")
 	case f.plan:
-		return refuseIdle(flags, []string{"full", "output"}, "a plan, which is a table of all steps", "no --plan beside it")
+		return refuseIdle(flags, []string{"full", "output"}, "a plan, which is a table of all steps", "no --plan")
 	case f.as.value != "table":
 		if err := refuseIdle(flags, []string{"full"}, "a form of the program that shortens nothing", "--output table"); err != nil {
 			return err
 		}
 	}
-	return refuseIdle(flags, []string{"rows", "workers"}, "no plan to show", "--plan beside it")
+	return refuseIdle(flags, []string{"rows", "workers"}, "no plan to show", "it together with --plan")
 }
 
 // humanBytes writes a size for people.
@@ -182,7 +182,7 @@ func batchOf(p *program.Program) int64 {
 	return int64(pipeline.Batch)
 }
 
-// showJob shows what a job file asks for, defaults filled in.
+// showJob shows a job file with its defaults.
 func showJob(c *console, path, output string) error {
 	file, err := jobspec.Load(path)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // queueMagic begins a snapshot of task queues; a state.Snapshot follows.
 const queueMagic = 0x51444c45 // "ELDQ" read as a little-endian number
 
-// maxSnapshot bounds a snapshot in bytes: no job tells more.
+// maxSnapshot bounds a snapshot in bytes. No job writes more.
 const maxSnapshot = wire.MaxDetails
 
 // maxEntries bounds the entries of a snapshot: a dataset has one for each of its files.
@@ -114,7 +114,7 @@ func decodeSnapshot(path string, b []byte) (*state.Snapshot, error) {
 	return snapshot, nil
 }
 
-// printable returns s as it is, or quoted where a terminal would obey it.
+// printable returns s as it is, or quoted if it has control characters.
 func printable(s string) string {
 	for _, r := range s {
 		if !unicode.IsPrint(r) {

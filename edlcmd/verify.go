@@ -69,7 +69,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return fault.E(fault.InvalidArgument, fault.At("--steps"), fault.Got(fmt.Sprint(f.steps)), fault.Want("1 or more"))
 	}
 	if f.steps > 0 {
-		if err := refuseIdle(cmd.Flags(), []string{"passes"}, "the first batches only, which are read once", "no --steps beside it"); err != nil {
+		if err := refuseIdle(cmd.Flags(), []string{"passes"}, "the first batches only, which are read once", "no --steps"); err != nil {
 			return err
 		}
 		for _, d := range spec.Data {

@@ -150,7 +150,7 @@ func (c *planCache) put(key planKey, p *plan.Plan) {
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// fingerprint tells two states of a program apart. It looks at everything that a plan depends on, and is cheap enough to be
+// fingerprint differs when a program has changed. It covers everything that a plan depends on, and is cheap enough to be
 // taken before each run; it means nothing outside of this process.
 func fingerprint(p *program.Program) uint64 {
 	var h maphash.Hash

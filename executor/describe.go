@@ -56,7 +56,7 @@ func describe(w io.Writer, p *plan.Plan) error {
 	return err
 }
 
-// abridged joins a list, of which it leaves out the middle when it is long.
+// abridged joins a list. It leaves out the middle of a long one.
 func abridged(list []string) string {
 	const most = 4
 	if len(list) > most {

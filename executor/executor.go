@@ -52,7 +52,7 @@ var ErrStop = errors.New("executor: stop training after this step")
 //
 // ErrStop from the callback of Train ends the call well, after the step that the callback was given: the state is that of this step, it is saved if
 // TrainOptions.Save says so, and the next Train goes on with the next batch. Any other error from the callback, and the end of ctx, end the call with
-// that error and save nothing; the state is that of some step at or after the last one that was told.
+// that error and save nothing; the state is that of the last step that the callback was given, or of a later one.
 //
 // Methods may be called from several goroutines. Calls wait for each other.
 type Executor interface {
@@ -127,7 +127,7 @@ type StepResult struct {
 	Unreported int64
 	// Attempt counts how often the call has started over on a cluster, because parameters were lost: 0 for the first attempt.
 	Attempt int
-	// Repeated says that an earlier attempt has told a step of this number already. What that one told does not count any more.
+	// Repeated says that an earlier attempt has already reported a step of this number. That report does not count any more.
 	Repeated bool
 	Fetched  []*tensor.Tensor // valid until the callback returns
 }

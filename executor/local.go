@@ -181,7 +181,7 @@ type Option func(*Local)
 // WithScope makes the executor work on variables that others see too. The default is a new scope.
 func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
 
-// WithWorkers lets n goroutines, of which the caller's is one, run the ops of a step, each as soon as its inputs are ready, and share the large ones.
+// WithWorkers lets n goroutines, one of them the caller's, run the ops of a step. Each op runs as soon as its inputs are ready; large ops are divided.
 // A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
 func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
 
@@ -218,7 +218,7 @@ type Prepared struct {
 	plan  *plan.Plan
 }
 
-// Prepare compiles p for feeds like those of example, of which only dtypes and dims count. Like Run it gives persistable variables
+// Prepare compiles p for feeds with the dtypes and dims of example. Like Run it gives persistable variables
 // without a value those of p.Startup.
 func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, fetch ...string) (*Prepared, error) {
 	if err := l.acquire(ctx); err != nil {
@@ -250,7 +250,7 @@ func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error)
 	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, p.local.nextStep(feed))
 }
 
-// RunStep is Run for a caller that knows which step of which trainer it is. A program that does not train may change the variables that it writes.
+// RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A program that does not train may change the variables that it writes.
 func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {
 	if err := p.local.acquire(ctx); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (l *Local) Startup(ctx context.Context, p *program.Program) error {
 	return l.startup(ctx, p)
 }
 
-// RunStep is Run for a caller that knows which step of which trainer it is. A step without rows, which a trainer meets when there
+// RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A step without rows, which a trainer meets when there
 // are more trainers than rows in a batch, runs p from its send_barrier on and fetches nothing; its feed only says what shapes the rows
 // would have. A program that does not train may change the variables that it writes.
 func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {

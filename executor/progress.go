@@ -88,7 +88,7 @@ func decodeProgress(text []byte) (Progress, error) {
 	return p, nil
 }
 
-// WriteProgress writes p beside the variables that were saved in dir. The file appears whole or not at all.
+// WriteProgress writes p to dir, where the variables of the state were saved. The file appears whole or not at all.
 func WriteProgress(dir string, p Progress) error {
 	text, err := encodeProgress(p)
 	if err != nil {
@@ -102,8 +102,8 @@ func WriteProgress(dir string, p Progress) error {
 	})
 }
 
-// RemoveProgress removes the Progress from dir, if there is one. Who writes other variables into a directory does it first: what a Progress says
-// holds for the variables that it was saved with.
+// RemoveProgress removes the Progress from dir, if there is one. Call it before you write other variables to dir: a Progress belongs to the
+// variables that it was saved with.
 func RemoveProgress(dir string) error {
 	err := os.Remove(filepath.Join(dir, ProgressFile))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 
 // A Scope holds the variables that live from step to step, by name. A name that it does not hold is looked up in its parent.
 //
-// A Scope is safe for concurrent use; the tensors in it are not: whoever reads one while a step writes it sees a mixture. A
+// A Scope is safe for concurrent use; the tensors in it are not: a reader during a step sees a mixture of old and new elements. A
 // variable keeps its memory for as long as the Scope lives, because compiled plans refer to it.
 type Scope struct {
 	parent *Scope

@@ -53,7 +53,7 @@ type training struct {
 	variables []string    // that the read op fills
 	feed      Feed        // reused by all steps
 	plans     []shapedPlan
-	kept      *plan.Plan // that has a copy of what the program changes although it does not train; nil for none
+	kept      *plan.Plan // of a program that does not train: it has a copy of the variables that the program writes; else nil
 	first     int        // pass of the first batch
 	summary   Summary
 }
@@ -154,7 +154,7 @@ func (t *training) moved() {
 	p.Reader = t.reader
 }
 
-// restore undoes what a program has changed that does not train.
+// restore undoes the changes of a program that does not train.
 func (t *training) restore() {
 	if t.kept == nil {
 		return

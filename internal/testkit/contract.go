@@ -18,7 +18,7 @@ import (
 // the batches that one long call would train.
 type Contract struct {
 	Program  *program.Program
-	Forward   *program.Program // forward ops only, not made for test: they would change the moving statistics
+	Forward  *program.Program // forward ops only, not made for test: they would change the moving statistics
 	Loss     string
 	Data     map[string][]string
 	PerPass  int

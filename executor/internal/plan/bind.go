@@ -133,7 +133,7 @@ type piece struct {
 	loop    ops.Loop
 	reads   []*variable
 	writes  []*variable
-	whole   []*variable // of reads, those of which an iteration of the loop may read everything
+	whole   []*variable // the reads that each iteration of the loop may read in full
 	scratch []*variable
 	term    *variable // of reads, what the loop adds its result to; nil for none
 	cost    ops.Cost

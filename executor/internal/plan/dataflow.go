@@ -91,7 +91,7 @@ func (c *compiler) hazards() [][]int {
 	return predecessors
 }
 
-// forget drops the touches that t hides: whoever is ordered after a write is ordered after everything the write was ordered after.
+// forget drops the touches that t hides: a step that comes after a write also comes after everything before that write.
 func forget(live []touch, t touch) []touch {
 	if !t.write {
 		return live

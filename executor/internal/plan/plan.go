@@ -15,7 +15,7 @@
 //	dataflow.go  for runs on a pool, the order that steps must keep, of data and of reused memory
 //
 // Running allocates nothing: run.go runs one step after the other and decides what is left of a step that fails, pool.go runs on several workers,
-// and the trial in pace.go chooses between them. describe.go tells people what a plan does, and when each step ran.
+// and the trial in pace.go chooses between them. describe.go shows people what a plan does, and when each step ran.
 //
 // # The law
 //

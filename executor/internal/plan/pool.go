@@ -192,7 +192,7 @@ type shared struct {
 	left int // parts that are not done
 }
 
-// runStep runs a step, with the help of whoever is idle when it has several parts. The caller holds the lock, which is free
+// runStep runs a step, with the help of idle workers when it has several parts. The caller holds the lock, which is free
 // meanwhile.
 func (p *Pool) runStep(lane int, d *dataflow, s *step) error {
 	if len(s.parts) <= 1 {

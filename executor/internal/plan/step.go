@@ -20,7 +20,7 @@ type step struct {
 	timing timing
 }
 
-// A chain is a row of loops of which a range runs through all before the next range begins, so that what one loop wrote is in the cache
+// A chain is a row of loops. A range runs through all loops before the next range begins, so that what one loop wrote is in the cache
 // for the next.
 type chain struct {
 	pieces []*piece
@@ -134,7 +134,7 @@ func (c *compiler) joins(s *step, p *piece) bool {
 	return linked
 }
 
-// commonIterations returns the number of iterations of a chain of these pieces, each of which has a multiple of it.
+// commonIterations returns the number of iterations of a chain of these pieces. Each piece has a multiple of it.
 func commonIterations(pieces []*piece, p *piece) (n int, ok bool) {
 	n = p.loop.N
 	for _, q := range pieces {
