@@ -273,7 +273,11 @@ func TestProgressOfTheSavedModel(t *testing.T) {
 				server.round = c.begin.GetSteps()
 			}
 			s := h.start()
-			s.joinAll(0, 0)
+			begin := c.begin // the first segment is known before the dataset is
+			if g := s.joinAll(0, 0)[0].Segment; c.sync && (g == nil || g.Pass != begin.GetPass() || g.FirstRound != begin.GetSteps() ||
+				g.FirstBatch != begin.GetBatch()) {
+				t.Errorf("segment %v, want that of %v", g, begin)
+			}
 			s.reportDataset(t, 20)
 			if c.after >= 0 {
 				if _, err := s.finish(c.after); err != nil {
