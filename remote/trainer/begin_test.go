@@ -252,7 +252,7 @@ func TestJobsEndEarly(t *testing.T) {
 func TestStateIsSavedAndKept(t *testing.T) {
 	m := testkit.Reading(t, 5, optimizer.Momentum(0.05, 0.9))
 	known := &job.Progress{Steps: 4, Pass: 1, Reader: "r"}
-	for name, progress := range map[string]*job.Progress{"saved and kept": known, "kept": known, "of unknown progress": nil} {
+	for name, progress := range map[string]*job.Progress{"saved and kept": known, "kept": known, "of unknown progress": nil, "not saved after all": known} {
 		both := name != "kept"
 		spec := &job.JobSpec{Trainers: 2, Pservers: 2}
 		c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 20), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
@@ -263,12 +263,18 @@ func TestStateIsSavedAndKept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.coordinator.progress = progress
+		c.coordinator.progress, c.coordinator.withoutSave = progress, name == "not saved after all"
 		if err := c.train(bounded(t), 2); err != nil {
 			t.Fatal(err)
 		}
 		kept := testkit.Saved(t, c.keep, m.Program)
-		if both {
+		if c.coordinator.withoutSave {
+			if files, err := os.ReadDir(spec.Save); err != nil || len(files) != 1 {
+				t.Errorf("%s: files %v, %v, want what another run has left", name, files, err)
+			}
+			spec.Save = ""
+		}
+		if spec.Save != "" {
 			if err := testkit.Difference(testkit.Saved(t, spec.Save, m.Program), kept); err != nil {
 				t.Error(err)
 			}

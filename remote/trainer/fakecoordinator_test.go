@@ -54,12 +54,14 @@ type fakeCoordinator struct {
 	firstItem int  // that the current generation is given
 	noMore    bool // feeds are all that there are
 
-	permitted uint64  // rounds below this number may begin
-	permits   int     // requests for permission
-	endRound  *uint64 // the first round that is not trained
-	endAfter  int     // so many answers for tasks do not say endRound
-	endAtJoin *uint64 // what answers to Join say as the end
-	progress  *job.Progress
+	permitted uint64        // rounds below this number may begin
+	permits   int           // requests for permission
+	endRound  *uint64       // the first round that is not trained
+	endAfter  int           // so many answers for tasks do not say endRound
+	endAtJoin *uint64       // what answers to Join say as the end
+	progress  *job.Progress // of the state that is saved
+
+	withoutSave bool // it is only kept
 }
 
 func newFakeCoordinator(p queue.Policy, servers ...rpc.ParameterServerClient) *fakeCoordinator {
@@ -388,7 +390,7 @@ func (c *fakeCoordinator) RequestSaveModel(ctx context.Context, m *rpc.SaveModel
 		granted = *c.saver == m.Id.Rank
 		return !granted || len(c.left) == len(c.current.Members)-1, nil
 	})
-	return &rpc.SaveModelResponse{Granted: granted, Progress: c.progress}, err
+	return &rpc.SaveModelResponse{Granted: granted, Progress: c.progress, WithoutSave: c.withoutSave}, err
 }
 
 func (c *fakeCoordinator) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
