@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -11,6 +12,7 @@ import (
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/tensor"
 )
 
 // normed is a model with moving statistics, which a test form reads. It is fed "x" and "y".
@@ -128,5 +130,52 @@ func TestAProgramThatReadsCanBeFed(t *testing.T) {
 		if !testkit.Same(got[0], want[0]) {
 			t.Fatalf("step %d: loss %s, want %s", step, testkit.Show(got[0]), testkit.Show(want[0]))
 		}
+	}
+}
+
+// An elastic job that is fed trains every batch once, whatever the number of its trainers: each row adds one to the element that it names, so the sums
+// do not depend on how rows are divided.
+func TestElasticFedJob(t *testing.T) {
+	const elements, rows = 10, 6
+	model := layers.NewModel()
+	ids := layers.Data(model, "ids", layers.Dims(1), layers.DType(tensor.Int64))
+	counts := layers.Embedding(ids, elements, 1, layers.Param(layers.ParamAttr{Name: "counts", Initializer: layers.Constant(0)}))
+	loss := layers.ReduceSum(layers.Scale(counts, -1, 0))
+	optimizer.SGD(1).Minimize(loss)
+	m := testkit.Built(t, model, loss)
+	l := listener(t)
+	e := executorOf(t, l, &remote.JobSpec{Trainers: 1, TrainersMax: 3, Pservers: 2, MinBlockSize: 4})
+	want := make([]float32, elements)
+	for step := range 12 {
+		batch := make([]int64, rows)
+		for i := range batch {
+			batch[i] = int64(step*step+3*i) % elements
+			want[batch[i]]++
+		}
+		feed, err := tensor.FromSlice(batch, rows, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Run(bounded(t), m.Program, executor.Feed{"ids": feed}, "counts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got[0].Float32s(), want) {
+			t.Fatalf("step %d: counts %v, want %v", step, got[0].Float32s(), want)
+		}
+		if step%3 > 0 {
+			continue
+		}
+		jobs, err := e.Client().Jobs(bounded(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Client().Scale(bounded(t), jobs[0].Job, 1+(step/3+1)%3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := e.Client().Jobs(bounded(t))
+	if err != nil || len(jobs) != 1 || jobs[0].Steps != 12 || jobs[0].Attempt != 0 {
+		t.Errorf("%v, %v", jobs, err)
 	}
 }

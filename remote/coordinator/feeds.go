@@ -167,7 +167,20 @@ func (f *feeds) answer(ctx context.Context, run *rpc.StepRun, it *item) (*job.St
 	}
 	// The generation ended when the trainers had computed the step and not received its results. Nobody trains before this call is answered.
 	values := append(slices.Clip(step.Fetched), f.steps.fetchFromServers(ctx, g, missing)...)
-	if missing = without(run.Fetch, values); len(missing) > 0 {
+	persistable := func(name string) bool {
+		v, ok := f.cfg.Program.Global().Var(name)
+		return ok && v.Persistable
+	}
+	if missing = without(run.Fetch, values); len(missing) > 0 && !slices.ContainsFunc(missing, func(name string) bool { return !persistable(name) }) {
+		// No server has them as a whole. A trainer has, because it receives all slices when it joins.
+		read, err := f.feed(ctx, &rpc.StepRun{Step: run.Step + 1, Fetch: missing})
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, read.Fetched...)
+		missing = without(run.Fetch, values)
+	}
+	if len(missing) > 0 {
 		return nil, unknown(fmt.Sprintf("a step that is trained, and no value of %v", missing))
 	}
 	return &job.Step{Step: step.Step, Pass: step.Pass, Rows: step.Rows, Trainers: step.Trainers, Fetched: values}, nil
