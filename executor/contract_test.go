@@ -51,11 +51,11 @@ func TestAnySequenceOfCallsIsOneLongCall(t *testing.T) {
 		open, compare func() executor.Executor
 		sequences     uint64
 	}{
-		"local":            {whole, local(), local(), 8},
-		"on two workers":   {whole, local(executor.WithWorkers(2), executor.WithGrain(0)), local(), 3},
-		"one trainer":      {whole, oracle(whole, 1), local(), 3},
-		"three trainers":   {divided, oracle(divided, 3), oracle(divided, 3), 3},
-		"by one reference": {whole, local(), oracle(whole, 1), 3},
+		"local":            {whole, local(), local(), 6},
+		"on two workers":   {whole, local(executor.WithWorkers(2), executor.WithGrain(0)), local(), 2},
+		"one trainer":      {whole, oracle(whole, 1), local(), 2},
+		"three trainers":   {divided, oracle(divided, 3), oracle(divided, 3), 2},
+		"by one reference": {whole, local(), oracle(whole, 1), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range s.sequences {

@@ -119,10 +119,10 @@ func Calls(seed uint64) []Call {
 }
 
 // Follow makes the calls on executors that open returns, and compares values and saved states with those of oracle. What Train does is fed to the
-// oracle batch by batch: it neither reads data nor loads, and evaluates nothing that changes a state. dir returns new directories. Calls that
+// oracle batch by batch, an executor with a Scope: it neither reads data nor loads, and evaluates nothing that changes a state. dir returns new directories. Calls that
 // would need more data than there is are left out.
 func (c *Contract) Follow(ctx context.Context, calls []Call, open func() executor.Executor, oracle executor.Executor, dir func() string) (err error) {
-	f := &followed{Contract: c, subject: open(), oracle: oracle}
+	f := &followed{Contract: c, subject: open(), oracle: oracle.(localOracle)}
 	defer func() { err = errors.Join(err, f.subject.Close()) }()
 	for i, call := range append(calls, Call{Kind: CallSave}) {
 		if err := f.call(ctx, call, open, dir); err != nil {
@@ -132,12 +132,19 @@ func (c *Contract) Follow(ctx context.Context, calls []Call, open func() executo
 	return nil
 }
 
+// localOracle is what an oracle must be: an executor on this machine whose variables can be looked at.
+type localOracle interface {
+	executor.Executor
+	Scope() *executor.Scope
+}
+
 // followed is one sequence of calls.
 type followed struct {
 	*Contract
-	subject, oracle executor.Executor
-	steps           uint64
-	at              int // next of Batches
+	subject executor.Executor
+	oracle  localOracle
+	steps   uint64
+	at      int // next of Batches
 }
 
 func (f *followed) call(ctx context.Context, call Call, open func() executor.Executor, dir func() string) error {
@@ -160,7 +167,7 @@ func (f *followed) call(ctx context.Context, call Call, open func() executor.Exe
 		}
 		return nil // an optimizer's variables have no value yet
 	}
-	if err := f.save(ctx, saved, dir()); err != nil || call.Kind == CallSave {
+	if err := f.save(ctx, saved); err != nil || call.Kind == CallSave {
 		return err
 	}
 	if err := f.subject.Close(); err != nil {
@@ -241,24 +248,18 @@ func (f *followed) same(ctx context.Context, p *program.Program, feed executor.F
 	return err
 }
 
-// save compares what both save.
-func (f *followed) save(ctx context.Context, saved, wanted string) error {
+// save compares what is saved with the variables of the oracle.
+func (f *followed) save(ctx context.Context, saved string) error {
 	if err := f.subject.Save(ctx, saved, f.Program); err != nil {
 		return err
 	}
-	if err := f.oracle.Save(ctx, wanted, f.Program); err != nil {
-		return err
-	}
-	got, want := executor.NewScope(), executor.NewScope()
+	got := executor.NewScope()
 	if err := executor.LoadPersistables(got, saved, f.Program); err != nil {
-		return err
-	}
-	if err := executor.LoadPersistables(want, wanted, f.Program); err != nil {
 		return err
 	}
 	progress, ok, err := executor.ReadProgress(saved)
 	if err != nil || !ok || progress.Steps != f.steps || progress.Pass*f.PerPass+int(progress.Batch) != f.at {
 		return fmt.Errorf("progress %+v (%t), %v, want step %d at batch %d", progress, ok, err, f.steps, f.at)
 	}
-	return Difference(Persistables(got, f.Program), Persistables(want, f.Program))
+	return Difference(Persistables(got, f.Program), Persistables(f.oracle.Scope(), f.Program))
 }
