@@ -36,13 +36,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Main runs the command line of this process and ends the process with its exit code.
-func Main(options ...Option) {
+// Main runs the command line of this process and returns its exit code: the main function of a command calls os.Exit with it.
+func Main(options ...Option) int {
 	diagnostics := os.Stderr
 	// Some libraries write to os.Stderr on their own: the SDK of S3 does so when it finds no credentials. The one line of edl says what is wrong, so
 	// these lines go nowhere.
 	os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, diagnostics, options...))
+	return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, diagnostics, options...)
 }
 
 // An Option changes what Main does.

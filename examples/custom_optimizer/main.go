@@ -6,6 +6,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/examples/internal/page"
@@ -47,7 +48,7 @@ func train() (*program.Program, error) {
 	return m.Program()
 }
 
-func main() { page.Main(write) }
+func main() { os.Exit(page.Main(write)) }
 
 func write(out string) error {
 	if err := page.Save(out, "program.pb", train); err != nil {

@@ -45,7 +45,7 @@ func test() (*program.Program, error) {
 var housing = flag.String("housing", "", "the table housing.data")
 
 func main() {
-	page.Main(func(out string) error { return write(out, *housing) })
+	os.Exit(page.Main(func(out string) error { return write(out, *housing) }))
 }
 
 func write(out, housing string) error {

@@ -9,6 +9,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
 
 	"github.com/edl-go/edl/examples/internal/page"
 	"github.com/edl-go/edl/layers"
@@ -70,7 +71,7 @@ var (
 )
 
 func main() {
-	page.Main(func(out string) error { return write(out, *net, *images, *labels) })
+	os.Exit(page.Main(func(out string) error { return write(out, *net, *images, *labels) }))
 }
 
 func write(out, net, images, labels string) error {

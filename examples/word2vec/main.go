@@ -55,7 +55,7 @@ var ownText string
 var text = flag.String("text", "", "file to read words from")
 
 func main() {
-	page.Main(func(out string) error { return write(out, *text) })
+	os.Exit(page.Main(func(out string) error { return write(out, *text) }))
 }
 
 func write(out, path string) error {

@@ -18,20 +18,16 @@ const cleanupTimeout = time.Second
 
 // registry is the Registry over any store.
 type registry struct {
-	store  store
-	prefix string
-
-	ctx     context.Context // of the handle
-	cancel  context.CancelCauseFunc
-	running sync.WaitGroup // goroutines of watches
-	once    sync.Once
+	reader
+	cancel context.CancelCauseFunc
+	once   sync.Once
 	err     error // of closing
 }
 
 var _ Registry = (*registry)(nil)
 
 func newRegistry(s store, prefix string) *registry {
-	r := &registry{store: s, prefix: prefix}
+	r := &registry{reader: reader{store: s, prefix: prefix}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }

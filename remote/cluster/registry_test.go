@@ -150,7 +150,7 @@ var suite = []struct {
 	{"state", "state", testState},
 	{"large state", "large", testLargeState},
 	{"what state refuses", "refuses", testStateRefuses},
-	{"state of a coordinator without the lock", "deposed", testStateFenced},
+	{"state of a coordinator without the lock", "lock-lost", testStateFenced},
 	{"a commit whose answer is lost", "answer", testAnswerLost},
 	{"a commit that is given up", "given-up", testGivenUp},
 	{"a load that is given up", "load-given-up", testLoadGivenUp},

@@ -14,17 +14,25 @@ import (
 	"github.com/edl-go/edl/remote/waits"
 )
 
+// reader is the half of a registry that reads and waits, and changes nothing.
+type reader struct {
+	store   store
+	prefix  string
+	ctx     context.Context // of the handle
+	running sync.WaitGroup  // goroutines of watches
+}
+
 // Desired waits for the number of pservers.
-func (r *registry) Desired(ctx context.Context) (int, error) {
+func (r *reader) Desired(ctx context.Context) (int, error) {
 	return r.count(ctx, desiredKey, "the number of pservers")
 }
 
 // Trainers waits for the number of trainers.
-func (r *registry) Trainers(ctx context.Context) (int, error) {
+func (r *reader) Trainers(ctx context.Context) (int, error) {
 	return r.count(ctx, wantedKey, "the number of trainers")
 }
 
-func (r *registry) count(ctx context.Context, key, what string) (int, error) {
+func (r *reader) count(ctx context.Context, key, what string) (int, error) {
 	var text string
 	err := r.await(ctx, key, func(v view) string {
 		if text = v[r.prefix+key].value; text == "" {
@@ -47,7 +55,7 @@ func parseCount(key, text string) (int, error) {
 }
 
 // Servers waits for the addresses of all pservers.
-func (r *registry) Servers(ctx context.Context, n int) ([]string, error) {
+func (r *reader) Servers(ctx context.Context, n int) ([]string, error) {
 	if err := checkCount(n); err != nil {
 		return nil, err
 	}
@@ -75,17 +83,17 @@ func (r *registry) Servers(ctx context.Context, n int) ([]string, error) {
 }
 
 // Server waits for the address of one pserver.
-func (r *registry) Server(ctx context.Context, index int) (string, error) {
+func (r *reader) Server(ctx context.Context, index int) (string, error) {
 	m := Member{Role: job.Role_PSERVER, Index: index}
 	return r.address(ctx, memberKey(m), m)
 }
 
 // Coordinator waits for the address of the coordinator.
-func (r *registry) Coordinator(ctx context.Context) (string, error) {
+func (r *reader) Coordinator(ctx context.Context) (string, error) {
 	return r.address(ctx, addressKey, Member{Role: job.Role_COORDINATOR})
 }
 
-func (r *registry) address(ctx context.Context, key string, m Member) (string, error) {
+func (r *reader) address(ctx context.Context, key string, m Member) (string, error) {
 	var address string
 	err := r.await(ctx, key, func(v view) string {
 		address = v[r.prefix+key].value
@@ -98,7 +106,7 @@ func (r *registry) address(ctx context.Context, key string, m Member) (string, e
 }
 
 // await follows the keys of the job below key until missing, which says what is waited for, returns "".
-func (r *registry) await(ctx context.Context, key string, missing func(view) string) error {
+func (r *reader) await(ctx context.Context, key string, missing func(view) string) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	reason := "an answer of the store"
@@ -116,7 +124,7 @@ func (r *registry) await(ctx context.Context, key string, missing func(view) str
 }
 
 // look returns the keys below prefix as they are now.
-func (r *registry) look(ctx context.Context, prefix string) (view, error) {
+func (r *reader) look(ctx context.Context, prefix string) (view, error) {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	var now view
@@ -128,7 +136,7 @@ func (r *registry) look(ctx context.Context, prefix string) (view, error) {
 }
 
 // WatchTrainers follows the number of trainers. It leaves out what is not a number of members.
-func (r *registry) WatchTrainers(ctx context.Context) (<-chan int, error) {
+func (r *reader) WatchTrainers(ctx context.Context) (<-chan int, error) {
 	return watch(ctx, r, wantedKey, func(v view) (int, bool) {
 		e, exists := v[r.prefix+wantedKey]
 		if !exists {
@@ -140,7 +148,7 @@ func (r *registry) WatchTrainers(ctx context.Context) (<-chan int, error) {
 }
 
 // WatchAddress follows the address of a member that has one.
-func (r *registry) WatchAddress(ctx context.Context, m Member) (<-chan string, error) {
+func (r *reader) WatchAddress(ctx context.Context, m Member) (<-chan string, error) {
 	key := memberKey(m)
 	switch m.Role {
 	case job.Role_COORDINATOR:
@@ -155,7 +163,7 @@ func (r *registry) WatchAddress(ctx context.Context, m Member) (<-chan string, e
 
 // watch sends what value makes of the keys of the job below key, whenever that has changed. A value that was not received in time is replaced by the
 // next one.
-func watch[T comparable](ctx context.Context, r *registry, key string, value func(view) (T, bool)) (<-chan T, error) {
+func watch[T comparable](ctx context.Context, r *reader, key string, value func(view) (T, bool)) (<-chan T, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
 		cancel()
@@ -186,7 +194,7 @@ func watch[T comparable](ctx context.Context, r *registry, key string, value fun
 
 // WatchLost compares loss records with keys: a member that is recorded as joined and has no key was lost. Records count losses, so a loss is reported
 // even if the member has joined again before this process looked.
-func (r *registry) WatchLost(ctx context.Context) (<-chan Member, error) {
+func (r *reader) WatchLost(ctx context.Context) (<-chan Member, error) {
 	ctx, cancel := r.scope(ctx)
 	if ctx.Err() != nil {
 		cancel()
@@ -248,7 +256,7 @@ func (l *lossWatch) see(v view) bool {
 }
 
 // scope ends ctx with the handle.
-func (r *registry) scope(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *reader) scope(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if r.ctx.Err() != nil {
 		cancel(errClosed)

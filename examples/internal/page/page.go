@@ -13,14 +13,15 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// Main parses the flags and lets write fill the directory of -out.
-func Main(write func(out string) error) {
+// Main parses the flags and lets write fill the directory of -out. It returns the exit code.
+func Main(write func(out string) error) int {
 	out := flag.String("out", "", "directory to write to (default: a new temporary one)")
 	flag.Parse()
 	if err := fill(*out, write); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func fill(out string, write func(out string) error) error {

@@ -2,8 +2,10 @@
 package main
 
 import (
+	"os"
+
 	_ "example.org/custom_op/ops"
 	"github.com/edl-go/edl/edlcmd"
 )
 
-func main() { edlcmd.Main() }
+func main() { os.Exit(edlcmd.Main()) }
