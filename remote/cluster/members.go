@@ -21,7 +21,7 @@ type registry struct {
 	reader
 	cancel context.CancelCauseFunc
 	once   sync.Once
-	err     error // of closing
+	err    error // of closing
 }
 
 var _ Registry = (*registry)(nil)
