@@ -464,6 +464,49 @@ func TestFedJobSurvivesTrainersAndCoordinators(t *testing.T) {
 	}
 }
 
+// A step whose coordinator is killed while trainers compute it is trained once, and its caller is told what it fetched.
+func TestFedStepSurvivesItsCoordinator(t *testing.T) {
+	t.Parallel()
+	model := layers.NewModel().Seed(3)
+	x, y := layers.Data(model, "x", layers.Dims(testkit.Width)), layers.Data(model, "y", layers.Dims(1))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(pauses(layers.FC(x, 10, layers.Act("tanh"))), 1), y))
+	optimizer.Momentum(0.1, 0.9).Minimize(loss)
+	m := testkit.Built(t, model, loss)
+	want, err := reference.New(m.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	r := newRig(t)
+	e := executorOf(t, r.listener(), shortLived())
+	for step := range uint64(3) {
+		feed := testkit.Batch(t, m.Program, step, 7)
+		type answer struct {
+			values []*tensor.Tensor
+			err    error
+		}
+		told := make(chan answer, 1)
+		go func() {
+			values, err := e.Run(bounded(t), m.Program, feed, m.Loss)
+			told <- answer{values, err}
+		}()
+		if step == 0 {
+			first, second := r.waitPaused("trainer-0"), r.waitPaused("trainer-1")
+			r.signal("coordinator", syscall.SIGKILL)
+			r.resume("trainer-0", first)
+			r.resume("trainer-1", second)
+		}
+		got := <-told
+		wanted, err := want.Run(bounded(t), m.Program, feed, m.Loss)
+		if err != nil || got.err != nil {
+			t.Fatalf("step %d: %v, %v", step, got.err, err)
+		}
+		if !testkit.Same(got.values[0], wanted[0]) {
+			t.Errorf("step %d: loss %s, want %s", step, testkit.Show(got.values[0]), testkit.Show(wanted[0]))
+		}
+	}
+}
+
 // The steps that were fed to a job are lost with its pserver. The error says how many, and the executor goes on with the state before the first of
 // them.
 func TestFedJobThatLosesAPServer(t *testing.T) {

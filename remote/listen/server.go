@@ -196,7 +196,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	}
 	feed, err := client.Feed(stream.Context())
 	if err != nil {
-		return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
+		return stepError(stream.Context(), j, wire.FromStatus("coordinator", err))
 	}
 	if err := forward(stream, feed, &rpc.Piece{Id: identityOf(j), Piece: first.Piece}); err != nil {
 		return err
@@ -207,12 +207,21 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 			return nil
 		}
 		if err != nil {
-			return j.orFailure(stream.Context(), wire.FromStatus("coordinator", err))
+			return stepError(stream.Context(), j, wire.FromStatus("coordinator", err))
 		}
 		if err := stream.Send(piece); err != nil {
 			return err
 		}
 	}
+}
+
+// stepError is what the caller of a step is told of an error of the coordinator. If the coordinator is gone and another one will follow, the caller is
+// told at once, and asks again.
+func stepError(ctx context.Context, j *Job, err error) error {
+	if errors.Is(err, fault.Unavailable) && j.spec.MaxRestarts > 0 && !j.Ended() {
+		return err
+	}
+	return j.orFailure(ctx, err)
 }
 
 // forward passes a request on, from its first piece. It returns an error when it cannot receive. When it cannot send, the answer explains that.
