@@ -64,7 +64,7 @@ func openRemote(where place, spec *job.JobSpec) (executor.Executor, error) {
 	if err != nil {
 		return nil, unanswered(where.endpoints, err)
 	}
-	opened := clusterExecutor{Executor: e, notices: where.notices, withdraw: func() {}}
+	opened := &clusterExecutor{Executor: e, notices: where.notices, withdraw: func() {}}
 	if where.address == "" {
 		opened.withdraw = announce(e.Client().Address())
 	}
@@ -76,27 +76,46 @@ type clusterExecutor struct {
 	*remote.Executor
 	notices  io.Writer
 	withdraw func()
+	loaded   bool // a state was loaded
 }
 
-// Train implements executor.Executor, and prints the name of the job.
-func (e clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
-	each func(executor.StepResult) error) (executor.Summary, error) {
-	j, err := e.Submit(ctx, p, run)
-	if err != nil {
-		return executor.Summary{}, err
+// Load implements executor.Executor. What is loaded is the state that Train then begins with.
+func (e *clusterExecutor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
+	report, err := e.Executor.Load(ctx, from, p, options)
+	e.loaded = e.loaded || err == nil
+	return report, err
+}
+
+// Train implements executor.Executor, and prints the name of the job. Without a loaded state the job begins with run.Params or initial values, also
+// one that evaluates.
+func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
+	each func(executor.StepResult) error) (s executor.Summary, err error) {
+	var id string
+	submitted := func(job string) {
+		id = job
+		if e.notices != nil {
+			fmt.Fprintf(e.notices, "job %s on the listener at %s\n", id, e.Client().Address())
+		}
 	}
-	if e.notices != nil {
-		fmt.Fprintf(e.notices, "job %s on the listener at %s\n", j.ID, e.Client().Address())
+	if e.loaded {
+		e.OnSubmit(submitted)
+		s, err = e.Executor.Train(ctx, p, run, each)
+	} else {
+		j, failed := e.Submit(ctx, p, run)
+		if failed != nil {
+			return s, failed
+		}
+		submitted(j.ID)
+		s, err = j.Follow(ctx, each)
 	}
-	s, err := j.Follow(ctx, each)
-	if err == nil && e.notices != nil {
-		e.tellDiscarded(ctx, j.ID)
+	if err == nil && e.notices != nil && id != "" {
+		e.tellDiscarded(ctx, id)
 	}
 	return s, fellSilent(err)
 }
 
 // tellDiscarded prints which records were left out. If the listener does not answer any more, it prints nothing.
-func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
+func (e *clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	d, err := e.Client().Show(ctx, id)
@@ -113,7 +132,7 @@ func (e clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 	}
 }
 
-func (e clusterExecutor) Close() error {
+func (e *clusterExecutor) Close() error {
 	e.withdraw()
 	return e.Executor.Close()
 }

@@ -47,12 +47,13 @@ type JobSpec = job.JobSpec
 //	  - fed job: a job that began with the kept state has a newer one in its pservers. The kept one stays until the job has left its own, so that a lost
 //	    job costs its steps and no more.
 type Executor struct {
-	client   *Client
-	embedded *Listener // nil when the listener is another's
-	spec     *JobSpec
-	open     context.Context // until Close
-	shut     context.CancelFunc
-	turn     chan struct{} // holds a value while a call works
+	submitted func(id string) // is called with the id of each job of Train; may be nil
+	client    *Client
+	embedded  *Listener // nil when the listener is another's
+	spec      *JobSpec
+	open      context.Context // until Close
+	shut      context.CancelFunc
+	turn      chan struct{} // holds a value while a call works
 
 	// Of the call whose turn it is.
 	state   state
@@ -213,6 +214,9 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 		return executor.Summary{}, err
 	}
 	j.gentle = true
+	if e.submitted != nil {
+		e.submitted(j.ID)
+	}
 	summary, err := j.Follow(ctx, each)
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
@@ -222,6 +226,9 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	}
 	return summary, err
 }
+
+// OnSubmit lets f be called with the id of each job that Train submits. Call it before Train.
+func (e *Executor) OnSubmit(f func(id string)) { e.submitted = f }
 
 // evaluate trains nothing: it reads the data and calls each.
 func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executor.TrainOptions,
