@@ -22,7 +22,6 @@
 // are slices of the whole, and everything else stays whole on one server. If a program cannot be spread at all, the error names the op, the
 // variable and the user's line.
 //
-// Files in reading order: transpile.go, config.go, pass.go (the table), state.go; the plan: classify.go, groups.go, slice.go, place.go,
-// server_vars.go, fetch.go; the programs: trainer.go, trainer_startup.go, pserver.go, pserver_startup.go, norm.go (norms over all servers),
-// role_ops.go.
+// Files in reading order: transpile.go (the table of passes), config.go, state.go; the plan: classify.go, groups.go, place.go (slices, and where they
+// go), server_vars.go, fetch.go; the programs: trainer.go, pserver.go, norm.go (norms over all servers), role_ops.go.
 package transpiler
