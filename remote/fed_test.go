@@ -2,7 +2,10 @@ package remote_test
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -177,5 +180,159 @@ func TestElasticFedJob(t *testing.T) {
 	jobs, err := e.Client().Jobs(bounded(t))
 	if err != nil || len(jobs) != 1 || jobs[0].Steps != 12 || jobs[0].Attempt != 0 {
 		t.Errorf("%v, %v", jobs, err)
+	}
+}
+
+// killed feeds a job of processes and kills a role between two steps.
+func killed(t *testing.T, name string, m testkit.Model, check func(step uint64, got []*tensor.Tensor, err error)) *remote.Executor {
+	t.Helper()
+	r := newRig(t)
+	spec := shortLived()
+	e := executorOf(t, r.listener(), spec)
+	for step := range uint64(8) {
+		if step == 4 {
+			h := r.handle(name)
+			if err := syscall.Kill(h.Pid(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			_ = h.Wait()
+		}
+		feed := testkit.Batch(t, m.Program, step, 7)
+		got, err := e.Run(bounded(t), m.Program, feed, m.Loss)
+		check(step, got, err)
+	}
+	return e
+}
+
+// A fed job whose trainer or coordinator is killed between two steps goes on as if nothing had happened.
+func TestFedJobSurvivesTrainersAndCoordinators(t *testing.T) {
+	for _, name := range []string{"trainer-1", "coordinator"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := testkit.Fed(t, optimizer.Momentum(0.05, 0.9))
+			want, err := reference.New(m.Program, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Close()
+			e := killed(t, name, m, func(step uint64, got []*tensor.Tensor, err error) {
+				if err != nil {
+					t.Fatalf("step %d: %v", step, err)
+				}
+				wanted, err := want.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, step, 7), m.Loss)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !testkit.Same(got[0], wanted[0]) {
+					t.Errorf("step %d: loss %s, want %s", step, testkit.Show(got[0]), testkit.Show(wanted[0]))
+				}
+			})
+			saved := t.TempDir()
+			if err := e.Save(bounded(t), saved, m.Program); err != nil {
+				t.Fatal(err)
+			}
+			if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A step whose coordinator is killed while trainers compute it is trained once, and its caller is told what it fetched.
+func TestFedStepSurvivesItsCoordinator(t *testing.T) {
+	t.Parallel()
+	model := layers.NewModel().Seed(3)
+	x, y := layers.Data(model, "x", layers.Dims(testkit.Width)), layers.Data(model, "y", layers.Dims(1))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(pauses(layers.FC(x, 10, layers.Act("tanh"))), 1), y))
+	optimizer.Momentum(0.1, 0.9).Minimize(loss)
+	m := testkit.Built(t, model, loss)
+	want, err := reference.New(m.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	r := newRig(t)
+	e := executorOf(t, r.listener(), shortLived())
+	for step := range uint64(3) {
+		feed := testkit.Batch(t, m.Program, step, 7)
+		type answer struct {
+			values []*tensor.Tensor
+			err    error
+		}
+		told := make(chan answer, 1)
+		go func() {
+			values, err := e.Run(bounded(t), m.Program, feed, m.Loss)
+			told <- answer{values, err}
+		}()
+		if step == 0 {
+			first, second := r.waitPaused("trainer-0"), r.waitPaused("trainer-1")
+			r.signal("coordinator", syscall.SIGKILL)
+			r.resume("trainer-0", first)
+			r.resume("trainer-1", second)
+		}
+		got := <-told
+		wanted, err := want.Run(bounded(t), m.Program, feed, m.Loss)
+		if err != nil || got.err != nil {
+			t.Fatalf("step %d: %v, %v", step, got.err, err)
+		}
+		if !testkit.Same(got.values[0], wanted[0]) {
+			t.Errorf("step %d: loss %s, want %s", step, testkit.Show(got.values[0]), testkit.Show(wanted[0]))
+		}
+	}
+}
+
+// The steps that were fed to a job are lost with its pserver. The error says how many, and the executor goes on with the state before the first of
+// them.
+func TestFedJobThatLosesAPServer(t *testing.T) {
+	t.Parallel()
+	m := testkit.Fed(t, optimizer.Momentum(0.05, 0.9))
+	initial := filepath.Join(t.TempDir(), "initial")
+	local := executor.New()
+	defer local.Close()
+	if err := local.Startup(bounded(t), m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Save(bounded(t), initial, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	e := executorOf(t, r.listener(), shortLived())
+	if _, err := e.Load(bounded(t), initial, m.Program, executor.LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	step := func(seed uint64) error {
+		_, err := e.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7), m.Loss)
+		return err
+	}
+	for seed := range uint64(3) {
+		if err := step(seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.signal("pserver-1", syscall.SIGKILL)
+	err := step(3)
+	var f *fault.Fault
+	if !errors.Is(err, fault.LostMember) || !errors.As(err, &f) || !strings.HasPrefix(f.Hint, "3 steps that were fed are lost") {
+		t.Fatalf("%v", err)
+	}
+	want, err := reference.New(m.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	for seed := range uint64(2) {
+		if err := step(seed); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := want.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := t.TempDir()
+	if err := e.Save(bounded(t), saved, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
+		t.Error(err)
 	}
 }
