@@ -3,12 +3,14 @@
 //	package main
 //
 //	import (
+//		"os"
+//
 //		"github.com/edl-go/edl/edlcmd"
 //
 //		_ "example.org/mine/ops"
 //	)
 //
-//	func main() { edlcmd.Main() }
+//	func main() { os.Exit(edlcmd.Main()) }
 //
 // The processes of a job are started from the same binary, so they know what it knows. The two sides of --remote=ADDR compare their ops and name
 // those that differ.
