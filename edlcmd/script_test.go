@@ -26,7 +26,7 @@ import (
 
 // TestMain makes the test binary be edl when a script, or edl itself, starts it under that name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"edl": func() { Main() }})
+	testscript.Main(m, map[string]func(){"edl": func() { os.Exit(Main()) }})
 }
 
 // TestScripts runs the command as users do. "go test -update" writes what it prints into the scripts.
