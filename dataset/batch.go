@@ -86,7 +86,7 @@ func (p Part) check() error {
 // most returns the largest number of rows of the part in a global batch of n rows.
 func (p Part) most(n int) int { return (n + max(1, p.Of) - 1) / max(1, p.Of) }
 
-// fit checks that slots of so many rows stay within MaxBytes.
+// fit checks that slots of the given number of rows stay within MaxBytes.
 func (o BatchOptions) fit(rows int) error {
 	left := o.MaxBytes / int64(o.Slots) / int64(rows) // largest size of a sample
 	for _, f := range o.Fields {

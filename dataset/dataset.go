@@ -53,7 +53,8 @@ type Chunk struct {
 func Open(ctx context.Context, globs []string) (*Dataset, error) {
 	d := &Dataset{}
 	files, err := d.sources.expand(ctx, globs, func(glob string) error {
-		return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"))
+		return fault.E(fault.NotFound, fault.Got("no file for dataset glob "+fault.Quote(glob)), fault.Want("at least one record file"),
+			fault.Hint("a relative glob starts in the working directory"))
 	})
 	for _, f := range files {
 		if err = interrupt.Check(ctx, "dataset"); err != nil {

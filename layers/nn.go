@@ -68,8 +68,8 @@ func PaddingIndex(id int64) Option {
 }
 
 // Sparse makes the gradient of the table sparse: it has one row for each id of a batch, and not every row of the table. With SGD, Adagrad, or Adam
-// with optimizer.Lazy, the cost of an update then grows with the batch and not with the table. With other optimizers the cost stays, and so does
-// the result. Sparse gradients cannot be clipped or regularized, and they train on one machine only.
+// with optimizer.Lazy, the cost of an update then grows with the batch and not with the table. With other optimizers, cost
+// and result are those of a dense gradient. Sparse gradients cannot be clipped or regularized, and they train on one machine only.
 func Sparse() Option {
 	return Option{"Sparse", func(s *settings) { s.sparse = true }}
 }

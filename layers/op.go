@@ -36,7 +36,7 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	def, ok := ops.Lookup(opType)
 	if !ok && !l.failed {
 		l.mistake(fault.E(fault.Unsupported, fault.Op(opType), fault.Got("an op type that is not registered"),
-			fault.Want("one of those that `edl show ops` lists")))
+			fault.Want("an op that `edl show ops` lists")))
 	}
 	if l.failed {
 		return Outputs{model: m}

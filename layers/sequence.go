@@ -6,7 +6,7 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// LoD says that the rows of Data form sequences, in so many levels: 1 for sentences of words, 2 for paragraphs of sentences. The variable has one
+// LoD says that the rows of Data form sequences, in the given number of levels: 1 for sentences of words, 2 for paragraphs of sentences. The variable has one
 // open axis, for the rows of all sequences. The fed tensor carries the offsets of the sequences (tensor.Tensor.SetLoD).
 func LoD(levels int) Option { return Option{"LoD", func(s *settings) { s.lod = levels }} }
 

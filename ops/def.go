@@ -172,7 +172,7 @@ func Lookup(opType string) (*Def, bool) {
 // unregistered makes the error of an op whose type Lookup does not know.
 func unregistered(fields ...fault.Field) *fault.Fault {
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"),
-		fault.Want("one of those that `edl show ops` lists"))...)
+		fault.Want("an op that `edl show ops` lists"))...)
 }
 
 // All returns every registered op, sorted by type.

@@ -84,7 +84,7 @@ func valueText(value program.Attr) string {
 func DescribeOp(w io.Writer, opType string) error {
 	d, ok := Lookup(opType)
 	if !ok {
-		return fault.E(fault.NotFound, fault.Got("the op type "+fault.Quote(opType)), fault.Want("one of those that `edl show ops` lists"))
+		return fault.E(fault.NotFound, fault.Got("the op type "+fault.Quote(opType)), fault.Want("an op that `edl show ops` lists"))
 	}
 	page := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(page, "%s (%v)\n\n", d.Type, d.Class)

@@ -148,7 +148,7 @@ func init() {
 }
 
 // checkAttrNames reports attributes that neither the op nor its forward op defines and that are not in ignoredAttrs. Such a name is probably
-// misspelt. To ignore it would silently train another model.
+// misspelt. If it were ignored, another model would be trained without a warning.
 func checkAttrNames(op *program.Op, def *Def) fault.List {
 	forward, hasForward := Lookup(strings.TrimSuffix(op.Type, "_grad"))
 	var faults fault.List
@@ -158,7 +158,7 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 			continue
 		}
 		faults.Add(fault.E(fault.InvalidProgram, fault.Got("attribute "+fault.Quote(name)),
-			fault.Want("one of those that `edl show ops "+op.Type+"` lists")))
+			fault.Want("an attribute that `edl show ops "+op.Type+"` lists")))
 	}
 	return faults
 }

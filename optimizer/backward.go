@@ -26,7 +26,7 @@ func AppendBackward(loss layers.Variable, wrt ...layers.Variable) []Pair {
 		return nil
 	}
 	if _, again := m.Variable(program.GradName(loss.Name())); again {
-		m.Report(fault.E(fault.InvalidArgument, fault.Var(loss.Name()), fault.Got("a second backward pass"), fault.Want("one per model"),
+		m.Report(fault.E(fault.InvalidArgument, fault.Var(loss.Name()), fault.Got("a second backward pass"), fault.Want("one for each model"),
 			fault.Hint("add the losses and minimize the sum")))
 		return nil
 	}

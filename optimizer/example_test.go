@@ -85,7 +85,7 @@ func ExampleCustom() {
 	// Output: y = 3.00 x + 1.00
 }
 
-// A Schedule of one's own is a function of the step.
+// A custom Schedule is a function of the step.
 func ExampleSchedule() {
 	falling := optimizer.Schedule(func(step layers.Variable) layers.Variable {
 		return layers.Scale(layers.Exp(layers.Scale(step, -0.01, 0)), 0.1, 0)

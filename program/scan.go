@@ -355,7 +355,7 @@ func malformed(at int64, code int) error {
 	err := protowire.ParseError(code)
 	got := plainError(err).Error()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		got = "a field that goes on behind the end"
+		got = "a field that is longer than the rest of the file"
 	}
 	return fault.E(fault.Corrupt, fault.At(atByte(at)), fault.Got(got), fault.Want("a whole program file"))
 }

@@ -20,7 +20,7 @@ func (t *Tensor) CheckLoD() error {
 	return nil
 }
 
-// lodMistake describes the first mistake in a LoD over so many rows. Without a mistake got is empty.
+// lodMistake describes the first mistake in a LoD over the given number of rows. Without a mistake got is empty.
 func lodMistake(lod [][]int64, rows int64) (got, want string) {
 	for i, level := range lod {
 		if len(level) == 0 {

@@ -19,8 +19,8 @@ import (
 // MNISTOptions says which images to convert and in which shape.
 type MNISTOptions struct {
 	Dims  []int64 // of an image, such as [784] or [1 28 28]; default one dim
-	First int     // only so many images from the start; 0 means all
-	Last  int     // only so many images from the end; not together with First
+	First int     // how many images to take from the start; 0 means all
+	Last  int     // how many images to take from the end; not together with First
 }
 
 // Bounds on idx files.

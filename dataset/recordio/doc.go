@@ -1,7 +1,7 @@
 // Package recordio reads and writes RecordIO files, the form of EDL's training data.
 //
 // A record is any sequence of bytes, even an empty one. A file is a sequence of chunks and a footer that lists them. A chunk is compressed and
-// checked as a unit, and a coordinator hands out chunks as work. A chunk has a header of six little-endian uint32 and a payload:
+// checked as a unit. A chunk has a header of six little-endian uint32 and a payload:
 //
 //	magic       "EDLR"
 //	checksum    CRC-32 (IEEE) of the whole chunk but these four bytes

@@ -1,5 +1,5 @@
-// Custom_optimizer trains with an update rule of one's own. A rule is built from ops, so it is part of the program, and parameter
-// servers run it without knowing it.
+// Custom_optimizer trains with its own update rule. A rule is built from ops, so it is part of the program, and parameter servers
+// run it without further code.
 //
 //	go run ./examples/custom_optimizer -out /tmp/lion
 package main
@@ -61,7 +61,7 @@ func write(out string) error {
 	return nil
 }
 
-// scatter writes points between -1 and 1, of which about half lie within the ring between radius 0.4 and 0.9.
+// scatter writes points between -1 and 1. About half of them lie within the ring between radius 0.4 and 0.9.
 func scatter(w dataset.RecordWriter) error {
 	chance := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

@@ -35,7 +35,7 @@ func train() (*program.Program, error) {
 	return m.Program()
 }
 
-// test is the same network without what makes it learn.
+// test is the same network without an optimizer, for evaluation.
 func test() (*program.Program, error) {
 	m := layers.NewModel()
 	network(m, "test")
@@ -83,7 +83,7 @@ func writeHouses(housing string, train, test dataset.RecordWriter) error {
 	return makeUpHouses(chance, test, 102)
 }
 
-// makeUpHouses writes houses with features between -0.5 and 0.5, each of which is worth its number in the list.
+// makeUpHouses writes houses with random features between -0.5 and 0.5. Feature i adds i+1 times its value to the price, which has noise.
 func makeUpHouses(chance *rand.Rand, w dataset.RecordWriter, houses int) error {
 	var record []byte
 	for range houses {

@@ -35,13 +35,13 @@ func convolutions(image layers.Variable) layers.Variable {
 	return layers.FC(h, 10)
 }
 
-// evaluate reads a dataset and returns the loss and the share of digits that are told right.
+// evaluate reads a dataset and returns the loss and the share of digits that are recognized.
 func evaluate(m *layers.Model, data string, net network) (loss, accuracy layers.Variable) {
 	pictures := layers.OpenDataset(m, data, layers.Field("image", layers.Dims(1, 28, 28)),
 		layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
 	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(pictures, 10000, 1), 64)))
 	image, label := batch[0], batch[1]
-	ink := layers.Scale(image, 0.5, 0.5) // pixels come as -1 to 1; with 0 for paper most inputs are silent, which is easier to learn from
+	ink := layers.Scale(image, 0.5, 0.5) // from -1..1 to 0..1: paper becomes 0, so most inputs are 0 and training is easier
 	cost, probabilities := layers.SoftmaxWithCrossEntropy(net(ink), label)
 	return layers.Mean(cost, layers.Name("loss")), layers.Accuracy(probabilities, label, layers.Name("accuracy"))
 }

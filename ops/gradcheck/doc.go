@@ -1,4 +1,4 @@
-// Package gradcheck is the test kit for ops. It has cases, and laws that every op obeys on them.
+// Package gradcheck is the test kit for ops. It has cases, and laws that every op must keep on them.
 //
 // A Case names an op type and gives it inputs in float64 and attributes. It may state outputs that were computed by hand. Laws runs each case in a
 // minimal interpreter, which infers, binds and runs one op at a time. It checks that

@@ -193,7 +193,10 @@ func inferBroadcast(s *ops.Shapes) error {
 	x, y := s.In("X").Dims, s.In("Y").Dims
 	first, last, ok := coveredAxes(x, y, s.Int("axis"))
 	if !ok {
-		return s.Errorf("Y", "dims that follow each other in X %v from axis %d on", x, s.Int("axis"))
+		if axis := s.Int("axis"); axis >= 0 {
+			return s.Errorf("Y", "dims equal to those of X %v from axis %d on", x, axis)
+		}
+		return s.Errorf("Y", "dims equal to the last dims of X %v", x)
 	}
 	m := s.In("X")
 	m.Dims = slices.Clone(x)

@@ -124,7 +124,7 @@ func creatorOf(block *program.Block, user *program.Op, name string, at int) (int
 	}
 	if def, ok := ops.Lookup(block.Ops[found].Type); !ok || def.Class != ops.Read || block.Ops[found].Type == readOp {
 		return 0, ops.At(block.Ops[found], fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("an op that creates no readers"),
-			fault.Want("one of those that begin with create_")))
+			fault.Want("an op whose type begins with create_")))
 	}
 	return found, nil
 }

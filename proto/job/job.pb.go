@@ -245,7 +245,7 @@ func (x *DataBinding) GetFollow() bool {
 	return false
 }
 
-// JobSpec is everything a user says about a job. job.yaml has the same fields.
+// JobSpec is everything that a user or a client says about a job. job.yaml has those fields that a person sets.
 type JobSpec struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                   // letters, digits and '-'; chosen by the listener when empty
@@ -268,12 +268,12 @@ type JobSpec struct {
 	Lease           *durationpb.Duration   `protobuf:"bytes,18,opt,name=lease,proto3" json:"lease,omitempty"`                                               // of every role; 0: 5 seconds
 	RecordsPerTask  int64                  `protobuf:"varint,19,opt,name=records_per_task,json=recordsPerTask,proto3" json:"records_per_task,omitempty"`    // 0: chosen from the dataset
 	Workers         int32                  `protobuf:"varint,20,opt,name=workers,proto3" json:"workers,omitempty"`                                          // kernel threads per trainer; 0: 1
-	Fed             bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                  // its batches come from whoever submitted it, step by step, and not from data, until it is finished
+	Fed             bool                   `protobuf:"varint,21,opt,name=fed,proto3" json:"fed,omitempty"`                                                  // its batches come step by step from the client that submitted it, not from data, until the client finishes the job
 	MaxRestarts     int32                  `protobuf:"varint,22,opt,name=max_restarts,json=maxRestarts,proto3" json:"max_restarts,omitempty"`               // of each role, after failures that another start may mend; 0: 10; negative: none
 	MaxTaskFailures int32                  `protobuf:"varint,23,opt,name=max_task_failures,json=maxTaskFailures,proto3" json:"max_task_failures,omitempty"` // a task that failed or timed out more often is discarded; 0: 3
 	MinTaskTimeout  *durationpb.Duration   `protobuf:"bytes,24,opt,name=min_task_timeout,json=minTaskTimeout,proto3" json:"min_task_timeout,omitempty"`     // bounds of the time that a task may take, which is otherwise
 	MaxTaskTimeout  *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`     // a multiple of the moving average; 0: round_deadline, and 20 times that
-	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. Where params is given, too, its variables win
+	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
 	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
 	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet; 0: steps wait for nobody
 	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
@@ -998,7 +998,7 @@ type Wait struct {
 	By            []string               `protobuf:"bytes,3,rep,name=by,proto3" json:"by,omitempty"`     // who is waited for: "trainer 1"
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`                          // when the wait fails; absent: it has no deadline of its own
-	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the one that is waited for
+	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last attempt to end the wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1078,7 +1078,7 @@ func (x *Wait) GetLastError() string {
 // RoleReport is what a role tells whoever started it. Each replaces the one before.
 type RoleReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; who is left out
+	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; the field who is empty
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // in the last report: why the role failed; absent when it has not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1505,9 +1505,9 @@ type Step struct {
 	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Fetched       []*Value               `protobuf:"bytes,4,rep,name=fetched,proto3" json:"fetched,omitempty"`
-	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`     // that it was divided among, with those who had no row of it
-	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`     // an attempt of the job before this one has told a step of this number already
-	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"` // sync: rows of it for which fetched does not stand, because their trainers were lost before they had reported them
+	Trainers      int32                  `protobuf:"varint,5,opt,name=trainers,proto3" json:"trainers,omitempty"`     // that it was divided among, also those that had no row of it
+	Repeated      bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"`     // an earlier attempt of the job has reported a step with this number
+	Unreported    int64                  `protobuf:"varint,6,opt,name=unreported,proto3" json:"unreported,omitempty"` // sync: rows that fetched does not cover, because their trainers were lost before reporting
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -3236,7 +3236,7 @@ func (x *QueueStatus) GetPasses() int32 {
 type DiscardedTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"` // in which it was given up; it stays out of later ones
+	Pass          int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"` // in which it was discarded; later passes leave it out
 	Records       []*RecordRange         `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
 	Failures      uint32                 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"` // the last one

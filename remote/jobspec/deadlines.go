@@ -11,13 +11,13 @@ import (
 //
 //   - Whoever knows more gives up first. The coordinator knows which trainer is missing, so it ends a job before the pservers do, and they before the
 //     trainers. Each waits one margin longer than the one before, so the error that the user sees names the member that is missing.
-//   - Whoever is stopped ends before its stopper loses patience. A role's last message and the end of its calls fit into the time that the listener
+//   - A role that is asked to stop ends before the caller kills it. A role's last message and the end of its calls fit into the time that the listener
 //     gives it; a role's own drain fits into the time that its launcher gives it.
 //   - Whoever asks a listener waits no longer than a second, so the listener asks the servers of a job for less.
 //
 // TestDeadlinesInOrder holds these orders.
 type Deadlines struct {
-	// Lease is how long etcd keeps the key of a role that has fallen silent. Then the coordinator freezes the job, and the listener ends the role.
+	// Lease is how long etcd keeps the key of a role that does not renew its lease. Then the coordinator freezes the job, and the listener ends the role.
 	Lease time.Duration
 	// LeaseCheck is how often the listener looks whether a role that runs still has its lease. It is a small part of the lease, so that a loss is
 	// told about when it happens, and not below 100 ms, because each look reads the keys of all members.

@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Limits of a job, far beyond sense and below what a mistake or an attack would cost.
+// Limits of a job: far above useful values, and low enough that a mistake or an attack costs little.
 const (
 	maxTrainers = 4096
 	maxPServers = 1024
@@ -23,7 +23,7 @@ const (
 	maxDuration = 366 * 24 * time.Hour // roles add to durations and multiply them: a sum that overflows would be over at once
 )
 
-// reservedName is where the nodes of a cluster are, beside the jobs.
+// reservedName is the key in etcd that holds the nodes of a cluster, next to the keys of jobs.
 const reservedName = "nodes"
 
 var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
@@ -55,7 +55,7 @@ func Complete(s *job.JobSpec) {
 	s.MinTaskTimeout, s.MaxTaskTimeout = orDefault(s.MinTaskTimeout, d.TaskMin), orDefault(s.MaxTaskTimeout, d.TaskMax)
 }
 
-// Durations of a job that says nothing of them.
+// Defaults of durations that a job does not set.
 const (
 	defaultStart = 2 * time.Minute
 	defaultRound = time.Minute

@@ -110,7 +110,7 @@ func TestMistakesNameTheirLines(t *testing.T) {
 	if !errors.Is(err, fault.InvalidArgument) {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"line 1: ", "line 2: field tariners", "line 3: ", "sync or async", "line 4: "} {
+	for _, says := range []string{"line 1: ", "line 2: unknown field tariners", "line 3: ", "sync or async", "line 4: "} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is not in: %v", says, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // maxFile bounds a job file.
 const maxFile = 1 << 20
 
-// file is job.yaml: the fields of JobSpec under their names, with the program as a path.
+// file is job.yaml: those fields of JobSpec that a person sets, under their names, with the program as a path.
 type file struct {
 	Name            string            `yaml:"name"`
 	Program         string            `yaml:"program"`
@@ -57,7 +58,7 @@ type File struct {
 	Program string // path; relative ones are taken from the folder of the job file
 }
 
-// Load reads a job file, which is a regular one. A field that is not known is an error, since it is a misspelt one.
+// Load reads a job file, which must be a regular file. An unknown field is an error, because it is probably misspelt.
 func Load(path string) (*File, error) {
 	f, size, err := regularfile.Open(fault.InvalidArgument, path)
 	if err != nil {
@@ -88,13 +89,16 @@ func Load(path string) (*File, error) {
 	return &File{Spec: spec, Program: program}, nil
 }
 
+// unknownField is how the YAML decoder reports a field that a job file does not have.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type [\w.]+`)
+
 // plain puts what the YAML decoder found wrong on one line, without the names of Go types.
 func plain(err error) error {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	return errors.New(strings.ReplaceAll(strings.Join(wrong.Errors, "; "), " in type jobspec.file", ""))
+	return errors.New(unknownField.ReplaceAllString(strings.Join(wrong.Errors, "; "), "unknown field $1"))
 }
 
 func (y *file) spec() (*job.JobSpec, error) {
@@ -102,7 +106,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	if y.Trainers.most != 0 {
 		if most != 0 && most != y.Trainers.most {
 			return nil, fault.E(fault.InvalidArgument, fault.Want("one of them"),
-				fault.Gotf("trainers_max %d beside trainers %d:%d", most, y.Trainers.least, y.Trainers.most))
+				fault.Gotf("trainers_max %d and trainers %d:%d", most, y.Trainers.least, y.Trainers.most))
 		}
 		most = y.Trainers.most
 	}
@@ -146,7 +150,7 @@ func (s *source) UnmarshalYAML(n *yaml.Node) error {
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if key := n.Content[i]; key.Value != "files" && key.Value != "follow" {
-			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in data", key.Line, key.Value)}}
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: unknown field %s in data, want files or follow", key.Line, key.Value)}}
 		}
 	}
 	type plain source
@@ -206,7 +210,7 @@ func ParseTrainers(value string) (least, most int32, err error) {
 		limit, err = strconv.ParseInt(second, 10, 32)
 	}
 	if err != nil || n < 1 || elastic && limit < n {
-		return 0, 0, fault.E(fault.InvalidArgument, fault.Got("trainers "+fault.Quote(value)), fault.Want("N or N:MAX, such as 2 or 2:4"))
+		return 0, 0, fault.E(fault.InvalidArgument, fault.Got("trainers "+fault.Quote(value)), fault.Want("N or N:MAX with N <= MAX, such as 2 or 2:4"))
 	}
 	return int32(n), int32(limit), nil
 }

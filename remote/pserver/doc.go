@@ -88,22 +88,22 @@
 //	trainer 0 asks for 8        gets version 8                        is held until 7 is applied; gets version 8
 //	trainer 0 trains round 8    on all 32 rows of the batch           -
 //
-// Had trainer 1 died before its barrier reached any server, both would have told version 7 and declared {0:16}. Then nobody knows whether trainer 1
+// If trainer 1 dies before its barrier reaches any server, both servers answer Freeze with version 7, declared {0:16}. Nobody knows whether trainer 1
 // has sent all of its rows, so the coordinator decides to start with round 7: Resume(4, 7, {0}). Both servers drop what has arrived, and trainer 0
 // trains round 7 alone, on all 32 rows. In both cases every record of the batch counts once.
 //
-// The exchange of partial sums may make A wait for B in the middle of round 7. Freeze does not wait for that, because B applies round 7 only when the
-// Resume after that Freeze has told it to.
+// The exchange of partial sums may make A wait for B in the middle of round 7. Freeze does not wait for that, because B applies round 7 only after
+// the Resume that follows this Freeze.
 //
 // # Async mode
 //
 // Each contribution is an update of its own, without rounds: it waits in the queue of the block that reads it, and is applied in the order of
 // arrival. The learning-rate block runs once for each step of each trainer, before anything of that step is applied. A trainer that reads gets a
-// value that has all of its own contributions. A trainer that is started again begins after everything that its rank has sent before is applied.
+// value to which all of its own contributions are applied. A trainer that is started again begins when all earlier contributions of its rank are applied.
 //
 // # Waits
 //
-// Every call that waits says for what, and Status lists it. What the server itself waits for has a deadline, whether or not a call is blocked: the
+// Status lists every call that waits, and what it waits for. What the server itself waits for has a deadline, whether or not a call is blocked: the
 // start of a generation, the end of a round that somebody has begun, partial sums. When the deadline passes, the server fails and names who was
 // missing.
 package pserver

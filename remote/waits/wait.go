@@ -14,7 +14,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// Bounds of what one process lists: so many waits, so many names in By of each, and so many bytes of each text.
+// Bounds of what one process lists: waits, names in By of each wait, and bytes of each text.
 const (
 	MaxListed = 32
 	MaxNames  = 64
@@ -138,7 +138,7 @@ func Check(list []*job.Wait) error {
 	return nil
 }
 
-// messages lists waits, the oldest first. Of the waits of the same Who for the same What of the same ones the oldest stands for all.
+// messages lists waits, the oldest first. If several waits have the same Who, What and By, it lists the oldest only.
 func messages(list []Wait) (out []*job.Wait) {
 	slices.SortStableFunc(list, func(a, b Wait) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Who, b.Who), cmp.Compare(a.What, b.What), cmp.Compare(a.order, b.order))
