@@ -247,7 +247,7 @@ func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job
 	}
 }
 
-// Pauses between two attempts of a step whose coordinator is lost. The listener answers at once, so somebody has to wait.
+// Pauses between two tries of a step whose coordinator is lost. The listener answers at once, so somebody has to wait.
 const (
 	stepPause     = 10 * time.Millisecond
 	longStepPause = 200 * time.Millisecond

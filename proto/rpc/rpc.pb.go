@@ -1291,7 +1291,7 @@ type Identity struct {
 	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // sync: that of the round; async: the one in which the sender joined
 	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
 	Round         uint64                 `protobuf:"varint,5,opt,name=round,proto3" json:"round,omitempty"` // sync: round; async: the trainer's own step number
-	Attempt       uint32                 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Retry         uint32                 `protobuf:"varint,6,opt,name=retry,proto3" json:"retry,omitempty"` // how often the sender has sent the same message before
 	Fence         uint64                 `protobuf:"varint,7,opt,name=fence,proto3" json:"fence,omitempty"` // the highest revision of the coordinator's lock that the sender knows; a coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1362,9 +1362,9 @@ func (x *Identity) GetRound() uint64 {
 	return 0
 }
 
-func (x *Identity) GetAttempt() uint32 {
+func (x *Identity) GetRetry() uint32 {
 	if x != nil {
-		return x.Attempt
+		return x.Retry
 	}
 	return 0
 }
@@ -4558,7 +4558,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\tRoleEvent\x12\"\n" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
 	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\x12+\n" +
-	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\xb9\x01\n" +
+	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\xb5\x01\n" +
 	"\bIdentity\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
 	"\fprogram_hash\x18\x02 \x01(\fR\vprogramHash\x12\x1e\n" +
@@ -4566,8 +4566,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12\x12\n" +
 	"\x04rank\x18\x04 \x01(\rR\x04rank\x12\x14\n" +
-	"\x05round\x18\x05 \x01(\x04R\x05round\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x14\n" +
+	"\x05round\x18\x05 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05retry\x18\x06 \x01(\rR\x05retry\x12\x14\n" +
 	"\x05fence\x18\a \x01(\x04R\x05fence\"R\n" +
 	"\vJoinRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12 \n" +

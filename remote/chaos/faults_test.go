@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -113,7 +114,7 @@ func (r *rig) begin(d disturbance) (end func(), err error) {
 	switch d.what {
 	case "scale to":
 		n, _ := strconv.Atoi(d.whom)
-		err = wire.Retry(bounded(r.t), func(uint32) error { // a job that has just been submitted does not run yet
+		err = wire.Retry(bounded(r.t), func(id.Retry) error { // a job that has just been submitted does not run yet
 			_, err := r.client.Scale(bounded(r.t), &rpc.ScaleRequest{Job: r.job, Trainers: int32(n)})
 			return wire.FromStatus("listener", err)
 		})

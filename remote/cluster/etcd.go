@@ -110,7 +110,7 @@ func entryOf(kv *mvccpb.KeyValue) entry {
 	return entry{value: string(kv.Value), created: kv.CreateRevision, modified: kv.ModRevision, lease: kv.Lease}
 }
 
-// etcdFault gives an error of etcd a kind: Unavailable when another attempt may succeed.
+// etcdFault gives an error of etcd a kind: Unavailable when another try may succeed.
 func etcdFault(where string, err error) error {
 	err = rpctypes.Error(err)
 	kind := fault.Unavailable
@@ -247,7 +247,7 @@ type etcdLease struct {
 	over     bool      // revoked or lost
 }
 
-// renewPause separates attempts to renew while etcd does not answer.
+// renewPause separates tries to renew while etcd does not answer.
 const renewPause = 100 * time.Millisecond
 
 func (s *etcdStore) grant(ctx context.Context) (lease, error) {
@@ -287,8 +287,8 @@ func (l *etcdLease) renew(ctx context.Context, duration time.Duration) {
 			return
 		}
 		sent := time.Now()
-		attempt, cancel := context.WithTimeout(ctx, min(duration/4, l.left()))
-		seconds, err := l.renewOnce(attempt)
+		try, cancel := context.WithTimeout(ctx, min(duration/4, l.left()))
+		seconds, err := l.renewOnce(try)
 		cancel()
 		switch {
 		case l.left() <= 0 || err == nil && seconds <= 0:

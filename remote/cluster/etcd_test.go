@@ -138,7 +138,7 @@ func TestLeaseEndsWithoutEtcd(t *testing.T) {
 	}
 }
 
-// A commit to a server that is paused is not lost: another attempt goes to another server.
+// A commit to a server that is paused is not lost: another try goes to another server.
 func TestEtcdServerIsPaused(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Start(t, 3, etcdtest.Options{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/etcdtest"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // recorder keeps a history of operations. Its clock counts events.
@@ -187,7 +188,7 @@ func unexpected(ctx context.Context, err error) error {
 	return err
 }
 
-func (l *client) load(ctx context.Context, s State, fence uint64) (bool, error) {
+func (l *client) load(ctx context.Context, s State, fence id.Fence) (bool, error) {
 	call := l.recorder.clock.Add(1)
 	entries, err := s.Load(ctx)
 	if err != nil {
@@ -202,17 +203,17 @@ func (l *client) load(ctx context.Context, s State, fence uint64) (bool, error) 
 }
 
 // commit repeats one commit until its outcome is known, or gives up and calls Load. It reports whether the coordinator still leads.
-func (l *client) commit(ctx context.Context, net *faulty, s State, fence uint64) (bool, error) {
+func (l *client) commit(ctx context.Context, net *faulty, s State, fence id.Fence) (bool, error) {
 	l.numbers++
 	value := fmt.Sprintf("%d of %d", l.numbers, l.number)
 	a := action{"commit", fence, value}
 	call := l.recorder.clock.Add(1)
 	for {
-		attempt, cancel := context.WithCancel(ctx)
+		try, cancel := context.WithCancel(ctx)
 		if l.network.draw(3) == 0 {
 			net.failed = cancel // the caller gives up
 		}
-		err := s.Commit(attempt, []Change{{"a", []byte(value)}, {"b", []byte(value)}})
+		err := s.Commit(try, []Change{{"a", []byte(value)}, {"b", []byte(value)}})
 		net.failed = nil
 		cancel()
 		end := l.recorder.clock.Add(1)
@@ -241,7 +242,7 @@ func (l *client) commit(ctx context.Context, net *faulty, s State, fence uint64)
 // An action is what a coordinator does: lead with a fence, commit a value under it, or load one.
 type action struct {
 	what  string // "lead", "commit" or "load"
-	fence uint64
+	fence id.Fence
 	value string // to commit
 }
 
@@ -253,7 +254,7 @@ type outcome struct {
 
 // truth is the state of the model: the fence of the leader, 0 when it was told that it leads no more, and the value in the store.
 type truth struct {
-	fence uint64
+	fence id.Fence
 	value string
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // cleanupTimeout bounds what is undone after the caller's context has ended.
@@ -43,7 +44,7 @@ func (r *registry) Close() error {
 }
 
 // commit makes one transaction: every change that this package makes in a store goes this way. When the transaction has no good answer, made finds
-// out whether it was applied all the same, by this attempt or an earlier one. made is nil where that does not matter.
+// out whether it was applied all the same, by this try or an earlier one. made is nil where that does not matter.
 func (r *registry) commit(ctx context.Context, t txn, made func() (revision int64, ok bool)) (revision int64, ok bool, err error) {
 	revision, ok, err = r.store.commit(ctx, t)
 	if !ok && made != nil {
@@ -225,9 +226,10 @@ func (m *membership) create(ctx context.Context, value string, record entry) (bo
 	return true, nil
 }
 
-func (m *membership) Member() Member        { return m.member }
-func (m *membership) Done() <-chan struct{} { return m.lease.lost() }
-func (m *membership) Fence() uint64         { return uint64(m.created) }
+func (m *membership) Member() Member              { return m.member }
+func (m *membership) Done() <-chan struct{}       { return m.lease.lost() }
+func (m *membership) Incarnation() id.Incarnation { return id.Incarnation(m.created) }
+func (m *membership) Fence() id.Fence             { return id.Fence(m.created) }
 
 // Leave records the member as left and removes its keys in one transaction, on the condition that the first key is the one that it created.
 func (m *membership) Leave(ctx context.Context) error {
@@ -264,8 +266,8 @@ func (m *membership) Leave(ctx context.Context) error {
 }
 
 // Live looks at the keys of members.
-func (r *registry) Live(ctx context.Context) (map[Member]uint64, error) {
-	live := map[Member]uint64{}
+func (r *registry) Live(ctx context.Context) (map[Member]id.Incarnation, error) {
+	live := map[Member]id.Incarnation{}
 	for _, key := range []string{lockKey, serversKey, trainersKey} {
 		v, err := r.look(ctx, r.prefix+key)
 		if err != nil {
@@ -273,7 +275,7 @@ func (r *registry) Live(ctx context.Context) (map[Member]uint64, error) {
 		}
 		for key, e := range v {
 			if m, ok := memberOf(strings.TrimPrefix(key, r.prefix)); ok {
-				live[m] = uint64(e.created)
+				live[m] = id.Incarnation(e.created)
 			}
 		}
 	}
@@ -282,13 +284,13 @@ func (r *registry) Live(ctx context.Context) (map[Member]uint64, error) {
 
 // RevokeLease revokes the lease and does not delete the key: every membership has a lease of its own, so a process that has taken the key in between
 // keeps it.
-func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation uint64) error {
+func (r *registry) RevokeLease(ctx context.Context, m Member, incarnation id.Incarnation) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	key := r.prefix + memberKey(m)
 	v, err := r.store.get(ctx, key)
 	e, lives := v[key]
-	if err != nil || !lives || incarnation != 0 && incarnation != uint64(e.created) {
+	if err != nil || !lives || incarnation != 0 && incarnation != id.Incarnation(e.created) {
 		return storeFault(ctx, key, err)
 	}
 	return storeFault(ctx, key, r.store.revoke(ctx, e.lease))

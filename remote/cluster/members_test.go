@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/id"
 )
 
 func testClaim(h *home) {
@@ -79,7 +80,7 @@ func testKeys(h *home) {
 	if len(v) != len(values) {
 		h.Errorf("keys %v", slices.Collect(maps.Keys(v)))
 	}
-	if got := v[h.prefix+"/master/lock"].created; uint64(got) != c.Fence() {
+	if got := v[h.prefix+"/master/lock"].created; id.Fence(got) != c.Fence() {
 		h.Errorf("fence %d of a lock that was created at revision %d", c.Fence(), got)
 	}
 	for _, m := range []Membership{c, s, t} {
@@ -151,7 +152,7 @@ func testFenced(h *home) {
 	}
 	h.ok(a.Close())
 	v := h.view()
-	if lock := v[h.prefix+"/master/lock"]; uint64(lock.created) != young.Fence() || lock.value != "host:2" ||
+	if lock := v[h.prefix+"/master/lock"]; id.Fence(lock.created) != young.Fence() || lock.value != "host:2" ||
 		v[h.prefix+"/master/addr"].value != "host:2" || v[h.prefix+"/master_losses/lock"].value != "joined 1" {
 		h.Fatalf("the old coordinator has changed %v", v)
 	}
@@ -216,7 +217,7 @@ func testRevokeLease(h *home) {
 	h.ok(err)
 	h.ok(watcher.RevokeLease(h.Context(), trainer0, 0)) // there is none
 	first := h.member(h.openWith(watchful).JoinTrainer(h.Context(), 0))
-	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Fence()))
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Incarnation()))
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
 	}
@@ -226,8 +227,8 @@ func testRevokeLease(h *home) {
 	<-first.Done() // should its process live after all
 
 	second := h.member(h.open().JoinTrainer(h.Context(), 0))
-	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Fence())) // of the first, too late
-	h.live(watcher, map[Member]uint64{trainer0: second.Fence()})
+	h.ok(watcher.RevokeLease(h.Context(), trainer0, first.Incarnation())) // of the first, too late
+	h.live(watcher, map[Member]id.Incarnation{trainer0: second.Incarnation()})
 	select {
 	case <-second.Done():
 		h.Fatal("its lease was revoked in place of that of its predecessor")
@@ -237,10 +238,10 @@ func testRevokeLease(h *home) {
 	if m := <-lost; m != trainer0 {
 		h.Fatalf("%v is lost, want trainer 0", m)
 	}
-	h.live(watcher, map[Member]uint64{})
+	h.live(watcher, map[Member]id.Incarnation{})
 
 	leader := h.member(h.open().LeadCoordinator(h.Context(), "host:1"))
-	h.ok(watcher.RevokeLease(h.Context(), coordinator, leader.Fence()))
+	h.ok(watcher.RevokeLease(h.Context(), coordinator, leader.Incarnation()))
 	if m := <-lost; m != coordinator {
 		h.Fatalf("%v is lost, want the coordinator", m)
 	}
@@ -255,7 +256,7 @@ func testRevokeLease(h *home) {
 	}
 }
 
-func (h *home) live(r Registry, want map[Member]uint64) {
+func (h *home) live(r Registry, want map[Member]id.Incarnation) {
 	h.Helper()
 	got, err := r.Live(h.Context())
 	h.ok(err)
@@ -266,8 +267,8 @@ func (h *home) live(r Registry, want map[Member]uint64) {
 
 func testLive(h *home) {
 	r := h.open()
-	h.live(r, map[Member]uint64{})
-	want := map[Member]uint64{}
+	h.live(r, map[Member]id.Incarnation{})
+	want := map[Member]id.Incarnation{}
 	for _, join := range []func() (Membership, error){
 		func() (Membership, error) { return r.LeadCoordinator(h.Context(), "host:1") },
 		func() (Membership, error) { return r.JoinServer(h.Context(), 1, "host:1") },
@@ -276,13 +277,13 @@ func testLive(h *home) {
 		func() (Membership, error) { return r.JoinTrainer(h.Context(), 0) },
 	} {
 		m := h.member(join())
-		want[m.Member()] = m.Fence()
+		want[m.Member()] = m.Incarnation()
 		h.live(r, want)
 		h.ok(m.Leave(h.Context()))
 		delete(want, m.Member())
 		h.live(r, want)
 		m = h.member(join())
-		want[m.Member()] = m.Fence()
+		want[m.Member()] = m.Incarnation()
 		h.live(r, want)
 	}
 }
@@ -344,7 +345,7 @@ func testForget(h *home) {
 		h.Errorf("left: %v", v)
 	}
 	if err := s.Commit(h.Context(), []Change{{"a", []byte("2")}}); !errors.Is(err, fault.Fenced) {
-		h.Errorf("a commit of a history that was forgotten: %v", err)
+		h.Errorf("a commit of an attempt that was forgotten: %v", err)
 	}
 	again := h.member(r.LeadCoordinator(h.Context(), "host:2"))
 	if again.Fence() <= lingering.Fence() {
@@ -353,7 +354,7 @@ func testForget(h *home) {
 	h.entries(r.State(again), nil)
 	h.member(h.open().JoinTrainer(h.Context(), 0))
 	h.ok(r.RevokeLease(h.Context(), trainer0, 0))
-	if m := <-lost; m != trainer0 { // the first loss of this history
+	if m := <-lost; m != trainer0 { // the first loss of this attempt
 		h.Errorf("%v is lost, want trainer 0", m)
 	}
 	live, err := near.Live(h.Context())

@@ -232,7 +232,7 @@ func probeOne(ctx context.Context, endpoint string, secured *tls.Config) error {
 	return c.Close()
 }
 
-// untrusted reports whether a probe failed for a reason that another attempt cannot change: the server's certificate, or a server without TLS.
+// untrusted reports whether a probe failed for a reason that another try cannot change: the server's certificate, or a server without TLS.
 func untrusted(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

@@ -54,6 +54,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // A Registry is one process's handle on the members of one job. Its methods may be called concurrently. Methods that wait do so until ctx ends; their
@@ -93,12 +94,12 @@ type Registry interface {
 	// member may have joined again; Live knows. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
 	WatchLost(ctx context.Context) (<-chan Member, error)
 
-	// Live returns the members that live now, with their incarnations. An incarnation is the Fence of the membership.
-	Live(ctx context.Context) (map[Member]uint64, error)
+	// Live returns the members that live now, with their incarnations.
+	Live(ctx context.Context) (map[Member]id.Incarnation, error)
 	// RevokeLease ends the lease of a member whose process the caller knows to be dead, at once instead of when it runs out; the member is lost. It does
 	// nothing unless the member lives in the given incarnation; 0 stands for any incarnation. A later holder of the key keeps it. If the process is
 	// not dead after all, its Done closes.
-	RevokeLease(ctx context.Context, m Member, incarnation uint64) error
+	RevokeLease(ctx context.Context, m Member, incarnation id.Incarnation) error
 
 	// WatchAddress reports the address of the coordinator or of a pserver, now and whenever it changes; it is "" while there is none. A slow receiver
 	// sees only the latest address. The channel is closed when ctx ends, the registry is closed, or the store refuses to report more.
@@ -131,8 +132,10 @@ type Membership interface {
 	// Leave gives up the key, so that the member does not count as lost. It fails with fault.Fenced when the lease was lost before. After
 	// fault.Unavailable it is not known whether the member has left; Leave may be called again.
 	Leave(ctx context.Context) error
-	// Fence is the revision at which the key was created: later holders have greater ones.
-	Fence() uint64
+	// Incarnation is the revision at which the key was created: later holders have greater ones.
+	Incarnation() id.Incarnation
+	// Fence is the same revision, of a coordinator's lock.
+	Fence() id.Fence
 }
 
 // A Member is a role of a job by its index.

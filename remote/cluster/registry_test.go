@@ -159,7 +159,7 @@ var suite = []struct {
 	{"a commit that is given up between two transactions", "between", testGivenUpBetween},
 	{"a claim whose answer is lost", "claimed", testClaimAnswerLost},
 	{"a leave whose answer is lost", "left", testLeaveAnswerLost},
-	{"a history that is forgotten", "forget", testForget},
+	{"an attempt that is forgotten", "forget", testForget},
 	{"arguments out of range", "range", testRange},
 }
 

@@ -48,17 +48,17 @@ const (
 )
 
 const (
-	commitAttempt = time.Second          // after which a transaction is tried again, perhaps at another server; doubled each time
-	commitPause   = 5 * time.Millisecond // between attempts; doubled each time, until
-	longestPause  = 200 * time.Millisecond
-	maxState      = 256 << 20 // bytes that Load accepts
+	commitTry    = time.Second          // after which a transaction is tried again, perhaps at another server; doubled each time
+	commitPause  = 5 * time.Millisecond // between tries; doubled each time, until
+	longestPause = 200 * time.Millisecond
+	maxState     = 256 << 20 // bytes that Load accepts
 )
 
 // state is the State of one membership.
 //
 // Each transaction has two conditions: this coordinator holds the lock, and commitKey has the revision that the transaction before gave it. Each
-// transaction writes its token to commitKey. So an attempt that was given up, but is still on its way to the store, can never be applied after a
-// later one. And commitKey tells whether an attempt without an answer was applied.
+// transaction writes its token to commitKey. So a try that was given up, but is still on its way to the store, can never be applied after a
+// later one. And commitKey tells whether a try without an answer was applied.
 //
 // An example. Commit A is sent with token 7 on revision 40, and its answer is lost. Three things can happen when A is sent again, on revision 40 too:
 //
@@ -83,7 +83,7 @@ const unknownRevision = -1
 type openCommit struct {
 	parts      []txn  // without conditions
 	next       int    // the first that is not known to be durable
-	unanswered string // token of an attempt at parts[next] that may still be applied; empty: there is none
+	unanswered string // token of a try at parts[next] that may still be applied; empty: there is none
 }
 
 func newState(leader *membership) *state {
@@ -190,7 +190,7 @@ func (s *state) advance(ctx context.Context) error {
 		}
 		revision, ok, err := s.write(ctx, c.parts[c.next], s.last, c.unanswered)
 		if first && (err == nil && !ok || refused(err)) {
-			c.unanswered = "" // this attempt was not applied and will not be
+			c.unanswered = "" // this try was not applied and will not be
 		}
 		if err == nil && !ok {
 			revision, err = s.outcome(ctx)
@@ -216,7 +216,7 @@ func refused(err error) bool {
 	return kind == fault.InvalidArgument || kind == fault.TooLarge
 }
 
-// outcome finds out why the conditions of a transaction did not hold. It returns the revision of an earlier attempt that was applied, or an error.
+// outcome finds out why the conditions of a transaction did not hold. It returns the revision of an earlier try that was applied, or an error.
 func (s *state) outcome(ctx context.Context) (int64, error) {
 	lock, commit, err := s.look(ctx)
 	switch {
@@ -289,7 +289,7 @@ func (s *state) begin(ctx context.Context) (context.Context, func(), error) {
 // retry calls f until it succeeds or fails for good, ctx ends, or the lease is lost.
 func (s *state) retry(ctx context.Context, f func(context.Context) error) error {
 	var last error
-	for limit, pause := commitAttempt, commitPause; ; limit, pause = min(2*limit, requestTimeout), min(2*pause, longestPause) {
+	for limit, pause := commitTry, commitPause; ; limit, pause = min(2*limit, requestTimeout), min(2*pause, longestPause) {
 		select {
 		case <-s.leader.Done():
 			return s.fenced()
@@ -297,8 +297,8 @@ func (s *state) retry(ctx context.Context, f func(context.Context) error) error 
 			return storeFault(ctx, s.key(stateKey), cmp.Or(last, ctx.Err()))
 		default:
 		}
-		attempt, cancel := context.WithTimeout(ctx, limit)
-		err := f(attempt)
+		try, cancel := context.WithTimeout(ctx, limit)
+		err := f(try)
 		cancel()
 		if err == nil || !retryable(err) {
 			return err
@@ -314,7 +314,7 @@ func (s *state) retry(ctx context.Context, f func(context.Context) error) error 
 	}
 }
 
-// retryable reports whether another attempt may succeed after an error of the store.
+// retryable reports whether another try may succeed after an error of the store.
 func retryable(err error) bool {
 	return fault.KindOf(err) == fault.Unavailable || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 )
 
 func testState(h *home) {
@@ -249,7 +250,7 @@ func testLate(h *home) {
 		late = nil
 	}
 	script.next = append(script.next, keep, keep)
-	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}})) // by the third attempt
+	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("1")}})) // by the third try
 	h.ok(s.Commit(h.Context(), []Change{{"a", []byte("2")}}))
 	deliver()
 	ctx, cancel := context.WithCancel(h.Context())
@@ -277,7 +278,7 @@ func testClaimAnswerLost(h *home) {
 		h.Fatalf("a claim that was lost: %v", err)
 	}
 	m := h.member(r.JoinTrainer(h.Context(), 0))
-	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	h.live(r, map[Member]id.Incarnation{trainer0: m.Incarnation()})
 	select {
 	case <-m.Done():
 		h.Error("its lease was given up")
@@ -302,11 +303,11 @@ func testLeaveAnswerLost(h *home) {
 	if err := m.Leave(h.Context()); !errors.Is(err, fault.Unavailable) {
 		h.Fatalf("leaving that was lost: %v", err)
 	}
-	h.live(r, map[Member]uint64{trainer0: m.Fence()})
+	h.live(r, map[Member]id.Incarnation{trainer0: m.Incarnation()})
 	script.next = append(script.next, loseAnswer)
 	h.ok(m.Leave(h.Context()))
 	h.ok(m.Leave(h.Context()))
-	h.live(r, map[Member]uint64{})
+	h.live(r, map[Member]id.Incarnation{})
 	lost, err := h.open().WatchLost(h.Context())
 	h.ok(err)
 	other := h.open()

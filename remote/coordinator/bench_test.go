@@ -97,7 +97,7 @@ func newDispatch(b *testing.B, server *cluster.Embedded, tasks int64, trainers i
 	}); err != nil {
 		b.Fatal(err)
 	}
-	if err := wire.ReportDataset(ctx, d.client(0), &rpc.ReportDatasetRequest{Id: id(0, 0),
+	if err := wire.ReportDataset(ctx, d.client(0), &rpc.ReportDatasetRequest{Id: firstID(0, 0),
 		Dataset: &rpc.Dataset{Name: "d", Files: filesOf(tasks)}}); err != nil {
 		b.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (d *dispatch) take(n int64) {
 
 func (d *dispatch) one(i int) error {
 	for {
-		r, err := d.client(i).GetTask(d.b.Context(), &rpc.GetTaskRequest{Id: id(uint32(i), d.numbers[i]), Dataset: "d", Pass: d.passes[i],
+		r, err := d.client(i).GetTask(d.b.Context(), &rpc.GetTaskRequest{Id: firstID(uint32(i), d.numbers[i]), Dataset: "d", Pass: d.passes[i],
 			Finished: d.last[i]})
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func BenchmarkDispatchSync(b *testing.B) {
 
 // read takes the first n tasks of passes as one trainer.
 func (d *dispatch) read(i int, n, wanted int64) error {
-	m := &rpc.GetTaskRequest{Id: id(uint32(i), 0), Dataset: "d"}
+	m := &rpc.GetTaskRequest{Id: firstID(uint32(i), 0), Dataset: "d"}
 	for left := n; left > 0; {
 		m.Records = min(wanted, left)
 		r, err := d.client(i).GetTask(d.b.Context(), m)

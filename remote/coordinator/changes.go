@@ -83,16 +83,16 @@ func (c *changes) carryOut(out generation.Effects) {
 		if c.cfg.Fed {
 			c.feeds.begun(g)
 		} else {
-			c.steps.begun(id.Round(g.Round))
+			c.steps.begun(g.Round)
 		}
 	}
 }
 
 // effect calls a server until it answers, or until the change is given up, and tells the machine of the answer.
-func (c *changes) effect(ctx context.Context, change uint64, who string, call func(attempt uint32) (generation.Event, error)) {
+func (c *changes) effect(ctx context.Context, change uint64, who string, call func(retry id.Retry) (generation.Event, error)) {
 	var e generation.Event
-	err := wire.Retry(ctx, func(attempt uint32) (err error) {
-		e, err = call(attempt)
+	err := wire.Retry(ctx, func(retry id.Retry) (err error) {
+		e, err = call(retry)
 		err = wire.FromStatus(who, err)
 		if errors.Is(err, fault.Canceled) && ctx.Err() == nil { // the end of that server's process: another takes its place
 			err = fault.E(fault.Unavailable, fault.At(who), fault.Got("the end of this server"), fault.Want("the next one"), fault.Cause(err))
@@ -111,8 +111,8 @@ func (c *changes) effect(ctx context.Context, change uint64, who string, call fu
 
 // freeze ends a generation on one server.
 func (c *changes) freeze(ctx context.Context, change uint64, number id.Generation, i int, server rpc.ParameterServerClient) {
-	c.effect(ctx, change, serverName(i), func(attempt uint32) (generation.Event, error) {
-		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(uint64(number), attempt)})
+	c.effect(ctx, change, serverName(i), func(retry id.Retry) (generation.Event, error) {
+		answer, err := server.Freeze(ctx, &rpc.FreezeRequest{Id: c.identity(number, retry)})
 		return generation.Frozen{Change: change, Server: i, Answer: answer}, err
 	})
 }
@@ -123,15 +123,15 @@ func (c *changes) resume(ctx context.Context, n *generation.Next, i int, server 
 	for _, member := range n.Generation.Members {
 		m.Members = append(m.Members, &rpc.Member{Rank: uint32(member.Rank), Since: uint64(member.Since)})
 	}
-	c.effect(ctx, n.Change, serverName(i), func(attempt uint32) (generation.Event, error) {
-		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(uint64(n.Generation.Number), attempt), Members: m.Members, Round: m.Round, Commit: m.Commit})
+	c.effect(ctx, n.Change, serverName(i), func(retry id.Retry) (generation.Event, error) {
+		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(n.Generation.Number, retry), Members: m.Members, Round: m.Round, Commit: m.Commit})
 		return generation.Resumed{Change: n.Change, Server: i}, err
 	})
 }
 
 // persist makes a generation durable.
 func (c *changes) persist(ctx context.Context, n *generation.Next) {
-	c.effect(ctx, n.Change, "etcd", func(uint32) (generation.Event, error) {
+	c.effect(ctx, n.Change, "etcd", func(id.Retry) (generation.Event, error) {
 		err := c.store.transact(ctx, func(t *txn) error {
 			if err := c.putLeft(t); err != nil {
 				return err
@@ -144,7 +144,7 @@ func (c *changes) persist(ctx context.Context, n *generation.Next) {
 
 // settle takes back the tasks of trainers that are gone. In sync mode it begins a new segment where a task has failed.
 func (c *changes) settle(ctx context.Context, n *generation.Next) {
-	c.effect(ctx, n.Change, serverName(0), func(uint32) (generation.Event, error) {
+	c.effect(ctx, n.Change, serverName(0), func(id.Retry) (generation.Event, error) {
 		settle := c.dispatch.recoverTasks
 		if c.cfg.Sync {
 			settle = c.dispatch.beginSegment
@@ -161,16 +161,16 @@ func (c *changes) settle(ctx context.Context, n *generation.Next) {
 // end ends a job whose members have all left. It first makes durable that they have, so that another coordinator asks nobody. Then it tells the pservers:
 // they stay until they hear of the end, because until then a coordinator may ask them how far they are.
 func (c *changes) end() {
-	if err := wire.Retry(c.ctx, func(uint32) error { return c.store.transact(c.ctx, c.putLeft) }); err != nil {
+	if err := wire.Retry(c.ctx, func(id.Retry) error { return c.store.transact(c.ctx, c.putLeft) }); err != nil {
 		c.fail(err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RejoinDeadline)
 	defer cancel()
 	silent := map[int]bool{} // servers that have not heard yet
-	var number uint64
+	var number id.Generation
 	c.locked(func() {
-		number = uint64(c.members.machine.Generation().Number) + 1
+		number = c.members.machine.Generation().Number + 1
 		for i, server := range c.cfg.Servers {
 			silent[i] = true
 			c.spawn(func() {
@@ -196,9 +196,9 @@ func (c *changes) end() {
 }
 
 // dismiss releases one server, by a generation without members. A server that is gone needs no word.
-func (c *changes) dismiss(ctx context.Context, number uint64, i int, server rpc.ParameterServerClient) error {
-	return wire.Retry(ctx, func(attempt uint32) error {
-		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(number, attempt)}, grpc.WaitForReady(false))
+func (c *changes) dismiss(ctx context.Context, number id.Generation, i int, server rpc.ParameterServerClient) error {
+	return wire.Retry(ctx, func(retry id.Retry) error {
+		_, err := server.Resume(ctx, &rpc.ResumeRequest{Id: c.identity(number, retry)}, grpc.WaitForReady(false))
 		err = wire.FromStatus(serverName(i), err)
 		if fault.KindOf(err) == fault.Unavailable && c.gone(ctx, cluster.Member{Role: job.Role_PSERVER, Index: i}) {
 			return nil

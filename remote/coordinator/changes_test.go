@@ -319,7 +319,7 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 		h.servers[1].gone = true
 		h.servers[1].mu.Unlock()
 		began := time.Now()
-		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: id(0, 0)}); err != nil {
+		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: firstID(0, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -330,7 +330,7 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 		if err := <-ended; err != nil || time.Since(began) > 2*time.Minute {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: id(0, 0)}); errors.Is(err, fault.Unavailable) {
+		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: firstID(0, 0)}); errors.Is(err, fault.Unavailable) {
 			t.Error(err)
 		}
 	})
@@ -366,10 +366,10 @@ func TestSilentLedger(t *testing.T) {
 		if _, err := s.Join(t.Context(), &rpc.JoinRequest{Id: idOf(0, 0, 0), Incarnation: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 0), Dataset: "d"}); err != nil || r.Task == nil {
+		if r, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: firstID(0, 0), Dataset: "d"}); err != nil || r.Task == nil {
 			t.Fatal(r, err)
 		}
 		h.servers[0].mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // collector joins what the trainers report of a step. It is pure; the values are merged by the step writer.
@@ -51,14 +52,15 @@ func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
 	if !c.ordered {
 		return c.addOne(m)
 	}
-	round := id.Round(m.Id.Round)
+	from := wire.SenderOf(m.Id)
+	round := from.Round
 	if round < c.next {
 		return nil // repeated, or too late
 	}
 	if c.rounds[round] == nil {
 		c.rounds[round] = map[id.Rank]*rpc.TrainerStep{}
 	}
-	c.rounds[round][id.Rank(m.Id.Rank)] = m
+	c.rounds[round][from.Rank] = m
 	for c.complete(c.next) {
 		out = append(out, c.take(c.next))
 	}
@@ -67,7 +69,8 @@ func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
 
 // addOne takes a report of async mode: each is a step, unless it is repeated or comes from a process that another has followed.
 func (c *collector) addOne(m *rpc.TrainerStep) []joined {
-	rank, now := id.Rank(m.Id.Rank), reportNumber{id.Generation(m.Id.Generation), id.Round(m.Id.Round)}
+	from := wire.SenderOf(m.Id)
+	rank, now := from.Rank, reportNumber{from.Generation, from.Round}
 	last, ok := c.last[rank]
 	if ok && (now.generation < last.generation || now.generation == last.generation && now.round <= last.round) {
 		return nil

@@ -39,7 +39,7 @@ type Config struct {
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
-	Live func(context.Context) (map[cluster.Member]uint64, error)
+	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)
 	// Merge makes one list of values of what several trainers fetched in one step.
 	Merge func(reports []*rpc.TrainerStep) ([]*job.Value, error)
 	Log   *slog.Logger
@@ -47,7 +47,7 @@ type Config struct {
 
 // Lead is the lock that a coordinator holds.
 type Lead struct {
-	Fence uint64
+	Fence id.Fence
 	State cluster.State
 }
 

@@ -148,10 +148,10 @@ func (c *core) checkJob(id string) error {
 }
 
 // identity is that of a message of this coordinator about a generation.
-func (c *core) identity(number uint64, attempt uint32) *rpc.Identity {
-	id := c.cfg.Identity
-	id.Generation, id.Fence = number, c.lead.Fence
-	return id.Of(0, 0, attempt)
+func (c *core) identity(number id.Generation, retry id.Retry) *rpc.Identity {
+	own := c.cfg.Identity
+	own.Generation, own.Fence = number, c.lead.Fence
+	return own.Of(0, 0, retry)
 }
 
 func trainerName[R ~uint32](rank R) string { return fmt.Sprintf("trainer %d", uint32(rank)) }

@@ -69,17 +69,17 @@ func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []
 		if err := d.members.check(m.Id); err != nil {
 			return err
 		}
-		rank, since := id.Rank(m.Id.Rank), id.Generation(m.Id.Generation)
+		from := wire.SenderOf(m.Id)
 		for _, task := range finished {
-			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: rank, Since: since, Task: task}); err != nil {
-				d.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", rank, "reason", err.Error()) // it is another's by now
+			if _, err := t.step(m.Dataset, queue.TaskFinished{Rank: from.Rank, Since: from.Generation, Task: task}); err != nil {
+				d.cfg.Log.Warn("task report refused", "task", task.GetId(), "trainer", from.Rank, "reason", err.Error()) // it is another's by now
 			}
 		}
 		if m.ReportOnly {
 			return nil
 		}
-		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: rank, Since: since, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
-			Records: m.Records, Round: id.Round(m.Id.Round)})
+		effects, err := t.step(m.Dataset, queue.TaskWanted{Rank: from.Rank, Since: from.Generation, Request: m.Id.Round, Pass: m.Pass, Position: m.Position,
+			Records: m.Records, Round: from.Round})
 		grant = effects.Grant
 		return err
 	})
@@ -91,7 +91,8 @@ func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []
 
 // taskFailed takes a task back that a trainer cannot do.
 func (d *dispatch) taskFailed(ctx context.Context, m *rpc.TaskFailedRequest) error {
-	fail := queue.TaskFailed{Rank: id.Rank(m.Id.Rank), Since: id.Generation(m.Id.Generation), Task: m.Task, Reason: m.Reason}
+	from := wire.SenderOf(m.Id)
+	fail := queue.TaskFailed{Rank: from.Rank, Since: from.Generation, Task: m.Task, Reason: m.Reason}
 	if !d.cfg.Sync {
 		var err error
 		if fail.Committed, err = d.committed(ctx, m.Task.GetPass(), 0); err != nil {
@@ -145,7 +146,7 @@ func describe(files, others []*rpc.DataFile) string {
 
 // committed asks pserver 0 which records of a pass are trained. It waits until the server has applied all rounds before round.
 func (d *dispatch) committed(ctx context.Context, pass int32, round uint64) (committed ranges.Set, err error) {
-	err = wire.Retry(ctx, func(uint32) error {
+	err = wire.Retry(ctx, func(id.Retry) error {
 		ledger, err := wire.Ledger(ctx, serverName(0), d.cfg.Servers[0], &rpc.LedgerRequest{Job: d.cfg.Identity.Job, Ranges: true, Pass: pass})
 		for _, p := range ledger.GetPasses() {
 			if p.Pass == pass {

@@ -46,7 +46,7 @@ func TestReportDataset(t *testing.T) {
 	for range 2 {
 		other := filesOf(30, 12)
 		other[1].Fingerprint = 77
-		err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
+		err := wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: other}})
 		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), `"f1" has 12 records in 96 bytes with fingerprint 000000000000004d`) ||
 			!strings.Contains(err.Error(), "fingerprint 0000000000000001") {
 			t.Error(err)
@@ -98,7 +98,7 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 			return s, ended
 		}
 		ask := func(s *coordinator.Server, rank uint32, number uint64, finished ...*rpc.Task) *rpc.Task {
-			r, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(rank, number), Dataset: "d", Finished: finished})
+			r, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: firstID(rank, number), Dataset: "d", Finished: finished})
 			if err != nil || r.Task == nil {
 				t.Fatal(r, err)
 			}
@@ -112,7 +112,7 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(20)}}); err != nil {
 			t.Fatal(err)
 		}
 		late := ask(s, 0, 0)
@@ -134,7 +134,7 @@ func TestTaskThatTakesTooLong(t *testing.T) {
 		if again.Id != late.Id || again.Epoch != late.Epoch+1 || len(again.Records) != 2 || again.Records[0].To != 2 || again.Records[1].From != 4 {
 			t.Errorf("%v came back as %v", late, again)
 		}
-		if _, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 1), Dataset: "d", Finished: []*rpc.Task{late}, ReportOnly: true}); err != nil {
+		if _, err := s.GetTask(t.Context(), &rpc.GetTaskRequest{Id: firstID(0, 1), Dataset: "d", Finished: []*rpc.Task{late}, ReportOnly: true}); err != nil {
 			t.Error(err)
 		}
 		q, err := s.ShowQueues(t.Context(), &rpc.QueuesRequest{Job: pstest.Identity.Job})
@@ -152,10 +152,10 @@ func TestTasksOfThoseWhoAreGone(t *testing.T) {
 	for name, gone := range map[string]func(s running){
 		"lost": func(s running) { s.lose(1) },
 		"drained": func(s running) {
-			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Drained: true})
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: firstID(1, 0), Drained: true})
 		},
 		"failed": func(s running) {
-			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: id(1, 0), Failure: failure(fault.Unavailable)})
+			_, _ = s.client.Leave(s.home.t.Context(), &rpc.LeaveRequest{Id: firstID(1, 0), Failure: failure(fault.Unavailable)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestDatasetOfManyFiles(t *testing.T) {
 	s.joinAll(0, 0)
 	files := manyFiles()
 	report := func() error {
-		return wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: files}})
+		return wire.ReportDataset(t.Context(), s.client, &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: files}})
 	}
 	for range 2 {
 		if err := report(); err != nil {

@@ -286,12 +286,12 @@ func TestProgressOfTheSavedModel(t *testing.T) {
 			}
 			end := c.want.Steps
 			for round := c.begin.GetSteps(); round < end; round++ {
-				report := &rpc.TrainerStep{Id: id(0, round), Pass: c.begin.GetPass(), Rows: 5, GlobalRows: 5, Trainers: 1}
+				report := &rpc.TrainerStep{Id: firstID(0, round), Pass: c.begin.GetPass(), Rows: 5, GlobalRows: 5, Trainers: 1}
 				if err := s.report(t.Context(), report); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r, err := s.client.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: id(0, 0)})
+			r, err := s.client.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: firstID(0, 0)})
 			if c.begin == nil {
 				c.want.Reader = r.Progress.GetReader()
 			}

@@ -22,14 +22,14 @@ func (s running) waiters(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"task": func() error {
 			for {
-				r, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: id(0, 1), Dataset: "d", Pass: 1, Wait: true}) // pass 0 has not ended
+				r, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: firstID(0, 1), Dataset: "d", Pass: 1, Wait: true}) // pass 0 has not ended
 				if err != nil || r.Task != nil {
 					return err
 				}
 			}
 		},
 		"save": func() error {
-			_, err := s.client.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: id(0, 0)})
+			_, err := s.client.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: firstID(0, 0)})
 			return err
 		},
 		"share": func() error { _, err := s.nextFeed(ctx, 1, 0); return err }, // the first goes to trainer 0
@@ -46,7 +46,7 @@ func TestFailureReachesEveryone(t *testing.T) {
 		text string
 	}{
 		"left with a failure": {func(s running) error {
-			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0),
+			_, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: firstID(1, 0),
 				Failure: wire.FailureOf(fault.E(fault.NotFinite, fault.Op("mean"), fault.Var("loss")))})
 			return err
 		}, fault.NotFinite, `trainer 1: op mean, variable "loss"`},
@@ -62,7 +62,7 @@ func TestFailureReachesEveryone(t *testing.T) {
 			s := start(t, cfg)
 			s.joinAll(0, 0, 1)
 			s.reportDataset(t, 10)
-			if _, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(1, 0), Dataset: "d"}); err != nil {
+			if _, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: firstID(1, 0), Dataset: "d"}); err != nil {
 				t.Fatal(err)
 			}
 			told := map[string]chan error{}
@@ -122,7 +122,7 @@ func TestNobodyWaitsAfterTheEnd(t *testing.T) {
 	cancel()
 	h := newHome(t, config(2))
 	h.live.set(0, 0)
-	if _, err := h.start().Join(ctx, &rpc.JoinRequest{Id: id(0, 0)}); !errors.Is(err, fault.Canceled) {
+	if _, err := h.start().Join(ctx, &rpc.JoinRequest{Id: firstID(0, 0)}); !errors.Is(err, fault.Canceled) {
 		t.Error(err)
 	}
 }
@@ -146,7 +146,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	s.reportDataset(t, 30)
 	stranger, program := idOf(1, 0, 0), idOf(1, 0, 0)
 	stranger.Job, program.ProgramHash = "other", []byte{9}
-	for what, who := range map[string]*rpc.Identity{"job": stranger, "program": program, "rank": id(2, 0), "nobody": nil} {
+	for what, who := range map[string]*rpc.Identity{"job": stranger, "program": program, "rank": firstID(2, 0), "nobody": nil} {
 		for call, err := range s.calls(who) {
 			if !errors.Is(err, fault.Foreign) {
 				t.Errorf("%s of another %s: %v", call, what, err)
@@ -228,7 +228,7 @@ func TestCoordinatorThatHasLostItsLock(t *testing.T) {
 	}
 	// One that hears of a later one from a trainer ends, too.
 	heard := idOf(1, 0, 3)
-	heard.Fence = now.lead.Fence + 1
+	heard.Fence = uint64(now.lead.Fence) + 1
 	if _, err := now.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: heard, Dataset: "d"}); !errors.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}

@@ -194,7 +194,7 @@ func (f *feeds) begun(g generation.Generation) {
 	f.generation = g
 	lists := map[id.Rank]*list{}
 	for _, member := range g.Members {
-		rank, since := id.Rank(member.Rank), id.Generation(member.Since)
+		rank, since := member.Rank, member.Since
 		if old := f.lists[rank]; old != nil && old.since == since && !f.cfg.Sync {
 			lists[rank] = old
 		} else {
@@ -212,7 +212,7 @@ func (f *feeds) begun(g generation.Generation) {
 		}
 	}
 	if f.cfg.Sync {
-		f.steps.reopen(id.Round(g.Round))
+		f.steps.reopen(g.Round)
 	}
 }
 
@@ -229,7 +229,7 @@ func (f *feeds) handOut(it *item) {
 	if !it.reads {
 		position = int(it.number % uint64(len(members)))
 	}
-	it.owner = id.Rank(members[position].Rank)
+	it.owner = members[position].Rank
 	f.lists[it.owner].items = append(f.lists[it.owner].items, it)
 }
 
@@ -253,7 +253,7 @@ func (f *feeds) next(ctx context.Context, m *rpc.NextFeedRequest) (*rpc.FeedShar
 			f.asks(l, m.Item)
 		}
 		it, err = l.at(m.Item, trainerName(m.Id.Rank))
-		position, of = f.generation.Position(id.Rank(m.Id.Rank)), len(f.generation.Members)
+		position, of = f.generation.Position(rank), len(f.generation.Members)
 		return it != nil || f.finished && len(f.items) == 0, err
 	})
 	switch {

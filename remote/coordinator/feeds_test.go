@@ -31,7 +31,7 @@ func trainShares(t *testing.T, s running, rank uint32) error {
 			return err
 		}
 		text := fmt.Sprintf("trainer %d of step %d, %d feeds, offset %d: %s;", rank, share.Step, len(share.Feed), share.RowOffset, rows)
-		m := &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
+		m := &rpc.TrainerStep{Id: firstID(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
 			Fetched: []*job.Value{{Name: "y", Stream: []byte(text)}}}
 		if share.Rows == 0 && len(share.Feed) > 0 {
 			m.Fetched = nil
@@ -59,7 +59,7 @@ func session(t *testing.T, trainers int, sync bool, f func(s running) error) {
 			return errors.Join(err, s.leave(t.Context(), uint32(i)))
 		}
 		err := f(s)
-		_, cerr := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: id(0, 0)})
+		_, cerr := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: firstID(0, 0)})
 		return errors.Join(err, cerr)
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestFeedRefuses(t *testing.T) {
 				t.Errorf("share %d: got %v, want %v", n, err, kind)
 			}
 		}
-		if _, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: id(0, 0)}); err != nil {
+		if _, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: firstID(0, 0)}); err != nil {
 			return err
 		}
 		if _, err := s.feed(t.Context(), &rpc.StepRun{Step: 3, Feed: []*job.Value{batch(2)}}); !errors.Is(err, fault.InvalidArgument) &&
@@ -219,7 +219,7 @@ func TestFeedAsyncComesThrough(t *testing.T) {
 		t.Helper()
 		rows, err := rowsOf(share)
 		if err == nil {
-			err = s.report(t.Context(), &rpc.TrainerStep{Id: id(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
+			err = s.report(t.Context(), &rpc.TrainerStep{Id: firstID(rank, share.Step), Rows: share.Rows, GlobalRows: share.GlobalRows,
 				Fetched: []*job.Value{{Name: "y", Stream: []byte(rows)}}})
 		}
 		if err == nil {

@@ -27,7 +27,7 @@ func (s *steps) complement(ctx context.Context, g generation.Generation) {
 	}
 	var report *rpc.TrainerStep
 	var names []string
-	s.locked(func() { report, names = s.collector.lacks(id.Round(g.Round-1), s.cfg.Fetch) })
+	s.locked(func() { report, names = s.collector.lacks(g.Round-1, s.cfg.Fetch) })
 	for _, v := range s.fetchFromServers(ctx, g, names) {
 		s.locked(func() { report.Fetched = append(report.Fetched, v) })
 	}
@@ -63,11 +63,11 @@ func (s *steps) fetchFromServer(ctx context.Context, g generation.Generation, na
 		return nil, err
 	}
 	who := s.cfg.Identity
-	who.Generation, who.Fence = uint64(g.Number), s.lead.Fence
-	err = wire.Retry(ctx, func(attempt uint32) error {
+	who.Generation, who.Fence = g.Number, s.lead.Fence
+	err = wire.Retry(ctx, func(retry id.Retry) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		m := &rpc.GetRequest{Id: who.Of(uint32(g.Members[0].Rank), uint64(g.Round), attempt), Name: there, AnyVersion: true}
+		m := &rpc.GetRequest{Id: who.Of(g.Members[0].Rank, g.Round, retry), Name: there, AnyVersion: true}
 		stream, err := s.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
 		var header *rpc.VariableChunk
 		if err == nil {

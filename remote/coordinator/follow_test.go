@@ -47,7 +47,7 @@ func following(t *testing.T, datasets ...string) (h *home, dirs map[string]strin
 // next asks for a task of a dataset that follows, as the member of generation 1.
 func (s running) next(name string, number uint64, wait bool, finished ...*rpc.Task) *rpc.GetTaskResponse {
 	s.home.t.Helper()
-	r, err := s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: id(0, number), Dataset: name, Finished: finished, Wait: wait})
+	r, err := s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: firstID(0, number), Dataset: name, Finished: finished, Wait: wait})
 	if err != nil {
 		s.home.t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestFollow(t *testing.T) {
 		}
 		return r
 	}
-	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 2, GlobalRows: 2}); err != nil {
+	if err := s.report(t.Context(), &rpc.TrainerStep{Id: firstID(0, 0), Rows: 2, GlobalRows: 2}); err != nil {
 		t.Fatal(err)
 	}
 	first := get(s, 1, 1).Task
@@ -144,7 +144,7 @@ func TestFollow(t *testing.T) {
 	writeFile(t, dir, "part-1", 2)
 	writeFile(t, dir, dataset.EndMarker, 0)
 	s = h.start()
-	if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 1), Rows: 2, GlobalRows: 2}); err != nil {
+	if err := s.report(t.Context(), &rpc.TrainerStep{Id: firstID(0, 1), Rows: 2, GlobalRows: 2}); err != nil {
 		t.Fatal(err)
 	}
 	second := get(s, 1, 2, first).Task

@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -76,8 +77,8 @@ func newHome(t *testing.T, cfg coordinator.Config) *home {
 	return h
 }
 
-// id is the identity of a trainer in generation 1.
-func id(rank uint32, round uint64) *rpc.Identity { return idOf(1, rank, round) }
+// firstID is the identity of a trainer in generation 1.
+func firstID(rank uint32, round uint64) *rpc.Identity { return idOf(1, rank, round) }
 
 func idOf(generation uint64, rank uint32, round uint64) *rpc.Identity {
 	return &rpc.Identity{Job: pstest.Identity.Job, ProgramHash: pstest.Identity.Program, Generation: generation, Rank: rank, Round: round}
@@ -115,14 +116,14 @@ type fakeServer struct {
 	ending    bool // the next Freeze meets a process that is told to end; another takes its place
 }
 
-func (s *fakeServer) hear(id *rpc.Identity) error {
+func (s *fakeServer) hear(who *rpc.Identity) error {
 	if s.gone {
 		return fault.New(fault.Unavailable, "a server that has ended")
 	}
-	if id.Fence < s.fence {
+	if who.Fence < s.fence {
 		return fault.E(fault.Fenced, fault.At("pserver"), fault.Got("a coordinator of the past"))
 	}
-	s.fence = id.Fence
+	s.fence = who.Fence
 	return nil
 }
 
@@ -220,7 +221,7 @@ func (s *fakeServer) forget() {
 type store struct {
 	mu      sync.Mutex
 	entries map[string][]byte
-	fence   uint64 // of who holds the lock
+	fence   id.Fence // of who holds the lock
 	fail    func(changes []cluster.Change) error
 	commits int
 	largest int // changes of one commit
@@ -263,7 +264,7 @@ func (s *store) apply(changes []cluster.Change) {
 // held is the store as one coordinator has it.
 type held struct {
 	*store
-	of uint64
+	of id.Fence
 }
 
 func (h *held) check() error {
@@ -300,7 +301,7 @@ func (h *held) Commit(_ context.Context, changes []cluster.Change) error {
 // alive is who lives.
 type alive struct {
 	mu       sync.Mutex
-	trainers map[cluster.Member]uint64
+	trainers map[cluster.Member]id.Incarnation
 }
 
 func trainerOf(rank uint32) cluster.Member {
@@ -311,9 +312,9 @@ func (a *alive) set(rank uint32, incarnation uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.trainers == nil {
-		a.trainers = map[cluster.Member]uint64{}
+		a.trainers = map[cluster.Member]id.Incarnation{}
 	}
-	a.trainers[trainerOf(rank)] = incarnation
+	a.trainers[trainerOf(rank)] = id.Incarnation(incarnation)
 }
 
 func (a *alive) remove(rank uint32) {
@@ -322,7 +323,7 @@ func (a *alive) remove(rank uint32) {
 	delete(a.trainers, trainerOf(rank))
 }
 
-func (a *alive) list(context.Context) (map[cluster.Member]uint64, error) {
+func (a *alive) list(context.Context) (map[cluster.Member]id.Incarnation, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.trainers), nil

@@ -60,7 +60,7 @@ func (m *members) whyGone(rank id.Rank) (drained bool, reason string) {
 }
 
 // begin starts the machine with what an earlier coordinator has left. live are the members that live now. The monitor is held.
-func (m *members) begin(durable generation.State, live map[cluster.Member]uint64) {
+func (m *members) begin(durable generation.State, live map[cluster.Member]id.Incarnation) {
 	m.machine = generation.New(m.cfg.generationPolicy(), durable)
 	m.ready = true
 	if m.wanted > 0 {
@@ -68,7 +68,7 @@ func (m *members) begin(durable generation.State, live map[cluster.Member]uint64
 	}
 	_ = m.step(generation.Began{})
 	for _, old := range durable.Members {
-		if m.cfg.Live != nil && id.Incarnation(live[trainerMember(old.Rank)]) != old.Incarnation {
+		if m.cfg.Live != nil && live[trainerMember(old.Rank)] != old.Incarnation {
 			_ = m.step(generation.Lost{Rank: old.Rank, Incarnation: old.Incarnation, Reason: "gone while there was no coordinator"})
 		}
 	}
@@ -112,13 +112,14 @@ func (m *members) keepTime() {
 
 // join waits for a generation that has the trainer as a member.
 func (m *members) join(ctx context.Context, r *rpc.JoinRequest) (answer *rpc.JoinResponse, err error) {
-	rank, incarnation, last := id.Rank(r.Id.Rank), id.Incarnation(r.Incarnation), id.Generation(r.Id.Generation)
+	from, incarnation := wire.SenderOf(r.Id), id.Incarnation(r.Incarnation)
+	rank, last := from.Rank, from.Generation
 	if err := m.joined(ctx, generation.Joined{Rank: rank, Incarnation: incarnation, Last: last}); err != nil {
 		return nil, err
 	}
 	err = m.await(ctx, waitFor(trainerName(rank), "the other trainers"), func() (bool, error) {
 		if m.ended && m.err == nil || m.machine.Left(rank) {
-			answer = &rpc.JoinResponse{Fence: m.lead.Fence, DataEnded: true}
+			answer = &rpc.JoinResponse{Fence: uint64(m.lead.Fence), DataEnded: true}
 			return true, nil
 		}
 		g, ok := m.machine.Answer(rank, incarnation, last)
@@ -151,7 +152,7 @@ func (m *members) joined(ctx context.Context, e generation.Joined) error {
 		if err != nil {
 			return err
 		}
-		if incarnation, lives := live[trainerMember(e.Rank)]; !lives || id.Incarnation(incarnation) != e.Incarnation {
+		if incarnation, lives := live[trainerMember(e.Rank)]; !lives || incarnation != e.Incarnation {
 			return fault.E(fault.Fenced, fault.At(trainerMember(e.Rank).String()), fault.Gotf("the process of revision %d without a lease", e.Incarnation),
 				fault.Want("one that lives"))
 		}
@@ -161,8 +162,8 @@ func (m *members) joined(ctx context.Context, e generation.Joined) error {
 // answer is what a member has to know of its generation. The monitor is held.
 func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinResponse, error) {
 	member, _ := g.Member(rank)
-	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(rank)), Fence: m.lead.Fence,
-		DataEnded: len(m.store.queues) > 0}
+	r := &rpc.JoinResponse{Trainers: uint32(len(g.Members)), Generation: uint64(member.Since), Position: uint32(g.Position(rank)),
+		Fence: uint64(m.lead.Fence), DataEnded: len(m.store.queues) > 0}
 	for name, q := range m.store.queues {
 		r.DataEnded = r.DataEnded && q.Ended()
 		if !m.cfg.Sync {
@@ -186,16 +187,17 @@ func (m *members) answer(rank id.Rank, g generation.Generation) (*rpc.JoinRespon
 }
 
 // admit checks who calls, and waits until this coordinator may answer. A coordinator ends when a caller knows a later one.
-func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
-	if err := m.cfg.Identity.Check(id); err != nil {
+func (m *members) admit(ctx context.Context, who *rpc.Identity) error {
+	if err := m.cfg.Identity.Check(who); err != nil {
 		return err
 	}
-	if n := max(m.cfg.Trainers, m.cfg.TrainersMax); int64(id.Rank) >= int64(n) {
-		return fault.E(fault.Foreign, fault.Got(trainerName(id.Rank)), fault.Wantf("trainers 0 to %d", n-1))
+	from := wire.SenderOf(who)
+	if n := max(m.cfg.Trainers, m.cfg.TrainersMax); int64(from.Rank) >= int64(n) {
+		return fault.E(fault.Foreign, fault.Got(trainerName(from.Rank)), fault.Wantf("trainers 0 to %d", n-1))
 	}
-	return m.await(ctx, waitFor(trainerName(id.Rank), "the coordinator's start"), func() (bool, error) {
-		if m.ready && id.Fence > m.lead.Fence {
-			return false, m.lostLock(fmt.Sprintf("trainer %d has heard of fence %d", id.Rank, id.Fence))
+	return m.await(ctx, waitFor(trainerName(from.Rank), "the coordinator's start"), func() (bool, error) {
+		if m.ready && from.Fence > m.lead.Fence {
+			return false, m.lostLock(fmt.Sprintf("trainer %d has heard of fence %d", from.Rank, from.Fence))
 		}
 		return m.ready, nil
 	})
@@ -204,14 +206,14 @@ func (m *members) admit(ctx context.Context, id *rpc.Identity) error {
 // isMember checks that a message comes from a member of the generation that trains now. fault.Superseded tells its sender to join the next generation;
 // fault.Stale, that another process has taken its place. The monitor is held.
 func (m *members) isMember(who *rpc.Identity) error {
-	g := m.machine.Generation()
-	member, ok := g.Member(id.Rank(who.Rank))
+	g, from := m.machine.Generation(), wire.SenderOf(who)
+	member, ok := g.Member(from.Rank)
 	switch {
-	case id.Generation(who.Generation) > g.Number:
+	case from.Generation > g.Number:
 		return noMember(fault.Stale, who, fmt.Sprintf("at most generation %d", g.Number))
-	case !m.cfg.Sync && (!ok || member.Since != id.Generation(who.Generation)):
+	case !m.cfg.Sync && (!ok || member.Since != from.Generation):
 		return noMember(fault.Stale, who, "one that has not been given up")
-	case m.cfg.Sync && (!ok || id.Generation(who.Generation) != g.Number || m.machine.Phase() != generation.Running):
+	case m.cfg.Sync && (!ok || from.Generation != g.Number || m.machine.Phase() != generation.Running):
 		return noMember(fault.Superseded, who, "a member of the next generation")
 	}
 	return nil
@@ -334,7 +336,7 @@ func (m *members) lostTrainer(ctx context.Context, who cluster.Member) error {
 	m.monitor.Lock()
 	defer m.monitor.Unlock()
 	for _, incarnation := range known {
-		if id.Incarnation(live[who]) == incarnation || m.machine.Phase() == generation.Ended {
+		if live[who] == incarnation || m.machine.Phase() == generation.Ended {
 			continue
 		}
 		_ = m.step(generation.Lost{Rank: rank, Incarnation: incarnation, Reason: m.record(rank).lastError})

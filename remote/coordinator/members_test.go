@@ -12,13 +12,14 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Trainers that join go on together, and the job ends in good order when all have left.
 func TestJoinAndLeave(t *testing.T) {
 	s := start(t, config(3))
 	for rank, r := range s.joinAll(0, 0, 1, 2) {
-		if r.Trainers != 3 || r.Generation != 1 || int(r.Position) != rank || r.Fence != s.lead.Fence || r.Round != 0 || r.DataEnded {
+		if r.Trainers != 3 || r.Generation != 1 || int(r.Position) != rank || r.Fence != uint64(s.lead.Fence) || r.Round != 0 || r.DataEnded {
 			t.Errorf("trainer %d joined %v", rank, r)
 		}
 	}
@@ -142,7 +143,7 @@ func TestLossOfOneWhoJoins(t *testing.T) {
 	h.live.set(0, 100)
 	var s running
 	asked := 0
-	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]uint64, error) {
+	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]id.Incarnation, error) {
 		live, err := h.live.list(ctx)
 		if asked++; asked == 1 {
 			s.lose(0) // asks, too
@@ -164,7 +165,7 @@ func TestDrainOfOneWhoJoins(t *testing.T) {
 	joining, giveUp := context.WithCancel(t.Context())
 	var s running
 	asked := 0
-	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]uint64, error) {
+	h.cfg.Live = func(ctx context.Context) (map[cluster.Member]id.Incarnation, error) {
 		live, err := h.live.list(ctx)
 		if asked++; asked == 1 {
 			giveUp()
@@ -203,7 +204,7 @@ func TestSaveGrantsAreNotCut(t *testing.T) {
 		save := func(rank uint32) chan bool {
 			granted := make(chan bool, 1)
 			go func() {
-				r, err := s.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: id(rank, 0)})
+				r, err := s.RequestSaveModel(t.Context(), &rpc.SaveModelRequest{Id: firstID(rank, 0)})
 				granted <- err == nil && r.Granted
 			}()
 			synctest.Wait()
@@ -232,7 +233,7 @@ func TestSaveGrantsAreNotCut(t *testing.T) {
 		second := save(0)
 		time.Sleep(24 * time.Hour)
 		refused(1)
-		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: id(1, 0)}); err != nil {
+		if _, err := s.Leave(t.Context(), &rpc.LeaveRequest{Id: firstID(1, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		if !<-second {

@@ -38,7 +38,7 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 	}
 	o.monitor.Lock()
 	defer o.monitor.Unlock()
-	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: o.lead.Fence}
+	r := &rpc.QueuesResponse{Entries: entries, Waits: o.waits(), Phase: o.phase(), Fence: uint64(o.lead.Fence)}
 	for _, name := range sortedNames(o.store.queues) {
 		r.Queues = append(r.Queues, o.store.queues[name].Status())
 	}

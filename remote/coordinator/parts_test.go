@@ -28,7 +28,7 @@ func (w *watcher) Send(m *rpc.WatchResponse) error {
 	return nil
 }
 
-// A watcher that comes back goes on where it was. One that was away for longer than the history is, and one that comes late, goes on with the oldest
+// A watcher that comes back goes on where it was. One that was away for longer than steps are kept, and one that comes late, goes on with the oldest
 // step that is kept, whose number tells how many it has missed. A position in what another coordinator told means nothing here.
 func TestWatchFromAPosition(t *testing.T) {
 	const steps = maxEvents + 10

@@ -93,14 +93,14 @@ func (s running) status(ok func(*rpc.QueuesResponse) bool) *rpc.QueuesResponse {
 func (s running) reportDataset(t testing.TB, records ...int64) {
 	t.Helper()
 	if err := wire.ReportDataset(t.Context(), s.client,
-		&rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
+		&rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // leave is the last message of a trainer.
 func (s running) leave(ctx context.Context, rank uint32) error {
-	_, err := s.client.Leave(ctx, &rpc.LeaveRequest{Id: id(rank, 0)})
+	_, err := s.client.Leave(ctx, &rpc.LeaveRequest{Id: firstID(rank, 0)})
 	return err
 }
 
@@ -111,13 +111,13 @@ func (s running) report(ctx context.Context, m *rpc.TrainerStep) error {
 
 // feed runs one fed step.
 func (s running) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	step, err := wire.RunStep(ctx, "coordinator", s.client.Feed, id(0, 0), run)
+	step, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), run)
 	return step, wire.FromStatus("coordinator", err)
 }
 
 // nextFeed asks for a trainer's share.
 func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.FeedShare, error) {
-	stream, err := s.client.NextFeed(ctx, &rpc.NextFeedRequest{Id: id(rank, n), Item: n})
+	stream, err := s.client.NextFeed(ctx, &rpc.NextFeedRequest{Id: firstID(rank, n), Item: n})
 	if err != nil {
 		return nil, err
 	}

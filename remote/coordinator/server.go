@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -88,7 +89,7 @@ func begin(ctx context.Context, s *Server, lead Lead) error {
 	if err != nil {
 		return err
 	}
-	live := map[cluster.Member]uint64{}
+	live := map[cluster.Member]id.Incarnation{}
 	if len(durable.generation.Members) > 0 && s.cfg.Live != nil {
 		if live, err = s.cfg.Live(ctx); err != nil {
 			return err

@@ -91,8 +91,8 @@ func (s *steps) report(m *rpc.TrainerStep) error {
 // mayCount reports whether a pending report can count: its round has committed, or the next generation will tell whether it has. An older report does not
 // count, because nobody knows any more where its generation ended. The monitor is held.
 func (s *steps) mayCount(who *rpc.Identity) bool {
-	g, of := s.members.machine.Generation(), id.Generation(who.Generation)
-	return of == g.Number || of+1 == g.Number && id.Round(who.Round) < g.Round
+	g, from := s.members.machine.Generation(), wire.SenderOf(who)
+	return from.Generation == g.Number || from.Generation+1 == g.Number && from.Round < g.Round
 }
 
 // begun closes the steps before the first round of a generation that begins: they have committed. The monitor is held.
@@ -201,7 +201,7 @@ func (s *steps) watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 		return gaveUp(stream.Context(), "the coordinator's start")
 	}
 	var fence uint64
-	s.locked(func() { fence = s.lead.Fence })
+	s.locked(func() { fence = uint64(s.lead.Fence) })
 	from := uint64(0)
 	if m.Fence == fence {
 		from = m.From

@@ -147,7 +147,7 @@ func TestStepsAfterTheLastTrainer(t *testing.T) {
 	s.joinAll(0, 0)
 	s.reportDataset(t, 30)
 	for round := range uint64(3) {
-		if err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, round), Rows: 8, GlobalRows: 8}); err != nil {
+		if err := s.report(t.Context(), &rpc.TrainerStep{Id: firstID(0, round), Rows: 8, GlobalRows: 8}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestLastStepThatCannotBeMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ended := false; !ended; {
-		_, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: id(0, 0), Dataset: "d"})
+		_, err := s.client.GetTask(t.Context(), &rpc.GetTaskRequest{Id: firstID(0, 0), Dataset: "d"})
 		ended = errors.Is(wire.FromStatus("coordinator", err), fault.Stale)
 		if t.Context().Err() != nil {
 			t.Fatal(err)
@@ -359,7 +359,7 @@ func TestTasksWhileValuesAreMerged(t *testing.T) {
 			report(2)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if _, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: id(0, 0), Dataset: "d"}); err != nil {
+			if _, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: firstID(0, 0), Dataset: "d"}); err != nil {
 				t.Error(err)
 			}
 			close(merged)

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // A large job keeps its queues in etcd. Its coordinators follow each other.
@@ -83,8 +84,8 @@ func TestMillionTasks(t *testing.T) {
 			}
 			l := &large{t: t, cfg: config(1), registry: registry}
 			l.cfg.Sync, l.cfg.RecordsPerTask, l.cfg.Servers = sync, 1, []rpc.ParameterServerClient{&fakeServer{}}
-			l.cfg.Live = func(context.Context) (map[cluster.Member]uint64, error) {
-				return map[cluster.Member]uint64{trainerOf(0): 1}, nil
+			l.cfg.Live = func(context.Context) (map[cluster.Member]id.Incarnation, error) {
+				return map[cluster.Member]id.Incarnation{trainerOf(0): 1}, nil
 			}
 			if sync {
 				weights[tasks] = l.trainSync(tasks)
@@ -108,7 +109,7 @@ func TestMillionTasks(t *testing.T) {
 func (l *large) report(s *coordinator.Server, records int64) {
 	l.t.Helper()
 	n := records / 10
-	if err := s.TakeDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0),
+	if err := s.TakeDataset(l.t.Context(), &rpc.ReportDatasetRequest{Id: firstID(0, 0),
 		Dataset: &rpc.Dataset{Name: "d", Files: filesOf(n, n, n, n, n, n, n, n, n, n)}}); err != nil {
 		l.t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func (l *large) trainAsync(tasks int64) weight {
 	})
 	entries := l.coordinate(func(s *coordinator.Server) {
 		train(s, 1, 250, 500)
-		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: firstID(0, 0).Job})
 		if err != nil || q.Queues[0].Done != 499 || q.Queues[0].Pending != 1 || q.Queues[0].Todo != tasks-500 {
 			l.t.Errorf("%v, %v", q, err)
 		}
@@ -161,7 +162,7 @@ func (l *large) trainSync(tasks int64) weight {
 	})
 	entries := l.coordinate(func(s *coordinator.Server) {
 		train(s, l.join(s, 1), tasks-100, tasks)
-		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: id(0, 0).Job})
+		q, err := s.ShowQueues(l.t.Context(), &rpc.QueuesRequest{Job: firstID(0, 0).Job})
 		if err != nil || q.Queues[0].Done != tasks || q.Queues[0].Pending+q.Queues[0].Todo != 0 {
 			l.t.Errorf("%v, %v", q, err)
 		}
@@ -211,7 +212,7 @@ func TestGroupsFitIntoATransaction(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(1e6)}}); err != nil {
+		if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(1e6)}}); err != nil {
 			t.Fatal(err)
 		}
 		answer := make(chan struct{})
@@ -219,7 +220,7 @@ func TestGroupsFitIntoATransaction(t *testing.T) {
 		before, told := h.store.commits, make(chan error, trainers)
 		for rank := range uint32(trainers) {
 			go func() {
-				r, err := s.GetTask(context.WithoutCancel(t.Context()), &rpc.GetTaskRequest{Id: id(rank, 0), Dataset: "d"})
+				r, err := s.GetTask(context.WithoutCancel(t.Context()), &rpc.GetTaskRequest{Id: firstID(rank, 0), Dataset: "d"})
 				if err == nil && r.Task == nil {
 					t.Errorf("trainer %d is told %v", rank, r)
 				}

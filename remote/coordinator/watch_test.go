@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 		}()
 		if err := pstest.Parallel(2, func(rank int) error {
 			for round := range uint64(steps) {
-				m := &rpc.TrainerStep{Id: id(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3,
+				m := &rpc.TrainerStep{Id: firstID(uint32(rank), round), Pass: 1, Rows: int64(rank + 1), GlobalRows: 3,
 					Fetched: []*job.Value{{Name: "y", Stream: fmt.Appendf(nil, "%d.%d ", rank, round)}}}
 				for range 2 {
 					if err := s.report(t.Context(), m); err != nil {
@@ -79,7 +79,7 @@ func TestReportThatCannotBeMerged(t *testing.T) {
 		cfg := config(1)
 		cfg.Sync = sync
 		s := start(t, cfg)
-		err := s.report(t.Context(), &rpc.TrainerStep{Id: id(0, 0), Rows: 1, GlobalRows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
+		err := s.report(t.Context(), &rpc.TrainerStep{Id: firstID(0, 0), Rows: 1, GlobalRows: 1, Fetched: []*job.Value{{Name: "y", Stream: []byte("broken")}}})
 		if err == nil || !strings.Contains(err.Error(), "cannot be merged") {
 			t.Error(err)
 		}

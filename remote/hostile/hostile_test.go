@@ -26,6 +26,7 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/coordinator"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
@@ -177,11 +178,11 @@ func pick[T any](l liar, list []T) T { return list[l.IntN(len(list))] }
 
 // fill sets some fields of m.
 func (l liar) fill(m protoreflect.Message, depth int) {
-	if id, ok := m.Interface().(*rpc.Identity); ok && l.IntN(8) > 0 {
-		rank, round := uint32(pick(l, numbers)), uint64(pick(l, numbers))
-		proto.Merge(id, l.identity.Of(rank, round, 0))
+	if who, ok := m.Interface().(*rpc.Identity); ok && l.IntN(8) > 0 {
+		rank, round := id.Rank(pick(l, numbers)), id.Round(pick(l, numbers))
+		proto.Merge(who, l.identity.Of(rank, round, 0))
 		if l.IntN(30) == 0 { // rarely: who is heard of with the highest fence is obeyed ever after
-			id.Generation, id.Fence = uint64(pick(l, numbers)), uint64(pick(l, numbers))
+			who.Generation, who.Fence = uint64(pick(l, numbers)), uint64(pick(l, numbers))
 		}
 		return
 	}
@@ -310,18 +311,18 @@ func begin(t *testing.T, s *coordinator.Server, registry cluster.Registry) wire.
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := pstest.Identity
-	id.Generation, id.Fence = 0, 0
-	joined, err := s.Join(t.Context(), &rpc.JoinRequest{Id: id.Of(0, 0, 0), Incarnation: member.Fence()})
+	honest := pstest.Identity
+	honest.Generation, honest.Fence = 0, 0
+	joined, err := s.Join(t.Context(), &rpc.JoinRequest{Id: honest.Of(0, 0, 0), Incarnation: uint64(member.Incarnation())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id.Generation, id.Fence = joined.Generation, joined.Fence
+	honest.Generation, honest.Fence = id.Generation(joined.Generation), id.Fence(joined.Fence)
 	data := &rpc.Dataset{Name: testkit.Dataset, Files: []*rpc.DataFile{{Path: "train-0", Records: 100, Bytes: 1000}}}
-	if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: id.Of(0, 0, 0), Dataset: data}); err != nil {
+	if err := s.TakeDataset(t.Context(), &rpc.ReportDatasetRequest{Id: honest.Of(0, 0, 0), Dataset: data}); err != nil {
 		t.Fatal(err)
 	}
-	return id
+	return honest
 }
 
 func TestListener(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package id has one type for each number that messages of a job are told apart by. They are distinct types, so that a round is never taken for a
-// generation or a rank. Protobuf messages and the rooms below remote carry plain integers; the packages of remote convert where they read and write those.
+// generation or a rank. Protobuf messages and the rooms below remote carry plain integers; package wire converts the
+// identity of a message, and the packages of remote convert the rest of it where they read and write it.
 package id
 
 import "strconv"
@@ -18,9 +19,17 @@ type (
 	Fence uint64
 	// Incarnation is the revision in etcd at which a process took the key of its role. It tells a process from the one that had the role before.
 	Incarnation uint64
-	// Attempt counts how often the sender has sent the same message, from 0 on.
-	Attempt uint32
+	// Retry counts how often the sender has sent the same message before, from 0 on.
+	Retry uint32
 )
+
+// A Sender says who has sent a message, and how far it was, as the identity of the message tells.
+type Sender struct {
+	Rank       Rank
+	Generation Generation // sync: that it is a member of; async: that its process joined in
+	Round      Round      // sync: the round; async: the step of this trainer
+	Fence      Fence      // the highest one that it knows
+}
 
 // String is the number in decimal.
 func (r Rank) String() string { return strconv.FormatUint(uint64(r), 10) }

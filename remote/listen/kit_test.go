@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/role"
@@ -251,7 +252,7 @@ type triggering struct {
 	*trigger
 }
 
-func (f triggering) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
+func (f triggering) Live(ctx context.Context) (map[cluster.Member]id.Incarnation, error) {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.Live(ctx)
@@ -281,7 +282,7 @@ func (f triggering) WatchLost(ctx context.Context) (<-chan cluster.Member, error
 	return f.Registry.WatchLost(ctx)
 }
 
-func (f triggering) RevokeLease(ctx context.Context, m cluster.Member, incarnation uint64) error {
+func (f triggering) RevokeLease(ctx context.Context, m cluster.Member, incarnation id.Incarnation) error {
 	f.point(ctx)
 	defer f.point(ctx)
 	return f.Registry.RevokeLease(ctx, m, incarnation)

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -255,7 +256,7 @@ func TestShowOfManyEntries(t *testing.T) {
 	client := serve(t, h.Manager)
 	j := h.begin(t, reading(t))
 	var d *rpc.JobDetails
-	if err := wire.Retry(bounded(t), func(uint32) (err error) { // until the job runs
+	if err := wire.Retry(bounded(t), func(id.Retry) (err error) { // until the job runs
 		d, err = wire.Show(bounded(t), "listener", client, &rpc.JobRequest{Job: j.ID, Entries: true})
 		return err
 	}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/listen"
 )
 
@@ -158,7 +159,7 @@ type refusing struct {
 	refused      *atomic.Int32 // by mute
 }
 
-func (r refusing) Live(ctx context.Context) (map[cluster.Member]uint64, error) {
+func (r refusing) Live(ctx context.Context) (map[cluster.Member]id.Incarnation, error) {
 	if r.refuse.Load() {
 		return nil, fault.New(fault.InvalidArgument, "a user without rights")
 	}

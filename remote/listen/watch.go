@@ -220,7 +220,7 @@ func (l *finalReports) wait(done <-chan struct{}) {
 }
 
 const (
-	firstPause = 5 * time.Millisecond   // between two attempts of a call; it doubles
+	firstPause = 5 * time.Millisecond   // between two tries of a call; it doubles
 	retryPause = 100 * time.Millisecond // the longest pause; a short job does not last longer
 	sayAgain   = 10 * time.Second       // between two log lines about the same error
 )

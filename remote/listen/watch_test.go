@@ -94,7 +94,7 @@ func TestTake(t *testing.T) {
 }
 
 // Of an attempt that has ended nothing counts for the next one: no step that is still on its way, and not that all has been told.
-func TestTakeOfAnEarlierHistory(t *testing.T) {
+func TestTakeOfAnEarlierAttempt(t *testing.T) {
 	w, _ := heard(t, job.Mode_SYNC)
 	old, cut := context.WithCancel(t.Context())
 	w.cut = cut

@@ -21,9 +21,9 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	c := s.core
+	c, from := s.core, wire.SenderOf(m.Id)
 	c.Lock()
-	f, refused := c.step(Frozen{Generation: id.Generation(m.Id.Generation), Fence: id.Fence(m.Id.Fence)})
+	f, refused := c.step(Frozen{Generation: from.Generation, Fence: from.Fence})
 	state, err := c.machine.State(), c.Err()
 	if refused == nil {
 		c.freezes++
@@ -36,7 +36,7 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	case err != nil:
 		return nil, err
 	}
-	c.cfg.Log.Info("generation ended", "generation", m.Id.Generation, "round", state.Round)
+	c.cfg.Log.Info("generation ended", "generation", from.Generation, "round", state.Round)
 	r := &rpc.FreezeResponse{Generation: uint64(state.Generation), Round: uint64(state.Round), Declared: declaredMessages(state.Declared),
 		Applied: declaredMessages(state.Applied)}
 	for _, rank := range state.Completed {
@@ -51,7 +51,8 @@ func (s *Server) Resume(ctx context.Context, m *rpc.ResumeRequest) (*rpc.ResumeR
 	if err := s.admit(ctx, m.Id); err != nil {
 		return nil, err
 	}
-	e := Resumed{Generation: id.Generation(m.Id.Generation), Fence: id.Fence(m.Id.Fence), Round: id.Round(m.Round)}
+	from := wire.SenderOf(m.Id)
+	e := Resumed{Generation: from.Generation, Fence: from.Fence, Round: id.Round(m.Round)}
 	for _, member := range m.Members {
 		e.Members = append(e.Members, Member{Rank: id.Rank(member.GetRank()), Since: id.Generation(member.GetSince())})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
@@ -203,7 +204,7 @@ func TestFinishedServerAnswers(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		s := pstest.Start(t, pstest.Config(2), pstest.SGD(0, sync, 1, 2))
 		ctx := t.Context()
-		for rank := range uint32(2) {
+		for rank := range id.Rank(2) {
 			if _, err := s.Client.Complete(ctx, &rpc.CompleteRequest{Id: pstest.Identity.Of(rank, 0, 0)}); err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/tensor"
@@ -79,7 +80,7 @@ func (s timedServer) waits(t *testing.T) []string {
 	return list
 }
 
-func (s timedServer) declare(t *testing.T, rank uint32, round uint64) {
+func (s timedServer) declare(t *testing.T, rank id.Rank, round id.Round) {
 	t.Helper()
 	if _, err := s.SendBarrier(t.Context(), &rpc.BarrierRequest{Id: pstest.Identity.Of(rank, round, 0)}); err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func TestFreezeDeadline(t *testing.T) {
 func TestRoundDeadline(t *testing.T) {
 	timed(t, func(t *testing.T, s timedServer) {
 		s.begin(t, 0, 0)
-		for round := range uint64(3) {
+		for round := range id.Round(3) {
 			s.declare(t, 0, round)
 			time.Sleep(59 * time.Second)
 			s.declare(t, 1, round)

@@ -113,10 +113,10 @@ func (x *exchange) fetch(ctx context.Context, server int, name string, round id.
 	if err != nil {
 		return err
 	}
-	return wire.Retry(ctx, func(attempt uint32) error {
+	return wire.Retry(ctx, func(retry id.Retry) error {
 		call, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: x.identity(round, attempt), Name: name, Exchange: true})
+		stream, err := client.GetVariable(call, &rpc.GetRequest{Id: x.identity(round, retry), Name: name, Exchange: true})
 		if err != nil {
 			return wire.FromStatus(serverName(server), err)
 		}
@@ -126,24 +126,25 @@ func (x *exchange) fetch(ctx context.Context, server int, name string, round id.
 }
 
 // identity is that of a message of this server.
-func (x *exchange) identity(round id.Round, attempt uint32) *rpc.Identity {
+func (x *exchange) identity(round id.Round, retry id.Retry) *rpc.Identity {
 	x.core.Lock()
 	defer x.core.Unlock()
 	i := x.core.cfg.Identity
-	i.Generation, i.Fence = uint64(x.core.machine.Generation()), uint64(x.core.machine.Fence())
-	return i.Of(uint32(x.core.cfg.Index), uint64(round), attempt)
+	i.Generation, i.Fence = x.core.machine.Generation(), x.core.machine.Fence()
+	return i.Of(id.Rank(x.core.cfg.Index), round, retry)
 }
 
 // answer sends another server the sums of a round, when they are there.
 func (x *exchange) answer(ctx context.Context, m *rpc.GetRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
-	c, round := x.core, id.Round(m.Id.Round)
+	c, from := x.core, wire.SenderOf(m.Id)
+	round := from.Round
 	if c.rounds == nil {
 		return c.refuse(fault.E(fault.InvalidArgument, fault.At(c.Where), fault.Got("a request for partial sums in async mode")))
 	}
 	var value *tensor.Tensor
 	var refused error
 	err := c.Await(ctx, func() waits.Wait { return x.unpublished(round) }, func() (bool, error) {
-		_, _ = c.step(FenceSeen{id.Fence(m.Id.Fence)}) // is never refused
+		_, _ = c.step(FenceSeen{from.Fence}) // is never refused
 		value, refused = c.sums.find(m.Name, round)
 		return value != nil || refused != nil, nil
 	})

@@ -29,13 +29,8 @@ type machine interface {
 // An Event is one thing that happened to a server: one of the types below.
 type Event interface{ event() }
 
-// A Sender says who has sent a trainer's message, and how far it was.
-type Sender struct {
-	Rank       id.Rank
-	Generation id.Generation // sync: that it is a member of; async: that its process joined in
-	Round      id.Round      // sync: the round; async: the step of this trainer; Read in sync mode: the version
-	Fence      id.Fence      // the highest that it knows
-}
+// A Sender says which trainer has sent a message, and how far it was. The Round of a Read in sync mode is the version that the trainer asks for.
+type Sender id.Sender
 
 func (Sender) event() {}
 

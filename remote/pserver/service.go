@@ -8,7 +8,6 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -31,7 +30,7 @@ func (s *Server) admitTrainer(ctx context.Context, m *rpc.Identity) (Sender, err
 	if int(m.Rank) < len(s.core.heard) {
 		s.core.heard[m.Rank] = time.Now()
 	}
-	return Sender{Rank: id.Rank(m.Rank), Generation: id.Generation(m.Generation), Round: id.Round(m.Round), Fence: id.Fence(m.Fence)}, s.core.Err()
+	return Sender(wire.SenderOf(m)), s.core.Err()
 }
 
 // SendVariable receives one contribution. A trainer that sends one again is told so, and the bytes go into a buffer that nobody reads.

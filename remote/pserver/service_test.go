@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -169,13 +170,13 @@ func TestContributionCutInTheMiddle(t *testing.T) {
 	const n = 3 * wire.ChunkBytes / 4
 	s := pstest.Start(t, pstest.Config(1), pstest.SGD(0, true, 1, n))
 	a := pstest.Trainer{Client: s.Client}
-	for attempt := range 3 {
+	for retry := range id.Retry(3) {
 		cut, cancel := context.WithCancel(ctx)
 		stream, err := s.Client.SendVariable(cut)
 		if err != nil {
 			t.Fatal(err)
 		}
-		header := &rpc.VariableChunk{Id: pstest.Identity.Of(0, 0, uint32(attempt)), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
+		header := &rpc.VariableChunk{Id: pstest.Identity.Of(0, 0, retry), Name: "w0@GRAD", Dtype: int32(tensor.Float32), Dims: []int64{n},
 			Bytes: 4 * n}
 		data := make([]byte, wire.ChunkBytes)
 		for i := range data {
@@ -223,7 +224,7 @@ func TestReadersNeverSeeTornValues(t *testing.T) {
 		read := func(rank uint32) error {
 			reader := pstest.Trainer{Client: s.Client, Rank: rank}
 			for last := float32(1); ; {
-				w, _, err := reader.GetAs(t.Context(), &rpc.GetRequest{Id: pstest.Identity.Of(rank, 0, 0), Name: "w0", AnyVersion: true}, n)
+				w, _, err := reader.GetAs(t.Context(), &rpc.GetRequest{Id: reader.ID(0), Name: "w0", AnyVersion: true}, n)
 				if err == nil {
 					err = whole(w.Float32s())
 				}

@@ -368,7 +368,7 @@ func TestLearningRateOutlivesItsCaller(t *testing.T) {
 	}
 	close(cut)
 	if duplicate, err := trainer.Send(t.Context(), 0, "w0@GRAD", pstest.Filled(2, 1)); err != nil || !duplicate {
-		t.Errorf("the next attempt: duplicate %v, %v", duplicate, err)
+		t.Errorf("the next try: duplicate %v, %v", duplicate, err)
 	}
 	if w, _, err := trainer.Get(t.Context(), 0, "w0", 2); err != nil || w.Float32s()[0] != -1 {
 		t.Error(w, err)

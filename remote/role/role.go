@@ -34,6 +34,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
@@ -221,7 +222,7 @@ func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.deadlines.ServerGrace)
 	defer cancel()
-	return wire.Retry(ctx, func(uint32) error { return m.Leave(ctx) })
+	return wire.Retry(ctx, func(id.Retry) error { return m.Leave(ctx) })
 }
 
 // drainable separates the request to end in order, which is the end of ctx for the cause fault.Drained, from the order to end at once. The context

@@ -36,7 +36,7 @@ func (r *runner) train(ctx context.Context) error {
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
 		err = trainer.Run(run, trainer.Config{
-			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: id.Incarnation(member.Fence()), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
+			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
 			Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
 			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Drain: drain, Waits: &r.waits, Log: r.log,
 		})

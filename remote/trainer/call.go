@@ -22,14 +22,15 @@ type caller struct {
 // A callTarget says who is called and for what, as messages say it.
 type callTarget struct{ who, what string }
 
-// An attempt sends a request once. It has no deadline of its own: it may wait for what others do. It must call with grpc.WaitForReady(false).
-type attempt func(ctx context.Context, number id.Attempt) error
+// A request is sent once by each call of the function. It has no deadline of its own: it may wait for what others do. It must call with
+// grpc.WaitForReady(false).
+type request func(ctx context.Context, retry id.Retry) error
 
-// call makes attempts until one succeeds or fails with anything but fault.Unavailable.
-func (c caller) call(ctx context.Context, target callTarget, do attempt) error {
+// call sends a request until it succeeds or fails with anything but fault.Unavailable.
+func (c caller) call(ctx context.Context, target callTarget, do request) error {
 	w := c.begin(target, 0)
 	defer w.end()
-	err := wire.RetryWithin(ctx, c.unavailable, func(number uint32) error { return w.try(ctx, do, number) })
+	err := wire.RetryWithin(ctx, c.unavailable, func(retry id.Retry) error { return w.send(ctx, do, retry) })
 	switch {
 	case !errors.Is(err, fault.Unavailable):
 	case ctx.Err() != nil: // the caller gave up before the time was over
@@ -41,13 +42,13 @@ func (c caller) call(ctx context.Context, target callTarget, do attempt) error {
 	return err
 }
 
-// within is call with a deadline for all attempts together.
-func (c caller) within(ctx context.Context, limit time.Duration, target callTarget, do attempt) error {
+// within is call with a deadline for the request and all its retries together.
+func (c caller) within(ctx context.Context, limit time.Duration, target callTarget, do request) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w := c.begin(target, limit)
 	defer w.end()
-	return wire.Retry(ctx, func(number uint32) error { return w.try(ctx, do, number) })
+	return wire.Retry(ctx, func(retry id.Retry) error { return w.send(ctx, do, retry) })
 }
 
 func (c caller) draining() bool {
@@ -74,11 +75,11 @@ func (c caller) untilDrain(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(nil) }
 }
 
-// A callWait is a call that is under way, and its entry in the list of waits. Its attempts follow each other.
+// A callWait is a call that is under way, and its entry in the list of waits. Its retries follow each other.
 type callWait struct {
 	caller
 	callTarget
-	limited bool         // all attempts together have a deadline
+	limited bool         // the request and its retries together have a deadline
 	entry   *waits.Entry // nil without a list
 }
 
@@ -91,9 +92,9 @@ func (c caller) begin(target callTarget, limit time.Duration) *callWait {
 	return w
 }
 
-// try makes one attempt. It is the last one when the trainer is to end.
-func (w *callWait) try(ctx context.Context, do attempt, number uint32) error {
-	err := wire.FromStatus(w.who, do(ctx, id.Attempt(number)))
+// send sends the request once. No retry follows when the trainer is to end.
+func (w *callWait) send(ctx context.Context, do request, retry id.Retry) error {
+	err := wire.FromStatus(w.who, do(ctx, retry))
 	w.note(err)
 	if errors.Is(err, fault.Unavailable) && w.draining() {
 		return fault.E(fault.Drained, fault.Got(err.Error()))
@@ -101,7 +102,7 @@ func (w *callWait) try(ctx context.Context, do attempt, number uint32) error {
 	return err
 }
 
-// note lists how an attempt ended. For a call without a deadline, the first attempt that finds the other side unavailable starts the time limit.
+// note lists how one sending ended. For a call without a deadline, the first one that finds the other side unavailable starts the time limit.
 func (w *callWait) note(err error) {
 	if w.entry == nil || err == nil {
 		return

@@ -30,7 +30,7 @@ func TestCallsThatNobodyAnswers(t *testing.T) {
 		} {
 			ctx, stop := context.WithCancelCause(t.Context())
 			timer := time.AfterFunc(c.after, func() { stop(stopped) })
-			err := caller{unavailable: time.Hour}.call(ctx, callTarget{"coordinator", "a task"}, func(context.Context, id.Attempt) error {
+			err := caller{unavailable: time.Hour}.call(ctx, callTarget{"coordinator", "a task"}, func(context.Context, id.Retry) error {
 				return fault.New(fault.Unavailable, "nobody")
 			})
 			if fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
@@ -44,16 +44,16 @@ func TestCallsThatNobodyAnswers(t *testing.T) {
 
 // One that is to end does not wait for those who are gone.
 func TestDrainedTrainerAsksOnce(t *testing.T) {
-	drain, attempts := make(chan struct{}), 0
+	drain, calls := make(chan struct{}), 0
 	close(drain)
 	ctx, cancel := context.WithTimeout(t.Context(), pstest.Patience)
 	defer cancel()
-	err := caller{unavailable: time.Hour, drain: drain}.call(ctx, callTarget{"coordinator", "a task"}, func(context.Context, id.Attempt) error {
-		attempts++
+	err := caller{unavailable: time.Hour, drain: drain}.call(ctx, callTarget{"coordinator", "a task"}, func(context.Context, id.Retry) error {
+		calls++
 		return fault.New(fault.Unavailable, "gone")
 	})
-	if !errors.Is(err, fault.Drained) || attempts != 1 {
-		t.Errorf("%d attempts, %v", attempts, err)
+	if !errors.Is(err, fault.Drained) || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
 	}
 }
 
@@ -89,8 +89,8 @@ func TestCallsAreListed(t *testing.T) {
 		board := &waits.Board{}
 		c := caller{unavailable: time.Minute, waits: board}
 		told, stop := follow(t, board)
-		after := func(d time.Duration, err error) func(context.Context, id.Attempt) error {
-			return func(ctx context.Context, _ id.Attempt) error {
+		after := func(d time.Duration, err error) func(context.Context, id.Retry) error {
+			return func(ctx context.Context, _ id.Retry) error {
 				timer := time.NewTimer(d)
 				defer timer.Stop()
 				<-timer.C

@@ -110,10 +110,10 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.mu.Lock()
 	c.sent[m.Server]++
 	c.mu.Unlock()
-	identity, round := c.identity, c.step.Round
+	identity, round := c.identity, c.round()
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
-		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
-			return send(ctx, to, &rpc.VariableChunk{Id: c.message(identity, round, number), Name: m.Name}, m.Value)
+		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
+			return send(ctx, to, &rpc.VariableChunk{Id: c.message(identity, round, retry), Name: m.Name}, m.Value)
 		})
 	})
 	return nil
@@ -127,7 +127,7 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 		return err
 	}
 	return c.noteSuperseded(c.everyServer(ctx, func(ctx context.Context, server int) error {
-		return c.declare(ctx, server, c.identity, c.step.Round, c.declaration(server))
+		return c.declare(ctx, server, c.identity, c.round(), c.declaration(server))
 	}))
 }
 
@@ -143,9 +143,9 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if err := c.check(m.Server); err != nil {
 		return err
 	}
-	round := c.step.Round + 1
+	round := c.round() + 1
 	if c.version == atBeginning {
-		round = uint64(c.first)
+		round = c.first
 	}
 	last, now := c.version == final, c.version == asItIs || c.version == atBeginning && !c.Sync
 	if c.Superseded() != nil {
@@ -154,8 +154,8 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	identity := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
-			func(ctx context.Context, from rpc.ParameterServerClient, number id.Attempt) error {
-				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, number), Name: m.Name, Final: last, AnyVersion: now}, m.Value)
+			func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
+				return receive(ctx, from, &rpc.GetRequest{Id: c.message(identity, round, retry), Name: m.Name, Final: last, AnyVersion: now}, m.Value)
 			})
 	})
 	return nil
@@ -169,7 +169,7 @@ func (c *Comm) FetchBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil {
 		return err
 	}
-	identity, round, barrier := c.identity, c.step.Round, c.declaration(0)
+	identity, round, barrier := c.identity, c.round(), c.declaration(0)
 	c.ledger.start(ctx, c.slots, func(ctx context.Context) error { return c.declare(ctx, 0, identity, round, barrier) })
 	return nil
 }
@@ -182,8 +182,8 @@ func (c *Comm) Complete(ctx context.Context) error {
 	c.init()
 	identity := c.identity
 	return c.everyServer(ctx, func(ctx context.Context, server int) error {
-		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
-			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: c.message(identity, c.step.Round, number)}, grpc.WaitForReady(false))
+		return c.call(ctx, server, "leave", func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
+			_, err := to.Complete(ctx, &rpc.CompleteRequest{Id: c.message(identity, c.round(), retry)}, grpc.WaitForReady(false))
 			return err
 		})
 	})
@@ -215,6 +215,9 @@ func (c *Comm) Abort() {
 	}
 }
 
+// round is the round of the step.
+func (c *Comm) round() id.Round { return id.Round(c.step.Round) }
+
 // declaration is the barrier of the step for one server, but for its identity.
 func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 	c.mu.Lock()
@@ -223,10 +226,10 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 }
 
 // declare sends the barrier of a round to one server. In async mode the next step may have begun.
-func (c *Comm) declare(ctx context.Context, server int, identity wire.Identity, round uint64, barrier *rpc.BarrierRequest) error {
+func (c *Comm) declare(ctx context.Context, server int, identity wire.Identity, round id.Round, barrier *rpc.BarrierRequest) error {
 	return c.call(ctx, server, fmt.Sprintf("the declaration of round %d", round),
-		func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error {
-			barrier.Id = c.message(identity, round, number)
+		func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
+			barrier.Id = c.message(identity, round, retry)
 			_, err := to.SendBarrier(ctx, barrier, grpc.WaitForReady(false))
 			return err
 		})
@@ -243,15 +246,15 @@ func (c *Comm) check(server int) error {
 
 func serverName(server int) string { return fmt.Sprintf("pserver %d", server) }
 
-func (c *Comm) message(identity wire.Identity, round uint64, number id.Attempt) *rpc.Identity {
-	return identity.Of(uint32(c.Rank), round, uint32(number))
+func (c *Comm) message(identity wire.Identity, round id.Round, retry id.Retry) *rpc.Identity {
+	return identity.Of(c.Rank, round, retry)
 }
 
-// call makes the attempts of one call to a server.
+// call makes one call to a server, and its retries.
 func (c *Comm) call(ctx context.Context, server int, what string,
-	do func(ctx context.Context, to rpc.ParameterServerClient, number id.Attempt) error) error {
-	return c.caller.within(ctx, c.Deadline, callTarget{serverName(server), what}, func(ctx context.Context, number id.Attempt) error {
-		return do(ctx, c.Servers[server], number)
+	do func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error) error {
+	return c.caller.within(ctx, c.Deadline, callTarget{serverName(server), what}, func(ctx context.Context, retry id.Retry) error {
+		return do(ctx, c.Servers[server], retry)
 	})
 }
 
@@ -264,7 +267,7 @@ func (c *Comm) everyServer(ctx context.Context, call func(ctx context.Context, s
 	return group.end()
 }
 
-// send makes one attempt to send a variable. It returns only when the call has ended, so that t may be written afterwards.
+// send tries once to send a variable. It returns only when the call has ended, so that t may be written afterwards.
 func send(ctx context.Context, to rpc.ParameterServerClient, header *rpc.VariableChunk, t *tensor.Tensor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -282,7 +285,7 @@ func send(ctx context.Context, to rpc.ParameterServerClient, header *rpc.Variabl
 	return err
 }
 
-// receive makes one attempt to receive a variable. t is complete only if it succeeds.
+// receive tries once to receive a variable. t is complete only if it succeeds.
 func receive(ctx context.Context, from rpc.ParameterServerClient, request *rpc.GetRequest, t *tensor.Tensor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -144,7 +144,7 @@ func TestCommFailure(t *testing.T) {
 	c.Abort()
 }
 
-// Connections that are cut in the middle of what they carry, either way, cost attempts and change nothing.
+// Connections that are cut in the middle of what they carry, either way, cost retries and change nothing.
 func TestCommOverCutConnections(t *testing.T) {
 	const n = 900_000
 	s := servers(t, 1, 1, true, n)[0]

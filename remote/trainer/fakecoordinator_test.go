@@ -98,7 +98,7 @@ func (c *fakeCoordinator) await(ctx context.Context, ok func() (bool, error)) er
 }
 
 func (c *fakeCoordinator) id(generation id.Generation) *rpc.Identity {
-	return wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program, Generation: uint64(generation), Fence: c.fence}.Of(0, 0, 0)
+	return wire.Identity{Job: pstest.Identity.Job, Program: pstest.Identity.Program, Generation: generation, Fence: id.Fence(c.fence)}.Of(0, 0, 0)
 }
 
 // end ends the current generation as far as the coordinator itself is concerned, and reports whether it had not ended before.

@@ -75,10 +75,10 @@ func (s *fedSource) nextShare(ctx context.Context) (*rpc.FeedShare, error) {
 	share := &rpc.FeedShare{}
 	c := s.caller
 	c.waits = nil
-	err := c.call(ctx, callTarget{"coordinator", "the next feed"}, func(ctx context.Context, attempt id.Attempt) error {
+	err := c.call(ctx, callTarget{"coordinator", "the next feed"}, func(ctx context.Context, retry id.Retry) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		request := &rpc.NextFeedRequest{Id: s.in.message(s.round, attempt), Item: s.item}
+		request := &rpc.NextFeedRequest{Id: s.in.message(s.round, retry), Item: s.item}
 		stream, err := s.cfg.Coordinator.NextFeed(ctx, request, grpc.WaitForReady(false))
 		if err != nil {
 			return err

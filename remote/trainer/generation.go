@@ -150,7 +150,7 @@ func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	m := &rpc.TrainerStep{Id: g.in.message(s.Number(), 0), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, GlobalRows: s.batch.GlobalRows,
 		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: superseded != nil}
 	if g.cfg.Spec.Fed {
-		g.lastFed = fedReport{m, id.Fence(g.in.identity.Fence)}
+		g.lastFed = fedReport{m, g.in.identity.Fence}
 	}
 	if err := g.reporter.report(m); err != nil {
 		return err
@@ -168,10 +168,10 @@ type fedReport struct {
 // repeatReport sends the report of the last fed step again to a coordinator that took the place of the one that had it. It returns when the coordinator has
 // it: when all trainers have asked for the next item, the coordinator takes it that nobody has more to report of that step.
 func (g *generationRun) repeatReport() error {
-	if g.lastFed.step == nil || g.in.identity.Fence <= uint64(g.lastFed.fence) {
+	if g.lastFed.step == nil || g.in.identity.Fence <= g.lastFed.fence {
 		return nil
 	}
-	g.lastFed.fence = id.Fence(g.in.identity.Fence)
+	g.lastFed.fence = g.in.identity.Fence
 	if err := g.reporter.report(g.lastFed.step); err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func (g *generationRun) finish(ctx context.Context) error {
 	}
 	var r *rpc.SaveModelResponse
 	target := callTarget{"coordinator", "the election of who saves the model"}
-	err := g.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
-		r, err = g.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: g.id(0, attempt)}, grpc.WaitForReady(false))
+	err := g.caller.call(ctx, target, func(ctx context.Context, retry id.Retry) (err error) {
+		r, err = g.cfg.Coordinator.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: g.id(0, retry)}, grpc.WaitForReady(false))
 		return err
 	})
 	if err == nil && r.WithoutSave {

@@ -89,8 +89,8 @@ func (r *reporter) close() {
 }
 
 func (r *reporter) send(ctx context.Context, m *rpc.TrainerStep) error {
-	return r.trainer.caller.call(ctx, callTarget{"coordinator", "taking the report of a step"}, func(ctx context.Context, attempt id.Attempt) error {
-		m.Id.Attempt = uint32(attempt)
+	return r.trainer.caller.call(ctx, callTarget{"coordinator", "taking the report of a step"}, func(ctx context.Context, retry id.Retry) error {
+		m.Id.Retry = uint32(retry)
 		return wire.ReportStep(ctx, r.trainer.cfg.Coordinator, m, grpc.WaitForReady(false))
 	})
 }

@@ -164,8 +164,8 @@ type taskCalls struct {
 func (t *taskCalls) get(ctx context.Context, number id.Round, m *rpc.GetTaskRequest) (r *rpc.GetTaskResponse, err error) {
 	m.Dataset = t.dataset
 	target := callTarget{"coordinator", fmt.Sprintf("a task of pass %d", m.Pass)}
-	err = t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
-		m.Id = t.in.message(number, attempt)
+	err = t.caller.call(ctx, target, func(ctx context.Context, retry id.Retry) (err error) {
+		m.Id = t.in.message(number, retry)
 		r, err = t.coordinator.GetTask(ctx, m, grpc.WaitForReady(false))
 		return err
 	})
@@ -179,8 +179,8 @@ func (t *taskCalls) get(ctx context.Context, number id.Round, m *rpc.GetTaskRequ
 // failed reports that a task has records that cannot be read.
 func (t *taskCalls) failed(ctx context.Context, task *rpc.Task, reason error) error {
 	target := callTarget{"coordinator", fmt.Sprintf("taking task %d back", task.Id)}
-	return t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) error {
-		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.in.message(0, attempt), Task: task, Reason: reason.Error()},
+	return t.caller.call(ctx, target, func(ctx context.Context, retry id.Retry) error {
+		_, err := t.coordinator.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: t.in.message(0, retry), Task: task, Reason: reason.Error()},
 			grpc.WaitForReady(false))
 		return err
 	})
@@ -190,8 +190,8 @@ func (t *taskCalls) failed(ctx context.Context, task *rpc.Task, reason error) er
 func (t *taskCalls) permit(ctx context.Context, round id.Round) (until id.Round, end bool, err error) {
 	var r *rpc.PermitResponse
 	target := callTarget{"coordinator", fmt.Sprintf("permission to begin round %d", round)}
-	err = t.caller.call(ctx, target, func(ctx context.Context, attempt id.Attempt) (err error) {
-		r, err = t.coordinator.Permit(ctx, &rpc.PermitRequest{Id: t.in.message(round, attempt)}, grpc.WaitForReady(false))
+	err = t.caller.call(ctx, target, func(ctx context.Context, retry id.Retry) (err error) {
+		r, err = t.coordinator.Permit(ctx, &rpc.PermitRequest{Id: t.in.message(round, retry)}, grpc.WaitForReady(false))
 		return err
 	})
 	if err == nil && !r.End && r.Until <= uint64(round) {
@@ -206,8 +206,8 @@ func (t *taskCalls) reportDataset(ctx context.Context, data *dataset.Dataset) er
 	for _, f := range data.Files() {
 		m.Files = append(m.Files, &rpc.DataFile{Path: f.Path, FirstRecord: f.FirstRecord, Records: f.Records, Bytes: f.Bytes, Fingerprint: f.Fingerprint})
 	}
-	return t.caller.call(ctx, callTarget{"coordinator", "taking the dataset"}, func(ctx context.Context, attempt id.Attempt) error {
-		return wire.ReportDataset(ctx, t.coordinator, &rpc.ReportDatasetRequest{Id: t.in.message(0, attempt), Dataset: m}, grpc.WaitForReady(false))
+	return t.caller.call(ctx, callTarget{"coordinator", "taking the dataset"}, func(ctx context.Context, retry id.Retry) error {
+		return wire.ReportDataset(ctx, t.coordinator, &rpc.ReportDatasetRequest{Id: t.in.message(0, retry), Dataset: m}, grpc.WaitForReady(false))
 	})
 }
 

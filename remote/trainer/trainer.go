@@ -106,8 +106,8 @@ func (t *Trainer) generations(ctx context.Context) error {
 }
 
 // id is the identity of a message that is sent now.
-func (t *Trainer) id(round id.Round, attempt id.Attempt) *rpc.Identity {
-	return t.members.now().message(round, attempt)
+func (t *Trainer) id(round id.Round, retry id.Retry) *rpc.Identity {
+	return t.members.now().message(round, retry)
 }
 
 // A generation is what a trainer knows of one that it is a member of.
@@ -118,8 +118,8 @@ type generation struct {
 }
 
 // message is the identity of a message.
-func (g *generation) message(round id.Round, attempt id.Attempt) *rpc.Identity {
-	return g.identity.Of(uint32(g.rank), uint64(round), uint32(attempt))
+func (g *generation) message(round id.Round, retry id.Retry) *rpc.Identity {
+	return g.identity.Of(g.rank, round, retry)
 }
 
 // membership is the sequence of a trainer's generations. now is safe for concurrent use.
@@ -151,10 +151,10 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 	ctx, cancel := m.caller.untilDrain(ctx)
 	defer cancel()
 	var answer *rpc.JoinResponse
-	err := m.caller.call(ctx, callTarget{"coordinator", "the next generation"}, func(ctx context.Context, attempt id.Attempt) error {
+	err := m.caller.call(ctx, callTarget{"coordinator", "the next generation"}, func(ctx context.Context, retry id.Retry) error {
 		var err error
 		var to peer.Peer
-		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, attempt), Incarnation: uint64(m.incarnation)},
+		answer, err = m.coordinator.Join(ctx, &rpc.JoinRequest{Id: last.message(0, retry), Incarnation: uint64(m.incarnation)},
 			grpc.WaitForReady(false), grpc.Peer(&to))
 		m.known = m.known || err == nil || to.Addr != nil
 		return err
@@ -170,7 +170,7 @@ func (m *membership) next(ctx context.Context) (*generation, error) {
 			fault.Wantf("one after %d", last.Generation))
 	}
 	next := &generation{answer, last.identity, last.rank}
-	next.identity.Generation, next.identity.Fence = answer.Generation, max(answer.Fence, last.identity.Fence)
+	next.identity.Generation, next.identity.Fence = id.Generation(answer.Generation), max(id.Fence(answer.Fence), last.identity.Fence)
 	m.current.Store(next)
 	return next, nil
 }
@@ -199,8 +199,8 @@ func (t *Trainer) leave(ctx context.Context, err error) error {
 			m.Failure = wire.FailureOf(err)
 		}
 	}
-	send := func(ctx context.Context, attempt id.Attempt) error {
-		m.Id = t.id(0, attempt)
+	send := func(ctx context.Context, retry id.Retry) error {
+		m.Id = t.id(0, retry)
 		_, err := t.cfg.Coordinator.Leave(ctx, m, grpc.WaitForReady(false))
 		return err
 	}

@@ -31,7 +31,7 @@ type Wait struct {
 	Until time.Time     // when the wait is given up; zero: see Limit
 	Limit time.Duration // the same counted from Since; 0: the wait has no limit of its own
 
-	LastError string // of the last attempt to end the wait; empty: none has failed
+	LastError string // of the last try to end the wait; empty: none has failed
 	Unlisted  bool   // another wait tells more: this one is named in errors only
 
 	order uint64 // of those that began at the same time

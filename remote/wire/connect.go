@@ -31,6 +31,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // maxMessage bounds one gRPC message; tensors and programs travel in pieces far below it.
@@ -154,15 +155,15 @@ func panicLine() string {
 }
 
 // RetryWithin is Retry for calls without a deadline, which wait until others have done something. It gives up when the peer has been unavailable for
-// patience: attempts have failed for so long, and none of them lasted so long. f must make its calls with grpc.WaitForReady(false); else a call waits
+// patience: calls have failed for so long, and none of them lasted so long. f must make its calls with grpc.WaitForReady(false); else a call waits
 // for a peer that is gone.
-func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uint32) error) error {
+func RetryWithin(ctx context.Context, patience time.Duration, f func(retry id.Retry) error) error {
 	var failing time.Time // since when, zero while the peer answers
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return Retry(ctx, func(attempt uint32) error {
+	return Retry(ctx, func(retry id.Retry) error {
 		start := time.Now()
-		err := f(attempt)
+		err := f(retry)
 		end := time.Now()
 		switch {
 		case failing.IsZero() || end.Sub(start) >= patience:
@@ -174,12 +175,12 @@ func RetryWithin(ctx context.Context, patience time.Duration, f func(attempt uin
 	})
 }
 
-// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the attempt, from 0, for its
+// Retry calls f until it succeeds, fails with anything but fault.Unavailable, or ctx ends. f gets the number of the retry, 0 at first, for its
 // messages. So a single error of the transport does not end a job.
-func Retry(ctx context.Context, f func(attempt uint32) error) error {
+func Retry(ctx context.Context, f func(retry id.Retry) error) error {
 	delay := 10 * time.Millisecond
-	for attempt := uint32(0); ; attempt++ {
-		err := f(attempt)
+	for retry := id.Retry(0); ; retry++ {
+		err := f(retry)
 		if err == nil || !errors.Is(err, fault.Unavailable) {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -189,33 +190,33 @@ func TestIdentity(t *testing.T) {
 func TestRetryOnlyWhatMayPass(t *testing.T) {
 	for kind := fault.Internal; kind <= fault.Superseded; kind++ {
 		synctest.Test(t, func(t *testing.T) {
-			var attempts []uint32
-			err := wire.Retry(t.Context(), func(attempt uint32) error {
-				if attempts = append(attempts, attempt); attempt == 3 {
+			var retries []id.Retry
+			err := wire.Retry(t.Context(), func(retry id.Retry) error {
+				if retries = append(retries, retry); retry == 3 {
 					return nil
 				}
 				return fault.New(kind, "no")
 			})
 			if kind == fault.Unavailable {
-				if err != nil || len(attempts) != 4 || attempts[3] != 3 {
-					t.Errorf("attempts %v, %v", attempts, err)
+				if err != nil || len(retries) != 4 || retries[3] != 3 {
+					t.Errorf("retries %v, %v", retries, err)
 				}
-			} else if !errors.Is(err, kind) || len(attempts) != 1 {
-				t.Errorf("%v: attempts %v, %v", kind, attempts, err)
+			} else if !errors.Is(err, kind) || len(retries) != 1 {
+				t.Errorf("%v: retries %v, %v", kind, retries, err)
 			}
 		})
 	}
 }
 
-// Attempts go on until the context ends, at least one every 1.5 seconds. The error of the last attempt is returned.
+// Calls are retried until the context ends, at least once every 1.5 seconds. The error of the last call is returned.
 func TestRetryEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		attempts, start := 0, time.Now()
-		err := wire.Retry(ctx, func(uint32) error { attempts++; return fault.New(fault.Unavailable, "refused") })
-		if !errors.Is(err, fault.Unavailable) || time.Since(start) != time.Minute || attempts < 40 || attempts > 140 {
-			t.Errorf("%d attempts in %v: %v", attempts, time.Since(start), err)
+		calls, start := 0, time.Now()
+		err := wire.Retry(ctx, func(id.Retry) error { calls++; return fault.New(fault.Unavailable, "refused") })
+		if !errors.Is(err, fault.Unavailable) || time.Since(start) != time.Minute || calls < 40 || calls > 140 {
+			t.Errorf("%d calls in %v: %v", calls, time.Since(start), err)
 		}
 	})
 }
@@ -226,14 +227,14 @@ func TestRetryWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fault.New(fault.Unavailable, "gone")
 		start := time.Now()
-		if err := wire.RetryWithin(t.Context(), time.Minute, func(uint32) error { return gone }); err != gone {
+		if err := wire.RetryWithin(t.Context(), time.Minute, func(id.Retry) error { return gone }); err != gone {
 			t.Error(err)
 		}
 		if took := time.Since(start); took < time.Minute || took > time.Minute+2*time.Second {
 			t.Errorf("gave up after %v", took)
 		}
 		cuts := 0
-		err := wire.RetryWithin(t.Context(), time.Minute, func(uint32) error {
+		err := wire.RetryWithin(t.Context(), time.Minute, func(id.Retry) error {
 			if cuts == 5 {
 				return nil
 			}

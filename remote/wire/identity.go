@@ -6,30 +6,38 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 )
 
 // Identity is the part of a message's identity that stays the same until its sender joins another generation or hears of another coordinator.
 type Identity struct {
 	Job        string
-	Program    []byte // SHA-256 of the user's program
-	Generation uint64 // that the sender is a member of, 0 for none
-	Fence      uint64 // the highest revision of the coordinator's lock that the sender knows
+	Program    []byte        // SHA-256 of the user's program
+	Generation id.Generation // that the sender is a member of, 0 for none
+	Fence      id.Fence      // the highest one that the sender knows; a coordinator's own
 }
 
 // Of returns the identity of one message.
-func (i Identity) Of(rank uint32, round uint64, attempt uint32) *rpc.Identity {
-	return &rpc.Identity{Job: i.Job, ProgramHash: i.Program, Generation: i.Generation, Rank: rank, Round: round, Attempt: attempt, Fence: i.Fence}
+func (i Identity) Of(rank id.Rank, round id.Round, retry id.Retry) *rpc.Identity {
+	return &rpc.Identity{Job: i.Job, ProgramHash: i.Program, Generation: uint64(i.Generation), Rank: uint32(rank), Round: uint64(round),
+		Retry: uint32(retry), Fence: uint64(i.Fence)}
+}
+
+// SenderOf returns what the identity of a message tells of its sender. The receiver has checked the identity.
+func SenderOf(m *rpc.Identity) id.Sender {
+	return id.Sender{Rank: id.Rank(m.GetRank()), Generation: id.Generation(m.GetGeneration()), Round: id.Round(m.GetRound()),
+		Fence: id.Fence(m.GetFence())}
 }
 
 // Check refuses a message of another job or program (fault.Foreign). The receiver itself checks generation and fence.
-func (i Identity) Check(id *rpc.Identity) error {
+func (i Identity) Check(m *rpc.Identity) error {
 	switch {
-	case id == nil:
+	case m == nil:
 		return fault.E(fault.Foreign, fault.Got("a message without identity"), fault.Want("job "+i.Job))
-	case id.Job != i.Job:
-		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(id.Job)), fault.Want("job "+i.Job))
-	case !bytes.Equal(id.ProgramHash, i.Program):
-		return fault.E(fault.Foreign, fault.Gotf("program %.12x", id.ProgramHash), fault.Wantf("program %.12x", i.Program))
+	case m.Job != i.Job:
+		return fault.E(fault.Foreign, fault.Got("job "+fault.Quote(m.Job)), fault.Want("job "+i.Job))
+	case !bytes.Equal(m.ProgramHash, i.Program):
+		return fault.E(fault.Foreign, fault.Gotf("program %.12x", m.ProgramHash), fault.Wantf("program %.12x", i.Program))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -139,7 +140,7 @@ func ask(ctx context.Context, client rpc.ParameterServerClient) (uint64, error) 
 // askAgain retries what the end of an earlier address has cut.
 func askAgain(t *testing.T, client rpc.ParameterServerClient) (n uint64, err error) {
 	ctx := bounded(t)
-	err = wire.Retry(ctx, func(uint32) (err error) {
+	err = wire.Retry(ctx, func(id.Retry) (err error) {
 		n, err = ask(ctx, client)
 		return err
 	})

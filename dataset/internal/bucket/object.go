@@ -14,7 +14,7 @@ import (
 const (
 	tailBytes = 64 << 10 // the end of an object, which has the index of a record file, is read at once
 	maxRange  = 16 << 20 // of one request
-	attempts  = 3        // to continue after a connection broke in an answer; the driver repeats requests
+	tries     = 3        // to continue after a connection broke in an answer; the driver repeats requests
 	patience  = time.Minute
 )
 
@@ -91,7 +91,7 @@ func (o *Object) read(p []byte, offset int64) (n int, err error) {
 		}
 		o.Close()
 		named := failed(o.ctx, "", err)
-		if failures++; failures == attempts || fault.KindOf(named) != fault.Unavailable {
+		if failures++; failures == tries || fault.KindOf(named) != fault.Unavailable {
 			return n, named
 		}
 	}

@@ -20,7 +20,7 @@ func TestObjectIsItsBytes(t *testing.T) {
 		size := rapid.SampledFrom([]int{0, 1, 1000, tailBytes, tailBytes + 1, 3 * tailBytes}).Draw(rt, "size")
 		broken := rapid.SliceOfN(rapid.IntRange(-1, 5000), 0, 10).Draw(rt, "bytes before an answer breaks")
 		f := &faulty{content: content[:size], trouble: func(request int) (int, error) {
-			if request > len(broken) || broken[request-1] < 0 || request%attempts == 0 {
+			if request > len(broken) || broken[request-1] < 0 || request%tries == 0 {
 				return 0, nil
 			}
 			return broken[request-1], errBroke
@@ -84,10 +84,10 @@ func TestObjectSaysWhatIsWrong(t *testing.T) {
 		kind     fault.Kind
 		requests int
 	}{
-		"a connection that always breaks": {errBroke, fault.Unavailable, attempts},
+		"a connection that always breaks": {errBroke, fault.Unavailable, tries},
 		"an object that is gone":          {errGone, fault.NotFound, 1},
-		"an object that is shorter":       {io.EOF, fault.Unavailable, attempts},
-		"a silent store":                  {errSilence, fault.Unavailable, attempts},
+		"an object that is shorter":       {io.EOF, fault.Unavailable, tries},
+		"a silent store":                  {errSilence, fault.Unavailable, tries},
 	} {
 		f := &faulty{content: numbers(100), trouble: func(int) (int, error) { return 0, c.err }}
 		o := f.object(t.Context())

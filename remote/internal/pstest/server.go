@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
@@ -100,14 +101,14 @@ func (s *Server) Begin(n int) error {
 	for rank := range ranks {
 		ranks[rank] = uint32(rank)
 	}
-	return s.Resume(Identity.Generation, 0, Members(ranks...))
+	return s.Resume(uint64(Identity.Generation), 0, Members(ranks...))
 }
 
 // Members are ranks that joined in the first generation.
 func Members(ranks ...uint32) []*rpc.Member {
 	var list []*rpc.Member
 	for _, rank := range ranks {
-		list = append(list, &rpc.Member{Rank: rank, Since: Identity.Generation})
+		list = append(list, &rpc.Member{Rank: rank, Since: uint64(Identity.Generation)})
 	}
 	return list
 }
@@ -124,9 +125,9 @@ func (s *Server) Resume(generation, round uint64, members []*rpc.Member, commit 
 }
 
 func coordinator(generation uint64) *rpc.Identity {
-	id := Identity
-	id.Generation = generation
-	return id.Of(0, 0, 0)
+	own := Identity
+	own.Generation = id.Generation(generation)
+	return own.Of(0, 0, 0)
 }
 
 // Stop cancels the program and waits for its end.

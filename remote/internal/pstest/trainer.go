@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -19,11 +20,11 @@ type Trainer struct {
 
 // ID is the identity of a message of the trainer.
 func (t Trainer) ID(round uint64) *rpc.Identity {
-	id := Identity
+	own := Identity
 	if t.Generation > 0 {
-		id.Generation = t.Generation
+		own.Generation = id.Generation(t.Generation)
 	}
-	return id.Of(t.Rank, round, 0)
+	return own.Of(id.Rank(t.Rank), id.Round(round), 0)
 }
 
 // Send sends a contribution to a round and reports whether it was there before.
