@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
@@ -97,19 +99,28 @@ const (
 	recordFile
 	jobFile
 	queueFile
+	progressFile
+	directory   // without a program
+	unknownFile // none of these
 )
 
 // String names what is in the file.
 func (k fileKind) String() string {
 	return [...]string{programFile: "a program", tensorFile: "parameters", recordFile: "records", jobFile: "a job file",
-		queueFile: "a snapshot of task queues"}[k]
+		queueFile: "a snapshot of task queues", progressFile: "the progress of training", directory: "a directory without " + modelFile,
+		unknownFile: "a file of a kind that edl does not know"}[k]
 }
 
-// kindOf tells the kind of a file from its name or its first bytes. A program is what is nothing else, so that its decoder says what is
-// wrong.
+// wantedKinds is what edl shows.
+const wantedKinds = "a program, parameters, records, a snapshot of task queues, or a job file (.yaml or .yml)"
+
+// kindOf tells the kind of a file from its name or its first bytes.
 func kindOf(path string) (fileKind, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return programFile, nil
+		if _, err := os.Stat(filepath.Join(path, modelFile)); err == nil {
+			return programFile, nil
+		}
+		return directory, nil
 	}
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -117,40 +128,65 @@ func kindOf(path string) (fileKind, error) {
 	}
 	defer f.Close()
 	if size == 0 {
-		return 0, fault.E(fault.Corrupt, fault.At(path), fault.Got("an empty file"), fault.Want("a program, parameters, records or a job file"))
+		return 0, fault.E(fault.Corrupt, fault.At(path), fault.Got("an empty file"), fault.Want(wantedKinds))
 	}
 	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" {
 		return jobFile, nil
 	}
-	var head [4]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return programFile, nil
+	if filepath.Base(path) == executor.ProgressFile {
+		return progressFile, nil
 	}
-	switch {
-	case recordio.IsRecordFile(head[:]):
-		return recordFile, nil
-	case binary.LittleEndian.Uint32(head[:]) == queueMagic:
-		return queueFile, nil
-	case binary.LittleEndian.Uint32(head[:]) == 0: // version of a tensor stream; no program begins with it
-		return tensorFile, nil
+	head := make([]byte, min(size, 512))
+	if _, err := io.ReadFull(f, head); err != nil {
+		return 0, fileFault(path, err)
 	}
-	return programFile, nil
+	return kindOfBytes(head), nil
 }
 
-// lossName returns the variable that a program minimizes, which is the one whose gradient the backward pass starts with, or "" when the
-// program trains nothing.
-func lossName(p *program.Program) string {
-	for _, op := range p.Global().Ops {
-		if !op.Role().Has(program.RoleBackward | program.RoleLoss) {
-			continue
-		}
-		for _, out := range op.OutputNames() {
-			if name, ok := strings.CutSuffix(out, program.GradSuffix); ok {
-				return name
-			}
+// kindOfBytes tells the kind of a file from its first bytes. What may be a program is called one, so that its decoder says what is wrong.
+func kindOfBytes(head []byte) fileKind {
+	if len(head) >= 4 {
+		switch magic := binary.LittleEndian.Uint32(head); {
+		case recordio.IsRecordFile(head):
+			return recordFile
+		case magic == queueMagic:
+			return queueFile
+		case magic == 0: // version of a tensor stream; no program begins with it
+			return tensorFile
 		}
 	}
-	return ""
+	isText := !slices.ContainsFunc(head, func(b byte) bool { return b < ' ' && b != '\n' && b != '\r' && b != '\t' })
+	switch {
+	case isText: // every block of a program begins with byte 8
+		return unknownFile
+	case slices.Contains(firstBytes, head[0]):
+		return programFile
+	}
+	return unknownFile
+}
+
+// firstBytes are the bytes that a program can begin with: the tag of one of its fields 1 to 5, or the first byte of Python's pickle, which is how the
+// oldest Fluid wrote programs. The decoder of programs refuses these with advice.
+var firstBytes = []byte{0x0a, 0x12, 0x1a, 0x22, 0x2a, 0x80}
+
+// lossName returns the variable that a program minimizes: the one whose gradient the backward pass starts with. A clone for test has no backward
+// pass; its loss is the only output of the op with the mark of the loss. The result is "" when the program shows neither.
+func lossName(p *program.Program) string {
+	marked := ""
+	for _, op := range p.Global().Ops {
+		role, outputs := op.Role(), op.OutputNames()
+		switch {
+		case role.Has(program.RoleBackward | program.RoleLoss):
+			for _, out := range outputs {
+				if name, ok := strings.CutSuffix(out, program.GradSuffix); ok {
+					return name
+				}
+			}
+		case role.Has(program.RoleLoss) && role.Has(program.RoleForward) && len(outputs) == 1:
+			marked = outputs[0]
+		}
+	}
+	return marked
 }
 
 // trains reports whether a run of p changes parameters.

@@ -37,9 +37,11 @@ func newShow(c *console) *cobra.Command {
 		Use:   "show FILE",
 		Short: "Show a program, parameters, records, a job file or task queues",
 		Long: `Show what is in a file: a program, saved parameters, training records, a job file, or a snapshot of task queues. The kind of the file follows
-from its content; a job file is one whose name ends in .yaml or .yml.`,
+from its content; a job file is one whose name ends in .yaml or .yml. Of a directory with ` + modelFile + ` show the program, of any other the saved
+variables with the progress of training, and the record files.`,
 		Example: `  edl show program.pb
   edl show program.pb --svg program.svg
+  edl show model
   edl show model/fc_0.w_0
   edl show ops conv2d`,
 		Args: cobra.ExactArgs(1),
@@ -64,6 +66,9 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	if err != nil {
 		return err
 	}
+	if kind == unknownFile {
+		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got(kind.String()), fault.Want(wantedKinds))
+	}
 	if kind != programFile {
 		if err := refuseIdle(cmd.Flags(), []string{"full"}, "a file that holds no program", "a program"); err != nil {
 			return err
@@ -82,6 +87,10 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 		return showJob(c, path, f.as.value)
 	case queueFile:
 		return showQueues(c, path, f.as.value)
+	case progressFile:
+		return showProgress(c, path, f.as.value)
+	case directory:
+		return showDirectory(ctx, c, path, f.as.value)
 	}
 	return showProgram(ctx, c, f, path)
 }

@@ -123,6 +123,12 @@ type tensorReport struct {
 	Mean      jsonNumber `json:"mean"`
 	Max       jsonNumber `json:"max"`
 	NotFinite int        `json:"not_finite"`
+	bytes     int64      // of the elements
+}
+
+// row returns the cells of a table: tensor, least, mean and largest element, and how many are not finite.
+func (r *tensorReport) row() string {
+	return fmt.Sprintf("%s%v\t%.6g\t%.6g\t%.6g\t%d", r.DType, r.Dims, float64(r.Min), float64(r.Mean), float64(r.Max), r.NotFinite)
 }
 
 // showTensors lists the tensors of a file: one, or those that were saved together.
@@ -139,7 +145,7 @@ func showTensors(c *console, path, output string) error {
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TENSOR\tMIN\tMEAN\tMAX\tNOT FINITE")
 	for _, r := range reports {
-		fmt.Fprintf(t, "%s%v\t%.6g\t%.6g\t%.6g\t%d\n", r.DType, r.Dims, float64(r.Min), float64(r.Mean), float64(r.Max), r.NotFinite)
+		fmt.Fprintln(t, r.row())
 	}
 	return t.Flush()
 }
@@ -176,7 +182,7 @@ func asCorrupt(err error) error {
 
 func describeTensor(t *tensor.Tensor) tensorReport {
 	report := newJSONTensor(t)
-	r := tensorReport{DType: report.DType, Dims: report.Dims, LoD: t.LoD()}
+	r := tensorReport{DType: report.DType, Dims: report.Dims, LoD: t.LoD(), bytes: int64(t.Len() * t.DType().Size())}
 	least, most, sum, n := math.Inf(1), math.Inf(-1), 0.0, 0
 	for i := range t.Len() {
 		v := float(t, i)
