@@ -126,7 +126,8 @@ func (r *textReporter) step(s executor.StepResult) error {
 }
 
 func (r *textReporter) show(s executor.StepResult) error {
-	_, err := fmt.Fprintf(r.w, "pass %d  step %d  %s\n", s.Pass, s.Step, r.watch.line(s))
+	line := fmt.Sprintf("pass %d  step %d  %s", s.Pass, s.Step, r.watch.line(s))
+	_, err := fmt.Fprintln(r.w, strings.TrimRight(line, " "))
 	return err
 }
 

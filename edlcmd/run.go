@@ -145,6 +145,10 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		}
 	}
 	what := watchOf(p, spec.Fetch, f.every)
+	if len(what.names) == 0 && !trains(p) && spec.Save == "" {
+		return fault.E(fault.InvalidArgument, fault.Got("an evaluation with nothing to report: the program has no loss and no fetch op"),
+			fault.Want("--fetch NAME,..."), fault.Hint("\"edl show PROGRAM\" lists the variables"))
+	}
 	run := executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save, Ahead: -1}
 	begins, said, err := f.start.begins(spec, p)
 	if err != nil {

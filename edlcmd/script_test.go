@@ -124,6 +124,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "test":
 		loss("test")
+	case "clone": // line for test
+		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "fed":
 		x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
 		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(network(x), y), layers.Name("loss")))
@@ -148,6 +150,9 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	p, err := m.Program()
 	ts.Check(err)
+	if args[0] == "clone" {
+		p = p.CloneForTest()
+	}
 	ts.Check(p.Save(ts.MkAbs(args[1])))
 }
 
