@@ -39,7 +39,7 @@ save.pb, which collects the model when training is over. "edl show" shows them.`
 	flags := cmd.Flags()
 	flags.StringVarP(&f.dir, "out", "o", "", "directory to write to")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables that trainers must be able to report")
-	flags.BoolVar(&f.dump, "dump", false, "also write what each pass changed, to DIR/dump")
+	flags.BoolVar(&f.dump, "dump", false, "also write the programs after each pass that changed one, to DIR/dump")
 	flags.StringVar(&f.html, "html", "", "also write a page to `FILE` that shows programs before and after each pass side by side")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return transpileProgram(cmd, c, f, args) }

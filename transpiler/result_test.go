@@ -103,15 +103,15 @@ func TestWriteDump(t *testing.T) {
 		files[i], _ = filepath.Rel(dir, files[i])
 	}
 	want := strings.Fields(`
-		00_verify_input/input.pb 00_verify_input/input.txt 09_trainer/trainer.pb 09_trainer/trainer.txt
-		10_trainer_startup/trainer.pb 10_trainer_startup/trainer.txt
-		11_pservers/pserver_0.pb 11_pservers/pserver_0.txt 11_pservers/pserver_1.pb 11_pservers/pserver_1.txt
-		12_pserver_startup/pserver_0.pb 12_pserver_startup/pserver_0.txt 12_pserver_startup/pserver_1.pb 12_pserver_startup/pserver_1.txt
-		13_save/save.pb 13_save/save.txt`)
+		00_verify_input/input.pb 00_verify_input/input.txt 01_trainer/trainer.pb 01_trainer/trainer.txt
+		02_trainer_startup/trainer.pb 02_trainer_startup/trainer.txt
+		03_pservers/pserver_0.pb 03_pservers/pserver_0.txt 03_pservers/pserver_1.pb 03_pservers/pserver_1.txt
+		04_pserver_startup/pserver_0.pb 04_pserver_startup/pserver_0.txt 04_pserver_startup/pserver_1.pb 04_pserver_startup/pserver_1.txt
+		05_save/save.pb 05_save/save.txt`)
 	if !slices.Equal(files, want) {
 		t.Errorf("files\n%v\nwant\n%v", files, want)
 	}
-	read, err := program.Load(filepath.Join(dir, "10_trainer_startup", "trainer.pb"), program.Limits{})
+	read, err := program.Load(filepath.Join(dir, "02_trainer_startup", "trainer.pb"), program.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWriteDump(t *testing.T) {
 	if final, _ := r.Trainer.Hash(); got != final {
 		t.Error("the last dump of the trainer's program is not the result")
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "13_save", "save.txt")); err != nil || !strings.Contains(string(text), "save(X=fc_0.w_0)") {
+	if text, err := os.ReadFile(filepath.Join(dir, "05_save", "save.txt")); err != nil || !strings.Contains(string(text), "save(X=fc_0.w_0)") {
 		t.Errorf("text of the save program: %v\n%s", err, text)
 	}
 }

@@ -137,18 +137,20 @@ func (r *Result) Changes() ([][]Change, error) {
 	return all, nil
 }
 
-// WriteDump writes what each pass changed into dir, which it creates: a folder per pass, numbered in order, with each program as text (.txt) and as
-// a program file (.pb). A pass that changed no program has no folder. WriteDump needs a result with Config.Dump.
+// WriteDump writes what the passes changed into dir, which it creates: a folder for each pass that changed a program, numbered from 00 in order, with
+// each program as text (.txt) and as a program file (.pb). WriteDump needs a result with Config.Dump.
 func (r *Result) WriteDump(dir string) error {
 	changes, err := r.Changes()
 	if err != nil {
 		return err
 	}
+	folders := 0
 	for i, changed := range changes {
 		if len(changed) == 0 {
 			continue
 		}
-		folder := filepath.Join(dir, fmt.Sprintf("%02d_%s", i, strings.ReplaceAll(r.Stages[i].Pass, " ", "_")))
+		folder := filepath.Join(dir, fmt.Sprintf("%02d_%s", folders, strings.ReplaceAll(r.Stages[i].Pass, " ", "_")))
+		folders++
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return fault.Wrap(fault.InvalidArgument, folder, err)
 		}
