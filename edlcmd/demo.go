@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
@@ -29,14 +31,16 @@ command is printed before it runs.`,
 	cmd.Flags().IntVar(&d.count, "count", 6000, "number of digits to train on")
 	cmd.Flags().StringVarP(&d.dir, "out", "o", "", "directory to work in, which is kept (default: a temporary one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if d.dir == "" {
-			temporary, err := os.MkdirTemp("", "edl-demo-")
-			if err != nil {
-				return fileFault(os.TempDir(), err)
-			}
-			defer os.RemoveAll(temporary)
-			d.dir = temporary
+		if d.dir != "" {
+			return d.run(cmd.Context())
 		}
+		temporary, err := os.MkdirTemp("", "edl-demo-")
+		if err != nil {
+			return fileFault(os.TempDir(), err)
+		}
+		defer os.RemoveAll(temporary)
+		d.dir = temporary
+		fmt.Fprintf(c.out, "The demo works in %s and removes it at its end. To keep the files: edl demo -o DIR\n", d.dir)
 		return d.run(cmd.Context())
 	}
 	return cmd
@@ -59,8 +63,13 @@ type demo struct {
 // A demoRow is one line of the table at the end.
 type demoRow struct {
 	name     string
-	rate     float64 // records per second of training
+	trained  executor.Summary
 	accuracy float64 // on the test set
+}
+
+// perStep is how long a step took on average.
+func (r demoRow) perStep() time.Duration {
+	return r.trained.Elapsed / time.Duration(max(r.trained.Steps, 1))
 }
 
 func (d *demo) run(ctx context.Context) error {
@@ -103,7 +112,7 @@ func (d *demo) train(ctx context.Context, name string, flags []string) error {
 		return err
 	}
 	accuracy, _ := tested.means.of("accuracy")
-	d.rows = append(d.rows, demoRow{name, recordRate(trained.summary), accuracy})
+	d.rows = append(d.rows, demoRow{name, trained.summary, accuracy})
 	return nil
 }
 
@@ -141,12 +150,26 @@ func (d *demo) table() error {
 
 func writeDemoTable(w io.Writer, rows []demoRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TRAINED\tRECORDS/S\tTEST ACCURACY")
+	fmt.Fprintln(t, "TRAINED\tTIME OF A STEP\tRECORDS/S\tTEST ACCURACY")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%.0f\t%.1f %%\n", r.name, r.rate, 100*r.accuracy)
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.1f %%\n", r.name, milliseconds(r.perStep()), recordRate(r.trained), 100*r.accuracy)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	local, sync := rows[0].perStep(), rows[1].perStep()
+	if sync <= local {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, `
+The cluster is slower here because the network is small and all processes share this machine. In each round the trainers send gradients
+to the parameter servers and fetch parameters. A round took %s longer than a local step of %s. A cluster pays off when the
+arithmetic of a step takes much longer than that, and each trainer has cores of its own.
+`, milliseconds(sync-local), milliseconds(local))
+	return err
 }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
 // demoNetwork reads pictures of digits in batches, and returns the loss and the accuracy.
 func demoNetwork(m *layers.Model, dataset string, batch int) (loss layers.Variable) {

@@ -2,10 +2,13 @@ package edlcmd
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/executor"
 )
@@ -25,8 +28,8 @@ func TestDemoLearnsDigits(t *testing.T) {
 		t.Errorf("the table has %d rows, want 3", len(d.rows))
 	}
 	for _, row := range d.rows {
-		if row.accuracy <= 0.97 || row.rate <= 0 {
-			t.Errorf("%s: accuracy %g, %g records/s", row.name, row.accuracy, row.rate)
+		if row.accuracy <= 0.97 || row.perStep() <= 0 {
+			t.Errorf("%s: accuracy %g, %g records/s", row.name, row.accuracy, recordRate(row.trained))
 		}
 	}
 }
@@ -72,5 +75,39 @@ func TestDemoLearnsTheSameWithoutFusions(t *testing.T) {
 		if len(differences) < 6 {
 			t.Errorf("%s: only %d variables were compared", name, len(differences))
 		}
+	}
+}
+
+// The table says what a round on a cluster costs, unless the cluster was faster.
+func TestDemoExplainsTheCluster(t *testing.T) {
+	row := func(name string, perStep time.Duration) demoRow {
+		return demoRow{name, executor.Summary{Steps: 10, Records: 1000, Elapsed: 10 * perStep}, 0.98}
+	}
+	rows := []demoRow{row("local", 500*time.Microsecond), row("sync", 3500*time.Microsecond), row("async", time.Millisecond)}
+	var out strings.Builder
+	if err := writeDemoTable(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "A round took 3.0 ms longer than a local step of 0.5 ms") {
+		t.Errorf("shown\n%s", out.String())
+	}
+	rows[1] = row("sync", 400*time.Microsecond)
+	out.Reset()
+	if err := writeDemoTable(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "slower") || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("shown\n%s", out.String())
+	}
+}
+
+// Files in a temporary directory are gone at the end. The first line says so, and how to keep them.
+func TestDemoSaysWhereItsFilesGo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, diagnostics bytes.Buffer
+	run(ctx, []string{"demo"}, strings.NewReader(""), &out, &diagnostics)
+	if !strings.HasPrefix(out.String(), "The demo works in ") || !strings.Contains(out.String(), "edl demo -o DIR") {
+		t.Errorf("shown\n%s", out.String())
 	}
 }

@@ -26,6 +26,7 @@ import (
 type verifyFlags struct {
 	jobFlags
 	steps  int
+	all    bool
 	output *choice
 }
 
@@ -36,8 +37,8 @@ func newVerify(c *console) *cobra.Command {
 		Short: "Check that a cluster computes what one machine does",
 		Long: `Train a program twice on the same data: by the reference, which computes on one machine what the trainers compute
 and sums in the order of their ranks, and by a cluster of processes on this machine. Print the largest difference of
-each saved variable. In sync mode any difference at all is a failure, with exit code 3; in async mode differences are
-to be expected.`,
+each saved variable that differs. In sync mode any difference at all is a failure, with exit code 3; in async mode
+differences are to be expected.`,
 		Example: "  edl verify program.pb --data train='data/train-*' --trainers 2 --pservers 2 --steps 20",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -45,12 +46,18 @@ to be expected.`,
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first so many batches only")
+	cmd.Flags().BoolVar(&f.all, "all", false, "also list the variables that do not differ")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return verifyProgram(cmd, c, f, args) }
 	return cmd
 }
 
 func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string) (err error) {
+	if f.output.value == "json" {
+		if err := refuseIdle(cmd.Flags(), []string{"all"}, "JSON, which lists all variables", "--output table"); err != nil {
+			return err
+		}
+	}
 	spec, path, err := f.spec(cmd, args)
 	if err != nil {
 		return err
@@ -83,7 +90,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	if err != nil {
 		return err
 	}
-	return reportDifferences(c, f.output.value, spec, summary, differences)
+	return reportDifferences(c, f, spec, summary, differences)
 }
 
 // trainTwice trains p by the reference and by a cluster, and compares what both saved.
@@ -128,7 +135,7 @@ type verifyReport struct {
 	Variables []difference `json:"variables"`
 }
 
-func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.Summary, differences []difference) error {
+func reportDifferences(c *console, f *verifyFlags, spec *job.JobSpec, s executor.Summary, differences []difference) error {
 	r := verifyReport{modeName(spec), spec.Trainers, spec.Pservers, s.Steps, true, differences}
 	worst := difference{}
 	for _, d := range differences {
@@ -139,7 +146,7 @@ func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.
 			worst = d
 		}
 	}
-	if err := writeVerifyReport(c, output, r); err != nil {
+	if err := writeVerifyReport(c, f, r); err != nil {
 		return err
 	}
 	if r.Equal || spec.Mode == job.Mode_ASYNC {
@@ -150,23 +157,32 @@ func reportDifferences(c *console, output string, spec *job.JobSpec, s executor.
 		fault.Want("equal bits"))
 }
 
-func writeVerifyReport(c *console, output string, r verifyReport) error {
-	if output == "json" {
+func writeVerifyReport(c *console, f *verifyFlags, r verifyReport) error {
+	if f.output.value == "json" {
 		return writeJSON(c.out, r)
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE")
+	if f.all || !r.Equal {
+		fmt.Fprintln(t, "VARIABLE\tELEMENTS\tDIFFERENT\tLARGEST DIFFERENCE")
+	}
+	different := 0
 	for _, d := range r.Variables {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%g\n", d.Name, d.Elements, d.Differing, float64(d.Largest))
+		if d.Differing > 0 {
+			different++
+		}
+		if f.all || d.Differing > 0 {
+			fmt.Fprintf(t, "%s\t%d\t%d\t%g\n", d.Name, d.Elements, d.Differing, float64(d.Largest))
+		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	verdict := "bitwise equal"
+	verdict, of := "bitwise equal", count(len(r.Variables), "variable")
 	if !r.Equal {
-		verdict = "different"
+		verdict, of = "different", fmt.Sprintf("%d of %s", different, of)
 	}
-	_, err := fmt.Fprintf(c.out, "%s after %d steps: %s, %d trainers, %d pservers\n", verdict, r.Steps, r.Mode, r.Trainers, r.PServers)
+	_, err := fmt.Fprintf(c.out, "%s after %s: %s, %s, %s, %s\n", verdict, count(int(r.Steps), "step"), of, r.Mode,
+		count(int(r.Trainers), "trainer"), count(int(r.PServers), "pserver"))
 	return err
 }
 

@@ -47,18 +47,23 @@ func TestVerdict(t *testing.T) {
 		mode        job.Mode
 		differences []difference
 		names       string // the variable of the failure
+		all         bool
+		lines       int
 		shown       string
 	}{
-		{job.Mode_SYNC, []difference{same}, "", "bitwise equal after 7 steps"},
-		{job.Mode_SYNC, []difference{same, close, far}, "c", "different after 7 steps"},
-		{job.Mode_SYNC, []difference{{Name: "z", Elements: 1, Differing: 1}}, "z", "different after 7 steps"},
-		{job.Mode_ASYNC, []difference{same, far}, "", "different after 7 steps"},
+		{job.Mode_SYNC, []difference{same}, "", false, 1, "bitwise equal after 7 steps: 1 variable, sync, 2 trainers, 1 pserver\n"},
+		{job.Mode_SYNC, []difference{same}, "", true, 3, "bitwise equal after 7 steps: 1 variable, sync, 2 trainers, 1 pserver\n"},
+		{job.Mode_SYNC, []difference{same, close, far}, "c", false, 4, "different after 7 steps: 2 of 3 variables, sync, 2 trainers, 1 pserver\n"},
+		{job.Mode_SYNC, []difference{same, close, far}, "c", true, 5, "different after 7 steps: 2 of 3 variables, sync, 2 trainers, 1 pserver\n"},
+		{job.Mode_SYNC, []difference{{Name: "z", Elements: 1, Differing: 1}}, "z", false, 3, "different after 7 steps: 1 of 1 variable, sync"},
+		{job.Mode_ASYNC, []difference{same, far}, "", false, 3, "different after 7 steps: 1 of 2 variables, async"},
 	} {
 		var out bytes.Buffer
 		spec := &job.JobSpec{Mode: test.mode, Trainers: 2, Pservers: 1}
-		err := reportDifferences(&console{out: &out}, "table", spec, executor.Summary{Steps: 7}, test.differences)
-		if !strings.Contains(out.String(), test.shown) {
-			t.Errorf("shown\n%s", out.String())
+		flags := &verifyFlags{all: test.all, output: &choice{value: "table"}}
+		err := reportDifferences(&console{out: &out}, flags, spec, executor.Summary{Steps: 7}, test.differences)
+		if !strings.Contains(out.String(), test.shown) || strings.Count(out.String(), "\n") != test.lines {
+			t.Errorf("shown\n%s\nwant %d lines with\n%s", out.String(), test.lines, test.shown)
 		}
 		var f *fault.Fault
 		if test.names == "" && err != nil || test.names != "" && (!errors.As(err, &f) || f.Variable != test.names || f.Kind.ExitCode() != 3) {
