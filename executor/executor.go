@@ -57,7 +57,8 @@ var ErrStop = errors.New("executor: stop training after this step")
 // Methods may be called from several goroutines. Calls wait for each other.
 type Executor interface {
 	// Run runs one step: it feeds, runs the global block of p once, and returns the variables named by fetch, in that order, as tensors that belong
-	// to the caller. A step of a program that trains counts as one step of the Progress and leaves the position in the data alone.
+	// to the caller. All ops run, also those that fetch does not need: Program.InferenceProgram and Program.Prune leave these out, and with them the
+	// feeds that only they read. A step of a program that trains counts as one step of the Progress and leaves the position in the data alone.
 	Run(ctx context.Context, p *program.Program, feed Feed, fetch ...string) ([]*tensor.Tensor, error)
 
 	// Train runs a program that reads its own data for a number of passes. each, which may be nil, is called after every step, in order, with the

@@ -215,7 +215,8 @@ func (c *compiler) checkSources() error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(missing))
-	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed, or a value in the scope"))
+	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed, or a value in the scope"),
+		fault.Hint("if what you fetch does not need it, run the program that Program.InferenceProgram or Program.Prune returns"))
 	if len(names) == 1 {
 		f.Variable, f.Op, f.Line = names[0], missing[names[0]].Type, missing[names[0]].Line()
 	}
