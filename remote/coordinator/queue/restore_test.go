@@ -2,16 +2,19 @@ package queue_test
 
 import (
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 )
@@ -110,4 +113,35 @@ func TestRestoreWithoutTheLastHead(t *testing.T) {
 	if err != nil || !again.Ended() || len(rest.Changes) != 1 || rest.Changes[0].Key != "head" {
 		t.Errorf("ended %v, with changes %v, %v; want the head that was missing", again.Ended(), rest.Changes, err)
 	}
+}
+
+// FuzzRestore restores a queue from any entries, which are those of a snapshot. They are refused, or they are a queue that the next coordinator restores
+// in the same way and without a change. The memory that this takes is bounded by their size.
+func FuzzRestore(f *testing.F) {
+	f.Fuzz(func(t *testing.T, sync bool, b []byte) {
+		var snapshot state.Snapshot
+		if proto.Unmarshal(b, &snapshot) != nil {
+			return
+		}
+		p := queue.Policy{Sync: sync, Passes: 3, RecordsPerTask: 3, MaxFailures: 1, MinTimeout: time.Second, MaxTimeout: time.Minute, Epoch: time.Unix(1e9, 0)}
+		entries := store(snapshot.Entries)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		q, effects, err := queue.Restore(p, "d", entries, 0)
+		runtime.ReadMemStats(&after)
+		if most := uint64(1<<20 + 1000*len(b)); after.TotalAlloc-before.TotalAlloc > most {
+			t.Fatalf("%d bytes of memory for %d bytes of entries", after.TotalAlloc-before.TotalAlloc, len(b))
+		}
+		if kind := fault.KindOf(err); err != nil && kind != fault.Corrupt && kind != fault.InvalidArgument && kind != fault.TooLarge {
+			t.Fatal(err)
+		}
+		if err != nil || q == nil {
+			return
+		}
+		entries.commit(effects.Changes)
+		again, more, err := queue.Restore(p, "d", entries, 0)
+		if err != nil || len(more.Changes) > 0 || again.Fingerprint() != q.Fingerprint() || !proto.Equal(again.Status(), q.Status()) {
+			t.Fatalf("restored with %v, %v", more.Changes, err)
+		}
+	})
 }
