@@ -12,32 +12,39 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// A binder is the stage that makes tensors and binds ops to them. It takes the variables and the nodes, and hands on the pieces.
+type binder struct {
+	scope     Scope
+	env       *ops.Env // that kernels point to
+	pace      pace
+	variables *variables
+	spaces    *spaces
+	blanks    map[tensor.DType]*tensor.Tensor
+	pieces    []*piece
+}
+
 // bind makes the tensors and binds every op once. Temporaries have no memory yet: their tensors show a blank that no kernel looks
 // at, because where they live follows from what the passes make of the pieces.
-func (c *compiler) bind() error {
-	p := c.plan
-	p.env = c.Env
-	p.env.Step = &p.step
-	p.env.Workers = max(1, c.Workers)
-	for _, v := range c.order {
-		if err := c.makeTensor(v); err != nil {
+func (b *binder) bind(nodes []node) error {
+	for _, v := range b.variables.order {
+		if err := b.makeTensor(v); err != nil {
 			return err
 		}
 		v.showSequences()
 	}
-	for i := range c.nodes {
-		if err := c.bindNode(&c.nodes[i]); err != nil {
-			return ops.At(c.nodes[i].op, err)
+	for i := range nodes {
+		if err := b.bindNode(&nodes[i]); err != nil {
+			return ops.At(nodes[i].op, err)
 		}
 	}
 	return nil
 }
 
-func (c *compiler) bindNode(n *node) (err error) {
+func (b *binder) bindNode(n *node) (err error) {
 	var scratch []*variable
 	var noScratch error
 	take := func(dtype tensor.DType, elements int) *tensor.Tensor {
-		v, err := c.scratch(dtype, elements)
+		v, err := b.scratch(dtype, elements)
 		if err != nil {
 			noScratch = err
 			return nil
@@ -50,7 +57,7 @@ func (c *compiler) bindNode(n *node) (err error) {
 			err = cmp.Or(noScratch, panicked(r))
 		}
 	}()
-	binding := ops.NewBinding(n.op, n.def, &c.plan.env, c.tensors(n.op.Inputs), c.tensors(n.op.Outputs), take)
+	binding := ops.NewBinding(n.op, n.def, b.env, b.variables.tensors(n.op.Inputs), b.variables.tensors(n.op.Outputs), take)
 	kernel, err := n.def.Bind(binding)
 	switch {
 	case err != nil:
@@ -62,14 +69,14 @@ func (c *compiler) bindNode(n *node) (err error) {
 	}
 	loops := binding.Bound()
 	if loops == nil {
-		c.pieces = append(c.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: c.pace,
-			reads: c.list(n.op.Inputs, nil), writes: c.list(n.op.Outputs, nil)})
+		b.pieces = append(b.pieces, &piece{op: n.op, def: n.def, kernel: kernel, scratch: scratch, cost: n.cost, pace: b.pace,
+			reads: b.variables.list(n.op.Inputs, nil), writes: b.variables.list(n.op.Outputs, nil)})
 		return nil
 	}
 	for _, l := range loops {
-		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops), pace: c.pace,
-			reads: c.list(n.op.Inputs, l.Reads), writes: c.list(n.op.Outputs, l.Writes)}
-		for _, v := range c.list(n.op.Inputs, l.Whole) {
+		p := &piece{op: n.op, def: n.def, loop: l, scratch: scratch, cost: share(n.cost, loops), pace: b.pace,
+			reads: b.variables.list(n.op.Inputs, l.Reads), writes: b.variables.list(n.op.Outputs, l.Writes)}
+		for _, v := range b.variables.list(n.op.Inputs, l.Whole) {
 			if l.Whole != nil && uses(p.reads, v) {
 				p.whole = append(p.whole, v)
 			}
@@ -77,9 +84,69 @@ func (c *compiler) bindNode(n *node) (err error) {
 		if err := p.check(); err != nil {
 			return err
 		}
-		c.pieces = append(c.pieces, p)
+		b.pieces = append(b.pieces, p)
 	}
 	return nil
+}
+
+func (b *binder) makeTensor(v *variable) (err error) {
+	if v.rows != nil {
+		defer func() {
+			if err == nil {
+				v.tensor, err = v.tensor.Select(v.rows.tensor, v.meta.Dims[0])
+			}
+		}()
+	}
+	switch v.place {
+	case temporary:
+		v.tensor, err = b.blank(v.meta.DType, v.meta.Stored())
+		return err
+	case own, fed:
+		if v.tensor, err = tensor.New(v.meta.DType, v.meta.Stored()...); err != nil {
+			return fault.E(fault.KindOf(err), fault.Var(v.name), fault.Cause(err))
+		}
+	case scoped:
+		if v.tensor, err = b.scope.Var(v.name, v.meta.DType, v.meta.Dims); err != nil {
+			return err
+		}
+	case valueless:
+	}
+	v.span = b.spaces.next(1)
+	return nil
+}
+
+// blank returns a tensor of these dims whose elements mean nothing. All of a dtype share them, so only the largest counts.
+func (b *binder) blank(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+	n, ok := tensor.Count(dims)
+	if !ok {
+		return tensor.New(dtype, dims...) // reports what is wrong with dims
+	}
+	if have := b.blanks[dtype]; have == nil || have.Len() < n {
+		made, err := tensor.New(dtype, int64(n))
+		if err != nil {
+			return nil, err
+		}
+		b.blanks[dtype] = made
+	}
+	return view(b.blanks[dtype], 0, n, dims)
+}
+
+// view returns n elements of memory from offset on, with dims.
+func view(memory *tensor.Tensor, offset, n int, dims []int64) (*tensor.Tensor, error) {
+	rows, err := memory.Rows(int64(offset), int64(offset+n))
+	if err != nil {
+		return nil, err
+	}
+	return rows.Reshape(dims...)
+}
+
+// scratch makes memory that an op uses while it runs. It lives and is packed like a temporary.
+func (b *binder) scratch(dtype tensor.DType, n int) (*variable, error) {
+	if n < 0 {
+		return nil, fault.New(fault.Internal, "the op asked for scratch memory of a negative size")
+	}
+	v := b.variables.add("", ops.Meta{Kind: program.LoDTensor, DType: dtype, Dims: []int64{int64(n)}}, temporary)
+	return v, b.makeTensor(v)
 }
 
 // share is the part of an op's cost that one of its loops has.
@@ -103,26 +170,6 @@ func (p *piece) check() error {
 func panicked(r any) error {
 	return fault.E(fault.Internal, fault.Cause(fmt.Errorf("the kernel panicked: %v", r)),
 		fault.Hint("this is a bug of the op, or a tensor that the verifier should have refused"))
-}
-
-// list returns the variables of some slots, each once; nil stands for all slots.
-func (c *compiler) list(slots map[string][]string, some []string) []*variable {
-	var list []*variable
-	for slot, names := range slots {
-		if some != nil && !slices.Contains(some, slot) {
-			continue
-		}
-		for _, name := range names {
-			if v := c.variables[name]; name != program.Empty && !uses(list, v) {
-				list = append(list, v)
-				if v.rows != nil {
-					list = append(list, v.rows)
-				}
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b *variable) int { return cmp.Compare(a.name, b.name) })
-	return list
 }
 
 // A piece is what the passes work on: an op that was bound to a kernel, or one loop of an op that was bound to loops.
@@ -182,5 +229,3 @@ func (p *piece) optimizes() bool {
 
 // nanoseconds estimates how long a piece takes one core.
 func (p *piece) nanoseconds() float64 { return p.pace.nanoseconds(p.cost) }
-
-func uses(list []*variable, v *variable) bool { return slices.Contains(list, v) }

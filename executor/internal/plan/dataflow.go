@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // A dataflow is one segment of a plan prepared for a pool: how many steps each step waits for, and which wait for it. All of it is made once and used
@@ -22,10 +23,9 @@ type dataflow struct {
 	errIndex  int
 }
 
-func (c *compiler) newDataflow(predecessors [][]int, from, to int) *dataflow {
-	p := c.plan
+func newDataflow(p *Plan, grain time.Duration, predecessors [][]int, from, to int) *dataflow {
 	n := to - from
-	d := &dataflow{plan: p, grain: float64(c.Grain), steps: p.steps[from:to], degree: make([]int, n), successors: make([][]int, n),
+	d := &dataflow{plan: p, grain: float64(grain), steps: p.steps[from:to], degree: make([]int, n), successors: make([][]int, n),
 		pending: make([]int, n)}
 	for i := range n {
 		for _, earlier := range predecessors[from+i] {
@@ -63,13 +63,13 @@ type touch struct {
 
 // hazards returns for each step the earlier steps that must be done before it: those that write what it reads (data), and those that
 // read or write memory that it writes (reuse). Ops that reach outside of the process keep their order among each other.
-func (c *compiler) hazards() [][]int {
-	outside := c.newSpace(1)
-	predecessors := make([][]int, len(c.plan.steps))
+func hazards(steps []step, spaces *spaces) [][]int {
+	outside := spaces.next(1)
+	predecessors := make([][]int, len(steps))
 	live := map[int][]touch{} // by space: the touches that may still be overlapped
-	for i := range c.plan.steps {
+	for i := range steps {
 		var touches []touch
-		for _, p := range c.plan.steps[i].pieces {
+		for _, p := range steps[i].pieces {
 			p.touches(func(v *variable, write bool) { touches = append(touches, touch{v.span, i, write}) })
 			if p.goesOutside() {
 				touches = append(touches, touch{outside, i, true})

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,25 +11,45 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. Ops at the border of the program (feed,
-// fetch, readers) are left out: what they put out is fed.
-func (c *compiler) infer() error {
-	for _, name := range slices.Sorted(maps.Keys(c.Feeds)) {
-		if err := c.addFeed(name); err != nil {
+// An inference is the first stage. It takes the request, and hands on the variables, the nodes and what must be finite.
+type inference struct {
+	*Request
+	variables *variables
+	nodes     []node
+	checks    []*variable // what must be finite
+}
+
+// A node is an op of the block with concrete shapes.
+type node struct {
+	op   *program.Op
+	def  *ops.Def
+	cost ops.Cost
+}
+
+// infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
+// program (feed, fetch, readers): their outputs are fed.
+func infer(request *Request) (*inference, error) {
+	in := &inference{Request: request, variables: &variables{named: map[string]*variable{}}}
+	return in, in.all()
+}
+
+func (in *inference) all() error {
+	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
+		if err := in.addFeed(name); err != nil {
 			return err
 		}
 	}
-	if err := c.checkSources(); err != nil {
+	if err := in.checkSources(); err != nil {
 		return err
 	}
-	for _, op := range c.Block.Ops {
-		if err := c.addNode(op); err != nil {
+	for _, op := range in.Block.Ops {
+		if err := in.addNode(op); err != nil {
 			return err
 		}
 	}
-	for _, name := range c.Fetch {
-		if v := c.variables[name]; v == nil || v.place == valueless {
-			if err := c.fetchUntouched(name); err != nil {
+	for _, name := range in.Fetch {
+		if v := in.variables.named[name]; v == nil || v.place == valueless {
+			if err := in.fetchUntouched(name); err != nil {
 				return err
 			}
 		} else if v.place == temporary {
@@ -40,15 +59,15 @@ func (c *compiler) infer() error {
 			}
 		}
 	}
-	c.chooseChecks()
+	in.chooseChecks()
 	return nil
 }
 
-func (c *compiler) addNode(op *program.Op) error {
+func (in *inference) addNode(op *program.Op) error {
 	if border(op) {
 		return nil
 	}
-	shapes, err := ops.Infer(op, c.inputMeta)
+	shapes, err := ops.Infer(op, in.inputMeta)
 	if err != nil {
 		return err
 	}
@@ -59,7 +78,7 @@ func (c *compiler) addNode(op *program.Op) error {
 			if name == program.Empty {
 				continue
 			}
-			if err := c.output(name, metas[i]); err != nil {
+			if err := in.output(name, metas[i]); err != nil {
 				return ops.At(op, err)
 			}
 		}
@@ -69,44 +88,44 @@ func (c *compiler) addNode(op *program.Op) error {
 		n.cost = def.Cost(shapes)
 	} else {
 		for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
-			n.cost.Bytes += c.variables[name].bytes()
+			n.cost.Bytes += in.variables.named[name].bytes()
 		}
 	}
-	c.nodes = append(c.nodes, n)
+	in.nodes = append(in.nodes, n)
 	return nil
 }
 
 // inputMeta is what ops.Infer asks for. A variable that no step has met yet lives in the scope.
-func (c *compiler) inputMeta(name string) (ops.Meta, bool) {
-	if v, ok := c.variables[name]; ok {
+func (in *inference) inputMeta(name string) (ops.Meta, bool) {
+	if v, ok := in.variables.named[name]; ok {
 		return v.meta, true
 	}
-	declared, ok := c.Block.Find(name)
+	declared, ok := in.Block.Find(name)
 	if !ok {
 		return ops.Meta{}, false
 	}
 	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if !isTensor(declared) {
-		c.add(name, meta, valueless)
+		in.variables.add(name, meta, valueless)
 		return meta, true
 	}
-	if t, ok := c.Scope.Find(name); ok {
+	if t, ok := in.Scope.Find(name); ok {
 		meta.DType, meta.Dims = t.DType(), t.Dims()
 	}
-	c.add(name, meta, scoped)
+	in.variables.add(name, meta, scoped)
 	return meta, true
 }
 
 // output records that an op writes a variable, with what was inferred for it.
-func (c *compiler) output(name string, inferred ops.Meta) error {
-	declared, ok := c.Block.Find(name)
+func (in *inference) output(name string, inferred ops.Meta) error {
+	declared, ok := in.Block.Find(name)
 	if !ok {
 		return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a name that no block declares"), fault.Want("a declared variable"))
 	}
-	v, met := c.variables[name]
+	v, met := in.variables.named[name]
 	if !isTensor(declared) {
 		if !met {
-			c.add(name, ops.MetaOf(declared), valueless)
+			in.variables.add(name, ops.MetaOf(declared), valueless)
 		}
 		return nil
 	}
@@ -116,10 +135,10 @@ func (c *compiler) output(name string, inferred ops.Meta) error {
 		return err
 	case !met:
 		where := temporary
-		if own, _ := c.Block.Var(name); own == nil || own.Persistable {
+		if own, _ := in.Block.Var(name); own == nil || own.Persistable {
 			where = scoped
 		}
-		return c.addOutput(name, meta, where)
+		return in.addOutput(name, meta, where)
 	case v.place == fed:
 		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed for a variable that the program computes"),
 			fault.Want("feeds for its inputs"))
@@ -155,22 +174,13 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 	return meta, nil
 }
 
-func (c *compiler) add(name string, meta ops.Meta, where place) *variable {
-	v := &variable{name: name, meta: meta, place: where}
-	if name != "" {
-		c.variables[name] = v
-	}
-	c.order = append(c.order, v)
-	return v
-}
-
 // addFeed records a variable that gets its value from outside.
-func (c *compiler) addFeed(name string) error {
-	declared, ok := c.Block.Find(name)
+func (in *inference) addFeed(name string) error {
+	declared, ok := in.Block.Find(name)
 	if !ok {
 		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"))
 	}
-	meta := c.Feeds[name]
+	meta := in.Feeds[name]
 	switch {
 	case declared.Kind != program.LoDTensor || declared.Persistable:
 		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed"), fault.Want("a feed for a tensor that is not persistable"))
@@ -184,26 +194,26 @@ func (c *compiler) addFeed(name string) error {
 	if meta.LoDLevel > 0 {
 		meta.LoDOf = name
 	}
-	c.add(name, meta, fed)
+	in.variables.add(name, meta, fed)
 	return nil
 }
 
 // checkSources lists every variable that is read and has no value by then, at once.
-func (c *compiler) checkSources() error {
+func (in *inference) checkSources() error {
 	written, missing := map[string]bool{}, map[string]*program.Op{}
-	for _, op := range c.Block.Ops {
+	for _, op := range in.Block.Ops {
 		if border(op) {
 			continue
 		}
 		for _, name := range op.InputNames() {
-			declared, ok := c.Block.Find(name)
+			declared, ok := in.Block.Find(name)
 			if !ok || !isTensor(declared) || written[name] || missing[name] != nil {
 				continue
 			}
-			if _, isFed := c.Feeds[name]; isFed {
+			if _, isFed := in.Feeds[name]; isFed {
 				continue
 			}
-			if _, ok := c.Scope.Find(name); !ok || declared.Kind == program.SelectedRows {
+			if _, ok := in.Scope.Find(name); !ok || declared.Kind == program.SelectedRows {
 				missing[name] = op
 			}
 		}
@@ -230,11 +240,11 @@ func border(op *program.Op) bool {
 }
 
 // fetchUntouched finds the value of a fetched variable that no step touches.
-func (c *compiler) fetchUntouched(name string) error {
-	declared, ok := c.Block.Find(name)
+func (in *inference) fetchUntouched(name string) error {
+	declared, ok := in.Block.Find(name)
 	if ok && declared.Kind == program.LoDTensor {
-		if t, found := c.Scope.Find(name); found {
-			c.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
+		if t, found := in.Scope.Find(name); found {
+			in.variables.add(name, ops.Meta{Kind: program.LoDTensor, DType: t.DType(), Dims: t.Dims()}, scoped)
 			return nil
 		}
 	}
@@ -252,71 +262,17 @@ func isTensor(v *program.Var) bool {
 
 // addOutput adds a variable that an op computes. Rows of a table are two pieces of memory: their elements and, in a variable without a name,
 // their numbers.
-func (c *compiler) addOutput(name string, meta ops.Meta, where place) error {
+func (in *inference) addOutput(name string, meta ops.Meta, where place) error {
 	if meta.Kind != program.SelectedRows {
-		c.add(name, meta, where)
+		in.variables.add(name, meta, where)
 		return nil
 	}
 	if where == scoped {
 		return fault.E(fault.Unsupported, fault.Var(name), fault.Gotf("a variable that outlives the run and holds %v", meta),
 			fault.Want("a dense tensor"))
 	}
-	numbers := c.add("", ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{meta.Rows}}, where)
+	numbers := in.variables.add("", ops.Meta{Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{meta.Rows}}, where)
 	numbers.name = name + " rows" // for people
-	c.add(name, meta, where).rows = numbers
+	in.variables.add(name, meta, where).rows = numbers
 	return nil
-}
-
-// sequenced is a tensor that has the outer levels of the LoD of a feed.
-type sequenced struct {
-	value  *tensor.Tensor
-	levels int
-}
-
-// showSequences gives the tensor of a variable a LoD with the right number of sequences, for kernels to see when they are bound.
-func (v *variable) showSequences() {
-	if v.meta.LoDLevel == 0 || v.tensor == nil {
-		return
-	}
-	lod := make([][]int64, len(v.meta.Sequences))
-	for i, n := range v.meta.Sequences {
-		lod[i] = make([]int64, n+1)
-	}
-	v.tensor.SetLoD(lod)
-}
-
-// followers returns what has the LoD of a feed.
-func (c *compiler) followers(of *variable) []sequenced {
-	var list []sequenced
-	for _, v := range c.order {
-		if v.meta.LoDLevel > 0 && v.meta.LoDOf == of.name && v.tensor != nil {
-			list = append(list, sequenced{v.tensor, v.meta.LoDLevel})
-		}
-	}
-	return list
-}
-
-// checkSequences compares the LoD of a tensor with what the plan was compiled for.
-func (f *feed) checkSequences(t *tensor.Tensor) error {
-	lod := t.LoD()
-	if len(lod) != len(f.sequences) {
-		return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d LoD levels", len(lod)), fault.Want(fmt.Sprint(len(f.sequences))))
-	}
-	for i, n := range f.sequences {
-		if got := int64(len(lod[i])) - 1; got != n {
-			return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d sequences in LoD level %d", got, i), fault.Want(fmt.Sprint(n)))
-		}
-	}
-	if err := t.CheckLoD(); err != nil {
-		return fault.E(fault.KindOf(err), fault.Var(f.name), fault.Cause(err))
-	}
-	return nil
-}
-
-// handOn gives the LoD of a tensor that was fed to all that follows it.
-func (f *feed) handOn(t *tensor.Tensor) {
-	lod := t.LoD()
-	for _, s := range f.followers {
-		s.value.SetLoD(lod[:s.levels])
-	}
 }

@@ -17,34 +17,44 @@ type buffer struct {
 	offset      int // in elements, set by arena.place
 }
 
-// layOut finds how long each temporary lives and packs the arenas.
-func (c *compiler) layOut() error {
-	c.findLifetimes()
-	c.holdUntilBarriers()
-	for _, v := range c.order {
+// A layout is the stage that gives tensors their memory. It takes the variables and the steps, and hands on how much memory there is.
+type layout struct {
+	variables *variables
+	pieces    []*piece
+	steps     []step
+	spaces    *spaces
+	arenas    map[tensor.DType]*arena
+	memory    Memory
+}
+
+// layOut finds how long each temporary lives, packs the arenas and gives every tensor its elements.
+func (l *layout) layOut() error {
+	l.findLifetimes()
+	l.holdUntilBarriers()
+	for _, v := range l.variables.order {
 		if v.place == temporary && v.viewOf == nil && v.first >= 0 {
 			v.buffer = &buffer{elements: v.elements(), first: v.first, last: v.last}
 		}
 		if v.place == temporary {
-			c.plan.memory.Sum += v.bytes()
+			l.memory.Sum += v.bytes()
 		}
 	}
-	for i := range c.plan.steps {
-		s := &c.plan.steps[i]
+	for i := range l.steps {
+		s := &l.steps[i]
 		for k, p := range s.pieces {
-			c.shareInPlace(s, p, s.first+k)
+			l.shareInPlace(s, p, s.first+k)
 		}
 	}
-	c.packArenas()
-	return nil
+	l.packArenas()
+	return l.attach()
 }
 
 // findLifetimes finds the first and the last piece that touch each variable, and the first that writes it; -1 for none.
-func (c *compiler) findLifetimes() {
-	for _, v := range c.order {
+func (l *layout) findLifetimes() {
+	for _, v := range l.variables.order {
 		v.first, v.last, v.writer = -1, -1, -1
 	}
-	for i, p := range c.pieces {
+	for i, p := range l.pieces {
 		p.touches(func(v *variable, write bool) {
 			if v.first < 0 {
 				v.first = i
@@ -59,9 +69,9 @@ func (c *compiler) findLifetimes() {
 
 // holdUntilBarriers extends the life of what a piece goes on reading or writing after its kernel returned: to the barrier
 // that follows, or to the end of the block. The barrier then counts as a piece that touches it.
-func (c *compiler) holdUntilBarriers() {
+func (l *layout) holdUntilBarriers() {
 	var held []*variable
-	for i, p := range c.pieces {
+	for i, p := range l.pieces {
 		if strings.HasSuffix(p.op.Type, "_barrier") && p.def.Class == ops.Dist {
 			for _, v := range held {
 				v.last = max(v.last, i)
@@ -78,13 +88,13 @@ func (c *compiler) holdUntilBarriers() {
 		}
 	}
 	for _, v := range held {
-		v.last = len(c.pieces)
+		v.last = len(l.pieces)
 	}
 }
 
 // shareInPlace lets the outputs of piece i, which is one of step s, take over the memory of inputs that die there, where the op allows
 // it.
-func (c *compiler) shareInPlace(s *step, p *piece, i int) {
+func (l *layout) shareInPlace(s *step, p *piece, i int) {
 	slots := make([]string, 0, len(p.def.InPlace))
 	for slot := range p.def.InPlace {
 		slots = append(slots, slot)
@@ -96,25 +106,25 @@ func (c *compiler) shareInPlace(s *step, p *piece, i int) {
 			if outs[k] == program.Empty || ins[k] == program.Empty {
 				continue
 			}
-			out, in := c.variables[outs[k]], elementsOf(c.variables[ins[k]])
+			out, in := l.variables.named[outs[k]], elementsOf(l.variables.named[ins[k]])
 			if uses(p.writes, out) && uses(p.reads, in) {
-				c.takeOver(s, p, i, out, in)
+				l.takeOver(s, p, i, out, in)
 			}
 		}
 	}
 	if p.term != nil && p.loop.InPlace {
-		c.takeOver(s, p, i, p.writes[0], p.term)
+		l.takeOver(s, p, i, p.writes[0], p.term)
 	}
 }
 
-func (c *compiler) takeOver(s *step, p *piece, i int, out, in *variable) {
+func (l *layout) takeOver(s *step, p *piece, i int, out, in *variable) {
 	if out.place != temporary || in.place != temporary || out.buffer == in.buffer || out.meta.DType != in.meta.DType {
 		return
 	}
 	if out.first != i || in.buffer.last != i || out.buffer.elements != in.buffer.elements {
 		return
 	}
-	if p.timesRead(c, in.buffer) != 1 || !s.isKernel() && !s.rowsOnly(in.buffer) {
+	if l.timesRead(p, in.buffer) != 1 || !s.isKernel() && !s.rowsOnly(in.buffer) {
 		return
 	}
 	in.buffer.last = out.buffer.last
@@ -122,7 +132,7 @@ func (c *compiler) takeOver(s *step, p *piece, i int, out, in *variable) {
 }
 
 // timesRead counts how often the op of a piece names a variable of a buffer as an input.
-func (p *piece) timesRead(c *compiler, b *buffer) int {
+func (l *layout) timesRead(p *piece, b *buffer) int {
 	times := 0
 	if p.term != nil && p.term.buffer == b {
 		times++
@@ -132,7 +142,7 @@ func (p *piece) timesRead(c *compiler, b *buffer) int {
 			continue
 		}
 		for _, name := range names {
-			if name != program.Empty && elementsOf(c.variables[name]).buffer == b {
+			if name != program.Empty && elementsOf(l.variables.named[name]).buffer == b {
 				times++
 			}
 		}
@@ -161,16 +171,16 @@ type arena struct {
 
 // packArenas places all buffers, the largest first: large ones leave gaps that small ones fill. Buffers that some step touches both lie
 // apart, because the loops of a step may run side by side.
-func (c *compiler) packArenas() {
-	c.arenas = map[tensor.DType]*arena{}
+func (l *layout) packArenas() {
+	l.arenas = map[tensor.DType]*arena{}
 	type demand struct {
 		dtype tensor.DType
 		*buffer
 	}
-	stepOf := c.stepOf()
+	stepOf := l.stepOf()
 	var demands []demand
 	seen := map[*buffer]bool{}
-	for _, v := range c.order {
+	for _, v := range l.variables.order {
 		if v.buffer != nil && !seen[v.buffer] {
 			seen[v.buffer] = true
 			v.buffer.first, v.buffer.last = stepOf[v.buffer.first], stepOf[v.buffer.last]
@@ -179,25 +189,24 @@ func (c *compiler) packArenas() {
 	}
 	slices.SortStableFunc(demands, func(a, b demand) int { return cmp.Compare(b.elements, a.elements) })
 	for _, d := range demands {
-		a := c.arenas[d.dtype]
+		a := l.arenas[d.dtype]
 		if a == nil {
-			c.spaces++
-			a = &arena{space: c.spaces}
-			c.arenas[d.dtype] = a
+			a = &arena{space: l.spaces.next(0).space}
+			l.arenas[d.dtype] = a
 		}
 		a.place(d.buffer)
 	}
 }
 
 // stepOf returns the step of each piece; the end of the block counts as one more.
-func (c *compiler) stepOf() []int {
-	of := make([]int, 0, len(c.pieces)+1)
-	for i, s := range c.plan.steps {
+func (l *layout) stepOf() []int {
+	of := make([]int, 0, len(l.pieces)+1)
+	for i, s := range l.steps {
 		for range s.pieces {
 			of = append(of, i)
 		}
 	}
-	return append(of, len(c.plan.steps))
+	return append(of, len(l.steps))
 }
 
 // place gives b the smallest gap that holds it among the buffers whose intervals meet its own, or room behind these.
@@ -230,53 +239,30 @@ func (a *arena) insert(b *buffer, offset int) {
 func rounded(n int) int { return max(1, (n+align-1)/align) * align }
 
 // attach makes the arenas and gives every tensor its elements, which kernels see from now on.
-func (c *compiler) attach() error {
-	p := c.plan
-	for dtype, a := range c.arenas {
+func (l *layout) attach() error {
+	for dtype, a := range l.arenas {
 		memory, err := tensor.New(dtype, int64(a.size))
 		if err != nil {
 			return err
 		}
 		a.memory = memory
-		p.memory.Arena += memory.Bytes()
+		l.memory.Arena += memory.Bytes()
 	}
-	for _, v := range c.order {
-		if err := c.attachVariable(v); err != nil {
-			return err
-		}
-	}
-	for _, name := range c.Fetch {
-		p.fetched = append(p.fetched, c.variables[name].tensor)
-	}
-	slices.Sort(p.written)
-	return nil
-}
-
-func (c *compiler) attachVariable(v *variable) error {
-	p := c.plan
-	switch v.place {
-	case own:
-		p.memory.Own += v.tensor.Bytes()
-	case scoped:
-		if v.writer >= 0 {
-			p.written = append(p.written, v.name)
-		}
-	case fed:
-		f := feed{name: v.name, value: v.tensor, sequences: v.meta.Sequences, followers: c.followers(v)}
-		for _, w := range c.order {
-			if w.viewOf != nil && elementsOf(w) == v {
-				f.views = append(f.views, w.tensor)
+	for _, v := range l.variables.order {
+		switch v.place {
+		case temporary:
+			if err := l.attachTemporary(v); err != nil {
+				return err
 			}
+		case own:
+			l.memory.Own += v.tensor.Bytes()
+		case fed, scoped, valueless:
 		}
-		p.feeds = append(p.feeds, f)
-	case temporary:
-		return c.attachTemporary(v)
-	case valueless:
 	}
 	return nil
 }
 
-func (c *compiler) attachTemporary(v *variable) error {
+func (l *layout) attachTemporary(v *variable) error {
 	if of := elementsOf(v); of != v && of.place != temporary {
 		v.span = of.span
 		return v.tensor.Share(of.tensor)
@@ -285,7 +271,7 @@ func (c *compiler) attachTemporary(v *variable) error {
 	if b == nil { // nothing touches it
 		return nil
 	}
-	a := c.arenas[v.meta.DType]
+	a := l.arenas[v.meta.DType]
 	v.span = span{space: a.space, from: b.offset, to: b.offset + rounded(b.elements)}
 	memory, err := view(a.memory, b.offset, b.elements, v.meta.Stored())
 	if err != nil {

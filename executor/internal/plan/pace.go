@@ -34,28 +34,24 @@ func (r pace) nanoseconds(cost ops.Cost) float64 {
 // gain.
 const smallestPlan = 50
 
-// chooseWorkers estimates the plan as a whole. One that is too small is compiled for one worker, as if there were no other.
-func (c *compiler) chooseWorkers() error {
+// paceOf estimates the pace of a plan as a whole, and how long the plan takes one core, in nanoseconds.
+func paceOf(variables *variables, nodes []node) (pace pace, nanos float64) {
 	bytes := int64(0)
-	for _, v := range c.order {
+	for _, v := range variables.order {
 		bytes += v.bytes()
 	}
 	switch {
 	case !kernel.Vectorized():
-		c.pace = scalarPace
+		pace = scalarPace
 	case bytes > nearBytes:
-		c.pace = memoryPace
+		pace = memoryPace
 	default:
-		c.pace = cachedPace
+		pace = cachedPace
 	}
-	nanos := 0.0
-	for _, n := range c.nodes {
-		nanos += c.pace.nanoseconds(n.cost)
+	for _, n := range nodes {
+		nanos += pace.nanoseconds(n.cost)
 	}
-	if nanos < smallestPlan*float64(c.Grain) {
-		c.Workers = 1
-	}
-	return nil
+	return pace, nanos
 }
 
 // A trial compares two ways to run a plan: shared by the workers of a pool, and on the caller's goroutine alone. Which is faster does not follow from
@@ -113,12 +109,12 @@ func (t *trial) decide() {
 
 // newTrial returns the trial of a plan, nil for one that always runs on the pool: that is large, that waits for other machines, or that
 // is to be divided wherever it can be.
-func (c *compiler) newTrial() *trial {
+func newTrial(p *Plan, grain time.Duration) *trial {
 	nanos := 0.0
-	for i := range c.plan.steps {
-		nanos += c.plan.steps[i].nanos
+	for i := range p.steps {
+		nanos += p.steps[i].nanos
 	}
-	if nanos >= largestTrial*float64(c.Grain) || slices.ContainsFunc(c.pieces, (*piece).goesOutside) {
+	if nanos >= largestTrial*float64(grain) || slices.ContainsFunc(p.pieces, (*piece).goesOutside) {
 		return nil
 	}
 	return &trial{stretch: firstStretch}

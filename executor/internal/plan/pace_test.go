@@ -45,14 +45,14 @@ func TestPlansTooSmallToShareAreThoseOfOneWorker(t *testing.T) {
 		shared bool
 	}{{1, !kernel.Vectorized()}, {4, !kernel.Vectorized()}, {16, true}, {64, true}} {
 		one, two := compiledFor(t, c.batch, 1, grain), compiledFor(t, c.batch, 2, grain)
-		if shared := two.dataflow != nil; shared != c.shared {
+		if shared := two.segments[0].flow != nil; shared != c.shared {
 			t.Errorf("batch of %d: runs on a pool: %v", c.batch, shared)
 		}
 		if same := fmt.Sprint(one.Steps()) == fmt.Sprint(two.Steps()); same == c.shared {
 			t.Errorf("batch of %d: the plan of two workers is that of one: %v", c.batch, same)
 		}
 	}
-	if every := compiledFor(t, 1, 2, 0); every.dataflow == nil {
+	if every := compiledFor(t, 1, 2, 0); every.segments[0].flow == nil {
 		t.Error("a grain of 0 does not divide everything")
 	}
 }

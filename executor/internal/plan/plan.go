@@ -26,11 +26,9 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -62,8 +60,9 @@ type Scope interface {
 
 // A Plan is a compiled block. One goroutine at a time may feed and run it.
 type Plan struct {
-	pieces  []*piece
+	pieces  []*piece // of all steps, in their order
 	steps   []step
+	update  int // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
 	feeds   []feed
 	fetched []*tensor.Tensor
 	written []string // variables of the scope, sorted
@@ -72,33 +71,15 @@ type Plan struct {
 	trace   *Trace // nil for none
 	settled bool   // the scope knows that what a run writes has values
 	trains  bool
-	outside bool   // a run speaks to other machines
-	kept    []kept // what Keep copies
+	outside bool // a run speaks to other machines
+	undo    undo
+	finite  finiteCheck
 
 	step ops.Step // what env.Step of all kernels points to
 	env  ops.Env
 
-	update   int         // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
-	checks   []*variable // what must be finite
-	dataflow []*dataflow // one per segment, nil unless the plan gains from a pool
-	trial    *trial      // nil unless that is uncertain
-}
-
-// firstPiece returns the place of the first piece of a step.
-func (p *Plan) firstPiece(step int) int {
-	if step == len(p.steps) {
-		return len(p.pieces)
-	}
-	return p.steps[step].first
-}
-
-type feed struct {
-	name  string
-	value *tensor.Tensor   // what kernels are bound to; it shares the elements of the tensor that was fed last
-	views []*tensor.Tensor // copies that share them too
-
-	sequences []int64     // of each LoD level
-	followers []sequenced // what has its LoD
+	segments [2]segment // the steps before the update, and the rest
+	trial    *trial     // nil unless it is uncertain whether the plan gains from a pool
 }
 
 // Memory says what a plan allocated of its own, in bytes.
@@ -110,50 +91,88 @@ type Memory struct {
 
 // Compile makes a plan. Errors are faults that name op, variable and line.
 func Compile(request Request) (*Plan, error) {
-	c := &compiler{Request: request, variables: map[string]*variable{}, blanks: map[tensor.DType]*tensor.Tensor{}, plan: &Plan{scope: request.Scope}}
-	for _, phase := range []func() error{c.infer, c.chooseWorkers, c.bind, c.fuse, c.layOut, c.attach} {
-		if err := phase(); err != nil {
-			return nil, err
-		}
+	inferred, err := infer(&request)
+	if err != nil {
+		return nil, err
 	}
-	p := c.plan
-	c.cut()
-	c.chooseKept()
-	if p.env.Workers > 1 {
-		p.trial = c.newTrial()
-		predecessors := c.hazards()
-		p.dataflow = []*dataflow{c.newDataflow(predecessors, 0, p.update), c.newDataflow(predecessors, p.update, len(p.steps))}
+	variables, nodes := inferred.variables, inferred.nodes
+	pace, nanos := paceOf(variables, nodes)
+	workers := max(1, request.Workers)
+	if nanos < smallestPlan*float64(request.Grain) {
+		workers = 1
+	}
+
+	p := &Plan{scope: request.Scope, env: request.Env}
+	p.env.Step, p.env.Workers = &p.step, workers
+	var spaces spaces
+	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, blanks: map[tensor.DType]*tensor.Tensor{}}
+	if err := b.bind(nodes); err != nil {
+		return nil, err
+	}
+	f := &fuser{variables, b.pieces}
+	f.fuse(request.Without)
+	p.steps, p.update = (&scheduler{workers, request.Grain, request.Without}).schedule(f.pieces)
+	for _, s := range p.steps {
+		p.pieces = append(p.pieces, s.pieces...)
+	}
+	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, spaces: &spaces, arenas: map[tensor.DType]*arena{}}
+	if err := l.layOut(); err != nil {
+		return nil, err
+	}
+	p.memory = l.memory
+
+	p.connect(variables, request.Fetch)
+	p.protect(nodes, inferred.checks)
+	p.segments = [2]segment{{steps: p.steps[:p.update]}, {steps: p.steps[p.update:]}}
+	if workers > 1 {
+		p.trial = newTrial(p, request.Grain)
+		predecessors := hazards(p.steps, &spaces)
+		p.segments[0].flow = newDataflow(p, request.Grain, predecessors, 0, p.update)
+		p.segments[1].flow = newDataflow(p, request.Grain, predecessors, p.update, len(p.steps))
 	}
 	return p, nil
+}
+
+// connect finds out what comes into a run and what comes out of it.
+func (p *Plan) connect(variables *variables, fetch []string) {
+	for _, v := range variables.order {
+		switch {
+		case v.place == fed:
+			p.feeds = append(p.feeds, newFeed(v, variables))
+		case v.place == scoped && v.writer >= 0:
+			p.written = append(p.written, v.name)
+		}
+	}
+	slices.Sort(p.written)
+	for _, name := range fetch {
+		p.fetched = append(p.fetched, variables.named[name].tensor)
+	}
+}
+
+// protect finds out whether the plan trains, what must be finite before its update, and what a run that fails must undo.
+func (p *Plan) protect(nodes []node, checks []*variable) {
+	for _, n := range nodes {
+		p.outside = p.outside || n.def.Class == ops.Dist || n.def.Class == ops.Serve
+		p.trains = p.trains || n.op.Role().Has(program.RoleOptimize)
+	}
+	p.trains = p.trains || p.outside
+	update := len(p.pieces)
+	if p.update < len(p.steps) {
+		update = p.steps[p.update].first
+	}
+	p.finite = finiteCheck{variables: checks, pieces: p.pieces, update: update, feeds: p.feeds, step: &p.step}
+	if !p.outside {
+		p.undo = newUndo(p.scope, p.pieces[:update])
+	}
 }
 
 // Feed shares the elements of t with the variable name until the next Feed of it. Dtype, dims and the
 // number of sequences must be those that the plan was compiled for. A name that the plan does not know is ignored.
 func (p *Plan) Feed(name string, t *tensor.Tensor) error {
 	for i := range p.feeds {
-		f := &p.feeds[i]
-		if f.name != name {
-			continue
+		if f := &p.feeds[i]; f.name == name {
+			return f.set(t)
 		}
-		if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
-			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(fmt.Sprint(t)), fault.Want(f.value.String()))
-		}
-		if t.IsSelected() {
-			return fault.E(fault.TypeMismatch, fault.Var(name), fault.Got(t.String()), fault.Want("a dense "+f.value.String()))
-		}
-		if err := f.checkSequences(t); err != nil {
-			return err
-		}
-		for _, v := range f.views {
-			if err := v.Share(t); err != nil {
-				return err
-			}
-		}
-		if err := f.value.Share(t); err != nil {
-			return err
-		}
-		f.handOn(t)
-		return nil
 	}
 	return nil
 }
@@ -181,3 +200,9 @@ func (p *Plan) SetStep(s ops.Step) { p.step = s }
 
 // Memory returns what the plan allocated.
 func (p *Plan) Memory() Memory { return p.memory }
+
+// Keep copies what a run writes before its update, for Restore. A run that trains does so by itself.
+func (p *Plan) Keep() { p.undo.keep() }
+
+// Restore gives the variables the values that they had at the last Keep. A second Restore does nothing.
+func (p *Plan) Restore() { p.undo.restore() }

@@ -84,11 +84,56 @@ func (s *step) cost() (total ops.Cost) {
 	return total
 }
 
+// A scheduler is the stage that makes steps of pieces. It takes those of the fuser, and hands on steps that are divided for the workers.
+type scheduler struct {
+	workers int
+	grain   time.Duration
+	without []Fusion
+}
+
+// schedule returns the steps, and the index of the first that belongs to the update; the number of steps when there is none.
+func (sc *scheduler) schedule(pieces []*piece) (steps []step, update int) {
+	first := slices.IndexFunc(pieces, (*piece).isUpdate)
+	if first < 0 {
+		first = len(pieces)
+	}
+	steps = sc.rows(nil, pieces[:first])
+	update = len(steps)
+	for rest := pieces[first:]; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].optimizes() == rest[0].optimizes() {
+			n++
+		}
+		if rest[0].optimizes() {
+			steps = append(steps, sc.updates(rest[:n])...)
+		} else {
+			steps = sc.rows(steps, rest[:n])
+		}
+		rest = rest[n:]
+	}
+	at := 0
+	for i := range steps {
+		steps[i].first = at
+		at += len(steps[i].pieces)
+		sc.cut(&steps[i])
+	}
+	return steps, update
+}
+
+// single makes a step of one piece.
+func single(p *piece) step {
+	s := step{pieces: []*piece{p}}
+	if p.isLoop() {
+		s.chains = []chain{{pieces: s.pieces}}
+	}
+	return s
+}
+
 // rows appends steps of pieces, in their order, and joins loops that hand rows on to each other.
-func (c *compiler) rows(steps []step, pieces []*piece) []step {
+func (sc *scheduler) rows(steps []step, pieces []*piece) []step {
 	first := len(steps)
 	for _, p := range pieces {
-		if n := len(steps); n > first && !c.without(FuseRows) && c.joins(&steps[n-1], p) {
+		if n := len(steps); n > first && !slices.Contains(sc.without, FuseRows) && sc.joins(&steps[n-1], p) {
 			last := &steps[n-1]
 			last.pieces = append(last.pieces, p)
 			last.chains[0].pieces = last.pieces
@@ -104,12 +149,12 @@ const leastRows = 4
 
 // joins reports whether p can run range by range with the chain of a step: it reads what the chain writes, and no iteration of either needs
 // anything of the other but what the same iteration owns.
-func (c *compiler) joins(s *step, p *piece) bool {
+func (sc *scheduler) joins(s *step, p *piece) bool {
 	if s.isKernel() || !p.isLoop() || p.loop.Apart || s.pieces[0].loop.Apart {
 		return false
 	}
 	n, ok := commonIterations(s.pieces, p)
-	if !ok || n < 2 || n < leastRows*c.plan.env.Workers && c.Grain > 0 {
+	if !ok || n < 2 || n < leastRows*sc.workers && sc.grain > 0 {
 		return false
 	}
 	linked := false
@@ -152,7 +197,7 @@ const smallUpdate = 500_000
 
 // updates makes steps of the pieces of the update. A small loop moves up to the first step of small loops that comes after everything that it must
 // come after, and becomes one more chain of it.
-func (c *compiler) updates(pieces []*piece) []step {
+func (sc *scheduler) updates(pieces []*piece) []step {
 	var steps []step
 	var small []bool                                          // by step: it takes further loops
 	read, written := map[*variable]int{}, map[*variable]int{} // the last step that does so
@@ -167,7 +212,7 @@ func (c *compiler) updates(pieces []*piece) []step {
 				after = max(after, at)
 			}
 		})
-		at, fits := len(steps), p.isLoop() && p.loop.N > 0 && p.cost.Bytes < smallUpdate && !c.without(FuseUpdates)
+		at, fits := len(steps), p.isLoop() && p.loop.N > 0 && p.cost.Bytes < smallUpdate && !slices.Contains(sc.without, FuseUpdates)
 		for i := max(after, outside) + 1; i < len(steps) && fits; i++ {
 			if small[i] {
 				at = i
@@ -204,23 +249,19 @@ const (
 	lineIterations = 16
 )
 
-// cut decides how many iterations of each chain run at a time, and how each step is divided over the workers.
-func (c *compiler) cut() {
-	p := c.plan
-	for i := range p.steps {
-		s := &p.steps[i]
-		for _, q := range s.pieces {
-			s.nanos += q.nanoseconds()
-		}
-		if s.isKernel() {
-			continue
-		}
-		for k := range s.chains {
-			s.chains[k].measure(c.Grain)
-		}
-		s.divide(p.env.Workers, c.Grain)
-		s.errs = make([]error, len(s.parts))
+// cut decides how many iterations of each chain of a step run at a time, and how the step is divided over the workers.
+func (sc *scheduler) cut(s *step) {
+	for _, p := range s.pieces {
+		s.nanos += p.nanoseconds()
 	}
+	if s.isKernel() {
+		return
+	}
+	for k := range s.chains {
+		s.chains[k].measure(sc.grain)
+	}
+	s.divide(sc.workers, sc.grain)
+	s.errs = make([]error, len(s.parts))
 }
 
 // measure sets the extents of a chain.

@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A place says where the value of a variable lives.
+type place int
+
+const (
+	temporary place = iota // in the arena, for as long as pieces touch it
+	own                    // in memory of its own, readable after the run
+	fed                    // in the tensor that was fed
+	scoped                 // in the scope
+	valueless              // nowhere: readers and other variables that are no tensors
+)
+
+// A variable is what the compiler knows of one name.
+type variable struct {
+	name        string
+	meta        ops.Meta // dims are concrete
+	place       place
+	rows        *variable // of program.SelectedRows: the numbers of its rows, which are touched whenever it is
+	viewOf      *variable // the variable whose elements it shares, nil for elements of its own
+	first, last int       // pieces that touch it; last includes those that hold it
+	writer      int       // first piece that writes it, -1 when none does
+	buffer      *buffer
+	tensor      *tensor.Tensor
+	span        span
+}
+
+func (v *variable) elements() int { return int(ops.Product(v.meta.Stored())) }
+
+func (v *variable) bytes() int64 {
+	if v.place == valueless {
+		return 0
+	}
+	return int64(v.elements()) * int64(v.meta.DType.Size())
+}
+
+// showSequences gives the tensor of a variable a LoD with the right number of sequences, for kernels to see when they are bound.
+func (v *variable) showSequences() {
+	if v.meta.LoDLevel == 0 || v.tensor == nil {
+		return
+	}
+	lod := make([][]int64, len(v.meta.Sequences))
+	for i, n := range v.meta.Sequences {
+		lod[i] = make([]int64, n+1)
+	}
+	v.tensor.SetLoD(lod)
+}
+
+// A variables is the symbol table of a compilation. The first stage fills it; later stages add the scratch memory of ops.
+type variables struct {
+	named map[string]*variable
+	order []*variable // in the order in which ops touch them; scratch memory of an op is a variable without a name
+}
+
+// add records a variable. One with an empty name is found in order only.
+func (t *variables) add(name string, meta ops.Meta, where place) *variable {
+	v := &variable{name: name, meta: meta, place: where}
+	if name != "" {
+		t.named[name] = v
+	}
+	t.order = append(t.order, v)
+	return v
+}
+
+// tensors returns the tensors of the variables in some slots; nil for an empty name.
+func (t *variables) tensors(slots map[string][]string) map[string][]*tensor.Tensor {
+	bound := make(map[string][]*tensor.Tensor, len(slots))
+	for slot, names := range slots {
+		list := make([]*tensor.Tensor, len(names))
+		for i, name := range names {
+			if name != program.Empty {
+				list[i] = t.named[name].tensor
+			}
+		}
+		bound[slot] = list
+	}
+	return bound
+}
+
+// list returns the variables of some slots, each once; nil stands for all slots.
+func (t *variables) list(slots map[string][]string, some []string) []*variable {
+	var list []*variable
+	for slot, names := range slots {
+		if some != nil && !slices.Contains(some, slot) {
+			continue
+		}
+		for _, name := range names {
+			if v := t.named[name]; name != program.Empty && !uses(list, v) {
+				list = append(list, v)
+				if v.rows != nil {
+					list = append(list, v.rows)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *variable) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
+
+// followers returns what has the LoD of a feed.
+func (t *variables) followers(of *variable) []sequenced {
+	var list []sequenced
+	for _, v := range t.order {
+		if v.meta.LoDLevel > 0 && v.meta.LoDOf == of.name && v.tensor != nil {
+			list = append(list, sequenced{v.tensor, v.meta.LoDLevel})
+		}
+	}
+	return list
+}
+
+func uses(list []*variable, v *variable) bool { return slices.Contains(list, v) }
+
+// A span is a piece of memory: elements [from, to) of a space. Pieces of different spaces never overlap.
+type span struct {
+	space    int
+	from, to int
+}
+
+func (a span) overlaps(b span) bool { return a.space == b.space && a.from < b.to && b.from < a.to }
+
+// A spaces counts the numbers that were given to spaces so far.
+type spaces int
+
+// next returns the span of n elements of memory that nothing shares.
+func (s *spaces) next(n int) span {
+	*s++
+	return span{space: int(*s), to: max(n, 1)}
+}
