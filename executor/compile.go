@@ -16,19 +16,26 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
+// A planner compiles programs for the state of an executor, and keeps the plans that were used last. The state lock guards it.
+type planner struct {
+	*settings
+	startup *startup
+	cache   planCache
+}
+
 // planFor returns the plan of the global block for feeds of the shapes that feed has, compiling it when it is the first of its kind.
-func (l *Local) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string) (*plan.Plan, error) {
+func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string) (*plan.Plan, error) {
 	shapes, err := shapesOf(feed)
 	if err != nil {
 		return nil, err
 	}
 	key := planKey{p, fingerprint(p), requestKey(shapes, fetch)}
-	if compiled := l.cache.get(key); compiled != nil {
+	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := l.compile(ctx, p, shapes, fetch)
+	compiled, err := k.compile(ctx, p, shapes, fetch)
 	if err == nil {
-		l.cache.put(key, compiled)
+		k.cache.put(key, compiled)
 	}
 	return compiled, err
 }
@@ -46,29 +53,29 @@ func requestKey(shapes map[string]ops.Meta, fetch []string) string {
 }
 
 // compile verifies a program, gives its persistable variables values, and compiles its global block.
-func (l *Local) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
-	if err := ops.Verify(p, l.stage); err != nil {
+func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[string]ops.Meta, fetch []string) (*plan.Plan, error) {
+	if err := ops.Verify(p, k.stage); err != nil {
 		return nil, err
 	}
-	if err := l.startup(ctx, p); err != nil {
+	if err := k.startup.complete(ctx, p); err != nil {
 		return nil, err
 	}
 	if len(fetch) == 0 {
 		fetch = p.Targets()
 	}
-	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: l.scope, Env: l.env,
-		Workers: l.workers, Grain: l.grain, CheckFinite: l.checkFinite, Without: l.without}
+	request := plan.Request{Block: p.Global(), Feeds: shapes, Fetch: fetch, Scope: k.scope, Env: k.env,
+		Workers: k.workers, Grain: k.grain, CheckFinite: k.checkFinite, Without: k.without}
 	if len(p.Blocks) > 1 {
-		request.Env.Blocks = newBlocks(p, l.scope, request.Env)
+		request.Env.Blocks = newBlocks(p, k.scope, request.Env)
 	}
 	compiled, err := plan.Compile(request)
 	if err != nil {
 		return nil, explainFeeds(p, err)
 	}
-	if l.profile != nil {
-		compiled.SetTrace(&l.profile.trace)
+	if k.profile != nil {
+		compiled.SetTrace(&k.profile.trace)
 	}
-	l.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
+	k.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
 		compiled.Memory().Arena)
 	return compiled, nil
 }

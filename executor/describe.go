@@ -19,10 +19,10 @@ import (
 // Describe writes the plan as a table: each step with what it writes, its arithmetic, the bytes that it touches, where its results lie, and on how
 // many workers it may run; and for an executor with a profile, once it has run, the time of a step and its rate.
 func (p *Prepared) Describe(w io.Writer) error {
-	if err := p.local.acquire(context.Background()); err != nil {
+	if err := p.local.lock.acquire(context.Background()); err != nil {
 		return err
 	}
-	defer p.local.release()
+	defer p.local.lock.release()
 	return describe(w, p.plan)
 }
 

@@ -3,7 +3,8 @@
 // Its files in reading order:
 //
 //   - executor.go: the contract of an Executor
-//   - local.go: Local, which runs one step at a time; state.go: Save and Load; train.go: the loop over batches
+//   - local.go: Local and its options; stepper.go: the part of it that runs one step at a time
+//   - startup.go: first values of variables; state.go: Save and Load; train.go: the loop over batches
 //   - source.go: where batches come from
 //   - compile.go, and internal/plan: from a program and the shapes of its feeds to a flat list of bound kernels
 //   - scope.go: the variables that live from step to step; persist.go and progress.go: the files of a state

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/edl-go/edl/executor/internal/plan"
@@ -19,6 +18,15 @@ var _ Executor = (*Local)(nil)
 // Local runs programs in this process. Its state is a Scope and a Progress. Calls from several goroutines wait for each other; the callback of Train
 // may call Run and Save of the same executor. For inference on several goroutines make one Local for each, over one Scope.
 type Local struct {
+	settings
+	lock    stateLock
+	startup startup // gives variables their first values; the lock guards it and what follows
+	planner planner // makes plans and keeps them
+	stepper stepper // runs plans
+}
+
+// settings are what the options of New choose. They do not change afterwards.
+type settings struct {
 	scope       *Scope
 	workers     int
 	env         ops.Env
@@ -28,26 +36,20 @@ type Local struct {
 	grain       time.Duration
 	profile     *Profile
 	log         *slog.Logger
-
-	busy     chan struct{} // holds one value while a step runs, or the state is saved or loaded
-	training chan struct{} // holds one value during Train and Load
-	closed   chan struct{}
-	pool     *plan.Pool // nil for one worker
-	cache    planCache
-	progress Progress
-	now      ops.Step
 }
 
 // New returns an executor for this machine. Close ends its goroutines.
 func New(options ...Option) *Local {
-	l := &Local{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler),
-		busy: make(chan struct{}, 1), training: make(chan struct{}, 1), closed: make(chan struct{})}
+	l := &Local{lock: newStateLock(),
+		settings: settings{scope: NewScope(), workers: 1, grain: defaultGrain, checkFinite: true, log: slog.New(slog.DiscardHandler)}}
 	for _, option := range options {
 		option(l)
 	}
 	if l.workers > 1 {
-		l.pool = plan.NewPool(l.workers)
+		l.stepper.pool = plan.NewPool(l.workers)
 	}
+	l.startup = startup{&l.settings, l.stepper.pool}
+	l.planner = planner{settings: &l.settings, startup: &l.startup}
 	return l
 }
 
@@ -56,71 +58,39 @@ func (l *Local) Scope() *Scope { return l.scope }
 
 // Step returns where the executor writes which step it is about to run. What WithComm passed in reads it from the goroutines of a
 // step.
-func (l *Local) Step() *ops.Step { return &l.now }
+func (l *Local) Step() *ops.Step { return &l.stepper.now }
 
 // Close waits for a running step and ends what New started. Runs after it fail.
 func (l *Local) Close() error {
-	l.busy <- struct{}{}
-	defer l.release()
-	select {
-	case <-l.closed:
-		return nil
-	default:
-	}
-	close(l.closed)
-	if l.pool != nil {
-		l.pool.Close()
+	l.lock.wait()
+	defer l.lock.release()
+	if l.lock.close() && l.stepper.pool != nil {
+		l.stepper.pool.Close()
 	}
 	return nil
 }
 
 // Progress returns how far training is.
 func (l *Local) Progress() Progress {
-	l.busy <- struct{}{}
-	defer l.release()
-	return l.progress
+	l.lock.wait()
+	defer l.lock.release()
+	return l.stepper.progress
 }
 
 // SetProgress says how far training is, for a caller that fills the Scope itself.
 func (l *Local) SetProgress(p Progress) {
-	l.busy <- struct{}{}
-	defer l.release()
-	l.progress = p
+	l.lock.wait()
+	defer l.lock.release()
+	l.stepper.progress = p
 }
-
-// acquire waits until no other step runs.
-func (l *Local) acquire(ctx context.Context) error {
-	if err := enter(ctx, l.busy, "waiting for another step of this executor"); err != nil {
-		return err
-	}
-	select {
-	case <-l.closed:
-		l.release()
-		return fault.New(fault.InvalidArgument, "the executor is closed")
-	default:
-		return nil
-	}
-}
-
-// enter puts a value into a channel of one place, which the caller takes out again.
-func enter(ctx context.Context, place chan struct{}, why string) error {
-	select {
-	case place <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fault.E(fault.Canceled, fault.At(why), fault.Cause(context.Cause(ctx)))
-	}
-}
-
-func (l *Local) release() { <-l.busy }
 
 // Run implements Executor. With no fetch, a program that has fetch ops of its own returns what these name.
 func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer l.release()
-	compiled, err := l.planFor(ctx, p, feed, fetch)
+	defer l.lock.release()
+	compiled, err := l.planner.planFor(ctx, p, feed, fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +98,7 @@ func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ..
 		compiled.Keep()
 		defer compiled.Restore()
 	}
-	if err := l.step(ctx, compiled, feed, l.nextStep(feed)); err != nil {
+	if err := l.stepper.run(ctx, compiled, feed, l.stepper.next(feed)); err != nil {
 		return nil, err
 	}
 	return cloneAll(compiled.Fetched()), nil
@@ -144,35 +114,6 @@ func shapesOf(feed Feed) (map[string]ops.Meta, error) {
 		shapes[name] = ops.MetaOfValue(t)
 	}
 	return shapes, nil
-}
-
-// nextStep says which step comes next.
-func (l *Local) nextStep(feed Feed) ops.Step {
-	s := ops.Step{Round: l.progress.Steps}
-	for _, t := range feed {
-		if dims := t.Dims(); len(dims) > 0 {
-			s.Rows = max(s.Rows, dims[0])
-		}
-	}
-	return s
-}
-
-// step feeds and runs a plan. It allocates nothing after a plan's first step.
-func (l *Local) step(ctx context.Context, compiled *plan.Plan, feed Feed, s ops.Step) error {
-	for name, t := range feed {
-		if err := compiled.Feed(name, t); err != nil {
-			return err
-		}
-	}
-	l.now = s
-	compiled.SetStep(s)
-	if err := compiled.Run(ctx, l.pool); err != nil {
-		return err
-	}
-	if compiled.Trains() {
-		l.progress.Steps = s.Round + 1
-	}
-	return nil
 }
 
 // An Option changes how New makes a Local.
@@ -221,15 +162,15 @@ type Prepared struct {
 // Prepare compiles p for feeds with the dtypes and dims of example. Like Run it gives persistable variables
 // without a value those of p.Startup.
 func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, fetch ...string) (*Prepared, error) {
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.lock.release()
 	shapes, err := shapesOf(example)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := l.compile(ctx, p, shapes, fetch)
+	compiled, err := l.planner.compile(ctx, p, shapes, fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -239,71 +180,65 @@ func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, f
 // Run runs one step, as Executor.Run does. The tensors that it returns are the plan's own memory, or that of variables of the Scope, and are valid
 // until the next Run. A feed that is left out keeps the tensor of the step before.
 func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error) {
-	if err := p.local.acquire(ctx); err != nil {
+	if err := p.local.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer p.local.release()
+	defer p.local.lock.release()
 	if !p.plan.Trains() {
 		p.plan.Keep()
 		defer p.plan.Restore()
 	}
-	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, p.local.nextStep(feed))
+	s := &p.local.stepper
+	return p.plan.Fetched(), s.run(ctx, p.plan, feed, s.next(feed))
 }
 
 // RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A program that does not train may change the variables that it writes.
 func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {
-	if err := p.local.acquire(ctx); err != nil {
+	if err := p.local.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer p.local.release()
-	return p.plan.Fetched(), p.local.step(ctx, p.plan, feed, step)
+	defer p.local.lock.release()
+	return p.plan.Fetched(), p.local.stepper.run(ctx, p.plan, feed, step)
 }
 
 // Startup gives the persistable variables of p that have no value yet those of p.Startup. Run and Train do it by themselves; a caller that
 // must know when it happens, such as a trainer whose startup program receives parameters, calls it first.
 func (l *Local) Startup(ctx context.Context, p *program.Program) error {
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.lock.release()
 	if err := ops.Verify(p, l.stage); err != nil {
 		return err
 	}
-	return l.startup(ctx, p)
+	return l.startup.complete(ctx, p)
 }
 
 // RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A step without rows, which a trainer meets when there
 // are more trainers than rows in a batch, runs p from its send_barrier on and fetches nothing; its feed only says what shapes the rows
 // would have. A program that does not train may change the variables that it writes.
 func (l *Local) RunStep(ctx context.Context, p *program.Program, step ops.Step, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.lock.release()
 	if step.Rows == 0 {
 		var err error
 		if feed, err = oneRow(feed); err != nil {
 			return nil, err
 		}
 	}
-	compiled, err := l.planFor(ctx, p, feed, fetch)
+	compiled, err := l.planner.planFor(ctx, p, feed, fetch)
 	if err != nil {
 		return nil, err
 	}
 	if step.Rows == 0 {
-		return nil, l.emptyStep(ctx, compiled, step)
+		return nil, l.stepper.runEmpty(ctx, compiled, step)
 	}
-	if err := l.step(ctx, compiled, feed, step); err != nil {
+	if err := l.stepper.run(ctx, compiled, feed, step); err != nil {
 		return nil, err
 	}
 	return cloneAll(compiled.Fetched()), nil
-}
-
-// emptyStep runs a step without rows.
-func (l *Local) emptyStep(ctx context.Context, compiled *plan.Plan, s ops.Step) error {
-	l.now = s
-	compiled.SetStep(s)
-	return compiled.RunFromBarrier(ctx)
 }
 
 // oneRow gives every feed that has no rows one, so that a plan can be made.
@@ -328,78 +263,4 @@ func cloneAll(ts []*tensor.Tensor) []*tensor.Tensor {
 		out[i] = t.Clone()
 	}
 	return out
-}
-
-// startup gives the persistable variables that p reads and that have no value yet the values that p.Startup computes. Variables that have
-// a value keep it, so a model that was loaded in part is completed and not overwritten. Sub-blocks may read what arrives only while the
-// program runs, so only the global block must find everything.
-func (l *Local) startup(ctx context.Context, p *program.Program) error {
-	if len(l.missing(p.Blocks)) == 0 {
-		return nil
-	}
-	if p.Startup != nil && len(p.Startup.Global().Ops) > 0 {
-		if err := l.runStartup(ctx, p.Startup); err != nil {
-			return err
-		}
-	}
-	if missing := l.missing(p.Blocks[:1]); len(missing) > 0 {
-		return fault.E(fault.NotFound, fault.Got("no value for the persistable variables "+strings.Join(missing, ", ")),
-			fault.Want("a value from the startup program or from a file"),
-			fault.Hint("load parameters, or run a program whose startup program writes these"))
-	}
-	return nil
-}
-
-// runStartup takes over what a startup program computes for variables that have no value.
-func (l *Local) runStartup(ctx context.Context, startup *program.Program) error {
-	fresh, err := l.initialValues(ctx, startup)
-	if err != nil {
-		return err
-	}
-	for _, name := range fresh.Names() {
-		if _, ok := l.scope.Find(name); ok {
-			continue
-		}
-		value, _ := fresh.Find(name)
-		if err := l.scope.Set(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// initialValues runs a startup program in a scope of its own. It was verified with the program that carries it.
-func (l *Local) initialValues(ctx context.Context, startup *program.Program) (*Scope, error) {
-	fresh := NewScope()
-	compiled, err := plan.Compile(plan.Request{Block: startup.Global(), Scope: fresh, Env: l.env, Workers: l.workers, Grain: l.grain})
-	if err != nil {
-		return nil, err
-	}
-	l.log.InfoContext(ctx, "running the startup program", "variables", len(compiled.Written()))
-	return fresh, compiled.Run(ctx, l.pool)
-}
-
-// missing lists the persistable tensors that some of blocks reads before it writes them and that have no value, in the
-// order of the ops.
-func (l *Local) missing(blocks []*program.Block) []string {
-	var names []string
-	seen := map[string]bool{}
-	for _, b := range blocks {
-		for _, op := range b.Ops {
-			for _, name := range op.InputNames() {
-				v, ok := b.Find(name)
-				if !ok || !v.Persistable || v.Kind != program.LoDTensor || seen[name] {
-					continue
-				}
-				seen[name] = true
-				if _, ok := l.scope.Find(name); !ok {
-					names = append(names, name)
-				}
-			}
-			for _, name := range op.OutputNames() {
-				seen[name] = true
-			}
-		}
-	}
-	return names
 }

@@ -4,35 +4,33 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
 
 // Save implements Executor.
 func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error {
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.lock.release()
 	if err := SavePersistables(l.scope, dir, p); err != nil {
 		return err
 	}
-	return WriteProgress(dir, l.progress)
+	return WriteProgress(dir, l.stepper.progress)
 }
 
 // Load implements Executor.
 func (l *Local) Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
-	if err := enter(ctx, l.training, "waiting for the end of Train of this executor"); err != nil {
+	if err := l.lock.beginTraining(ctx, "waiting for the end of Train of this executor"); err != nil {
 		return LoadReport{}, err
 	}
-	defer func() { <-l.training }()
-	if err := l.acquire(ctx); err != nil {
+	defer l.lock.endTraining()
+	if err := l.lock.acquire(ctx); err != nil {
 		return LoadReport{}, err
 	}
-	defer l.release()
+	defer l.lock.release()
 	return l.load(ctx, from, p, options)
 }
 
@@ -58,14 +56,14 @@ func (l *Local) load(ctx context.Context, from string, p *program.Program, optio
 			report.Initialized = append(report.Initialized, name)
 		}
 	}
-	initial, err := l.initialOf(ctx, p, report.Initialized)
+	initial, err := l.startup.valuesOf(ctx, p, report.Initialized)
 	if err != nil {
 		return LoadReport{}, err
 	}
 	if err := l.scope.setAll(append(values, initial...)); err != nil {
 		return LoadReport{}, err
 	}
-	l.progress = progress
+	l.stepper.progress = progress
 	return report, nil
 }
 
@@ -89,36 +87,4 @@ func readState(from string, p *program.Program, options LoadOptions) ([]namedTen
 		values = slices.DeleteFunc(values, func(v namedTensor) bool { return v.name == program.LRDecayCounter })
 	}
 	return values, err
-}
-
-// initialOf computes the values that the startup program of p gives to variables.
-func (l *Local) initialOf(ctx context.Context, p *program.Program, names []string) ([]namedTensor, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	if err := ops.Verify(p, l.stage); err != nil {
-		return nil, err
-	}
-	initial := NewScope()
-	if p.Startup != nil && len(p.Startup.Global().Ops) > 0 {
-		var err error
-		if initial, err = l.initialValues(ctx, p.Startup); err != nil {
-			return nil, err
-		}
-	}
-	var values []namedTensor
-	var missing []string
-	for _, name := range names {
-		value, ok := initial.Find(name)
-		if !ok {
-			missing = append(missing, name)
-			continue
-		}
-		values = append(values, namedTensor{name, value})
-	}
-	if len(missing) > 0 {
-		return nil, fault.E(fault.NotFound, fault.Got("no initial value for "+strings.Join(missing, ", ")),
-			fault.Want("a startup program that writes what is not loaded"))
-	}
-	return values, nil
 }

@@ -61,10 +61,10 @@ type training struct {
 // all is the whole call, from loading to saving.
 func (t *training) all(ctx context.Context, each func(StepResult) error) (Summary, error) {
 	l := t.local
-	if err := enter(ctx, l.training, "waiting for the end of another Train or Load of this executor"); err != nil {
+	if err := l.lock.beginTraining(ctx, "waiting for the end of another Train or Load of this executor"); err != nil {
 		return t.summary, err
 	}
-	defer func() { <-l.training }()
+	defer l.lock.endTraining()
 	if t.run.Save != "" {
 		if err := PrepareSave(t.run.Save); err != nil {
 			return t.summary, err
@@ -86,17 +86,17 @@ func (t *training) all(ctx context.Context, each func(StepResult) error) (Summar
 // begin brings the executor to the state that the first step needs, and the source to the position of that state.
 func (t *training) begin(ctx context.Context) error {
 	l := t.local
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.lock.release()
 	if t.run.Params != "" {
 		if _, err := l.load(ctx, t.run.Params, t.program, LoadOptions{}); err != nil {
 			return err
 		}
 	}
-	if t.files != nil && l.progress.Reader == t.reader {
-		t.files.GoOn(l.progress.Pass, l.progress.Batch, l.progress.Steps)
+	if t.files != nil && l.stepper.progress.Reader == t.reader {
+		t.files.GoOn(l.stepper.progress.Pass, l.stepper.progress.Batch, l.stepper.progress.Steps)
 	}
 	return nil
 }
@@ -139,17 +139,17 @@ func (t *training) at(ctx context.Context) error {
 	if t.files == nil {
 		return nil
 	}
-	if err := t.local.acquire(ctx); err != nil {
+	if err := t.local.lock.acquire(ctx); err != nil {
 		return err
 	}
-	defer t.local.release()
+	defer t.local.lock.release()
 	t.moved()
 	return nil
 }
 
 // moved makes the position of the source part of the state.
 func (t *training) moved() {
-	p := &t.local.progress
+	p := &t.local.stepper.progress
 	p.Pass, p.Batch = t.files.Position()
 	p.Reader = t.reader
 }
@@ -159,8 +159,8 @@ func (t *training) restore() {
 	if t.kept == nil {
 		return
 	}
-	t.local.busy <- struct{}{}
-	defer t.local.release()
+	t.local.lock.wait()
+	defer t.local.lock.release()
 	t.kept.Restore()
 }
 
@@ -182,28 +182,28 @@ func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, 
 			return nil, err
 		}
 	}
-	if err := l.acquire(ctx); err != nil {
+	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.lock.release()
 	compiled, err := t.planFor(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
 	if batch.Step.Rows == 0 {
-		return nil, l.emptyStep(ctx, compiled, batch.Step)
+		return nil, l.stepper.runEmpty(ctx, compiled, batch.Step)
 	}
 	if t.kept == nil && !compiled.Trains() {
 		t.kept = compiled
 		compiled.Keep()
 	}
 	if t.files != nil {
-		batch.Step.Round = l.progress.Steps // the callback may have trained a step of its own
+		batch.Step.Round = l.stepper.progress.Steps // the callback may have trained a step of its own
 	}
 	for i, name := range t.variables {
 		t.feed[name] = batch.Tensors[i]
 	}
-	if err := l.step(ctx, compiled, t.feed, batch.Step); err != nil {
+	if err := l.stepper.run(ctx, compiled, t.feed, batch.Step); err != nil {
 		return nil, err
 	}
 	if t.files != nil {
@@ -239,7 +239,7 @@ func (t *training) planFor(ctx context.Context, batch *Batch) (*plan.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := t.local.compile(ctx, t.program, shapes, t.run.Fetch)
+	compiled, err := t.local.planner.compile(ctx, t.program, shapes, t.run.Fetch)
 	if err != nil {
 		return nil, err
 	}
