@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -296,7 +297,7 @@ func TestErrorsKeepTheState(t *testing.T) {
 				}
 				return nil
 			})
-			if !errors.Is(err, end.kind) {
+			if !errors.Is(err, end.kind) || ctx.Err() != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 			if files, err := os.ReadDir(run.Save); err != nil || len(files) > 0 {
@@ -381,6 +382,37 @@ func TestProgramsShareTheStateByName(t *testing.T) {
 			t.Errorf("%+v, %v", report, err)
 		}
 		e.Close()
+	}
+}
+
+// A program that gives a variable of the state other dims is refused on both, and the variable keeps its value.
+func TestOtherDimsAreRefused(t *testing.T) {
+	narrow, wide := headed(t, "head.a", 3), headed(t, "head.a", 7)
+	for name, e := range map[string]executor.Executor{"local": executor.New(), "cluster": executorOf(t, listener(t), &remote.JobSpec{MaxRestarts: -1})} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := e.Run(bounded(t), narrow.Program, testkit.Batch(t, narrow.Program, 1, 6)); err != nil {
+				t.Fatal(err)
+			}
+			before, err := e.Run(bounded(t), narrow.Program.CloneForTest(), testkit.Batch(t, narrow.Program, 2, 6), "head.a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f *fault.Fault
+			_, err = e.Run(bounded(t), wide.Program, testkit.Batch(t, wide.Program, 3, 6))
+			if !errors.As(err, &f) || f.Kind != fault.ShapeMismatch || !strings.Contains(err.Error(), "head.a") {
+				t.Errorf("other dims of head.a: %v", err)
+			}
+			after, err := e.Run(bounded(t), narrow.Program.CloneForTest(), testkit.Batch(t, narrow.Program, 2, 6), "head.a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := testkit.Difference(named([]string{"head.a"}, after), named([]string{"head.a"}, before)); err != nil {
+				t.Error(err)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -140,13 +140,24 @@ func (e *Executor) enter(ctx context.Context) (_ context.Context, leave func(), 
 	return ctx, func() { unlink(); cancel(); <-e.turn }, nil
 }
 
-// orClosed says that a call has failed because the executor was closed, if that is why.
-func (e *Executor) orClosed(what string, err error) error {
-	if err == nil || e.open.Err() == nil {
-		return err
+// orClosed says that a call has failed because the executor was closed, or because the context of its caller has ended, if that is why.
+func (e *Executor) orClosed(ctx context.Context, what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case e.open.Err() != nil:
+		return fault.E(fault.Canceled, fault.At("remote executor"), fault.Got(what+", and the end of the executor"), fault.Cause(err))
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()): // the transport tells of the end of a context without the context's own error
+		return fault.E(fault.KindOf(err), fault.At("remote executor"), fault.Cause(&endOfContext{err, ctx.Err()}))
 	}
-	return fault.E(fault.Canceled, fault.At("remote executor"), fault.Got(what+", and the end of the executor"), fault.Cause(err))
+	return err
 }
+
+// endOfContext is the error of a call, which also is that of the context that ended it.
+type endOfContext struct{ err, context error }
+
+func (e *endOfContext) Error() string   { return e.err.Error() }
+func (e *endOfContext) Unwrap() []error { return []error{e.err, e.context} }
 
 // finishTime bounds the orderly end of a job whose follower has given up.
 const finishTime = time.Minute
@@ -186,6 +197,7 @@ func (e *Executor) Close() error {
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	caller := ctx
 	ctx, leave, err := e.enter(ctx)
 	if err != nil {
 		return executor.Summary{}, err
@@ -197,7 +209,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	} else {
 		summary, err = e.evaluate(ctx, p, run, each)
 	}
-	return summary, e.orClosed("Train", err)
+	return summary, e.orClosed(caller, "Train", err)
 }
 
 func (e *Executor) train(ctx context.Context, p *program.Program, run executor.TrainOptions,

@@ -86,6 +86,7 @@ func (s *session) has(name string) bool {
 //
 // A program that trains nothing runs in this process, on the values of the state.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	caller := ctx
 	ctx, leave, err := e.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 			values, err = local.Run(ctx, p, feed, fetch...)
 		}
 	}
-	return values, e.orClosed("a step", err)
+	return values, e.orClosed(caller, "a step", err)
 }
 
 // trainStep runs one fed step of a program that trains.

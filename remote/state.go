@@ -75,12 +75,13 @@ func (s *state) read(ctx context.Context, names []string, take func(name string,
 
 // Save implements executor.Executor. A fed job ends in good order before; the next step begins another one.
 func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error {
+	caller := ctx
 	ctx, leave, err := e.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return e.orClosed("Save", e.save(ctx, dir, p))
+	return e.orClosed(caller, "Save", e.save(ctx, dir, p))
 }
 
 func (e *Executor) save(ctx context.Context, dir string, p *program.Program) error {
@@ -107,13 +108,14 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 
 // Load implements executor.Executor. The files are read here and sent to the listener.
 func (e *Executor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
+	caller := ctx
 	ctx, leave, err := e.enter(ctx)
 	if err != nil {
 		return executor.LoadReport{}, err
 	}
 	defer leave()
 	report, err := e.load(ctx, from, p, options)
-	return report, e.orClosed("Load", err)
+	return report, e.orClosed(caller, "Load", err)
 }
 
 func (e *Executor) load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {

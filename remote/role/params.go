@@ -17,11 +17,13 @@ import (
 // from one machine, starts a job of any other number.
 type startState struct {
 	dir     string // empty: the startup program makes all
-	partial bool   // the startup program makes what dir does not have, or has with another type or other dims
+	partial bool   // the startup program makes what dir does not have
+	reshape bool   // and what it has with another type or other dims
 }
 
 func (r *runner) start() startState {
-	return startState{cmp.Or(r.spec.StateDir, r.spec.Spec.Params), r.spec.Spec.Partial}
+	// A program takes from the state of an executor what has its name. Other dims are a mistake there: they would drop a trained variable silently.
+	return startState{cmp.Or(r.spec.StateDir, r.spec.Spec.Params), r.spec.Spec.Partial, r.spec.StateDir == ""}
 }
 
 // loadPieces gives a pserver's variables their rows of the whole variables.
@@ -109,8 +111,12 @@ func (s startState) load(files *executor.DirStorage, name string, dtype tensor.D
 		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 	}
 	err = files.Load(name, []*tensor.Tensor{t})
-	if s.partial && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ShapeMismatch)) {
+	if s.partial && (errors.Is(err, fs.ErrNotExist) || s.reshape && errors.Is(err, fault.ShapeMismatch)) {
 		return nil, nil
+	}
+	if errors.Is(err, fault.ShapeMismatch) || errors.Is(err, fault.TypeMismatch) {
+		return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Cause(err),
+			fault.Hint("another program has trained a variable of this name: name the layer, or use another executor"))
 	}
 	return t, err
 }
