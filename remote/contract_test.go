@@ -416,14 +416,21 @@ func TestOtherDimsAreRefused(t *testing.T) {
 	}
 }
 
-// An executor without a state has nothing to save, and what evaluates begins with initial values.
+// An executor without a state has nothing to save, and what evaluates begins with initial values. A model that was saved before stays whole.
 func TestEmptyState(t *testing.T) {
 	m, prediction := normed(t)
 	local := executor.New()
 	defer local.Close()
 	cluster := executorOf(t, listener(t), &remote.JobSpec{})
-	if err := cluster.Save(bounded(t), t.TempDir(), m.Program); !errors.Is(err, fault.NotFound) {
+	dir := t.TempDir()
+	if err := executor.WriteProgress(dir, executor.Progress{Steps: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Save(bounded(t), dir, m.Program); !errors.Is(err, fault.NotFound) {
 		t.Errorf("nothing is saved: %v", err)
+	}
+	if p, found, err := executor.ReadProgress(dir); !found || p.Steps != 7 || err != nil {
+		t.Errorf("a Save that fails leaves the progress %+v, %t, %v", p, found, err)
 	}
 	feed, test := testkit.Batch(t, m.Program, 3, 5), m.Program.CloneForTest()
 	want, err := local.Run(bounded(t), test, feed, prediction)

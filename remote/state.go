@@ -95,9 +95,6 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 	scope := executor.NewScope()
 	err := e.state.read(ctx, executor.Persistables(p), scope.Set)
 	if err == nil {
-		err = executor.RemoveProgress(dir)
-	}
-	if err == nil {
 		err = executor.SavePersistables(scope, dir, p)
 	}
 	if err == nil {
