@@ -220,13 +220,13 @@ func (c *Client) ReleaseState(ctx context.Context, state string) error {
 	return c.at(err)
 }
 
-// runStep runs one step of a fed job exactly once. If the coordinator is lost meanwhile, runStep asks the next one; the number of the step tells it
-// whether the step has run.
-func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*job.Step, error) {
+// runStep runs one step of a fed job exactly once, or gives one up. If the coordinator is lost meanwhile, runStep asks the next one; the number of the
+// step and its call tell it whether the step has run.
+func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*rpc.StepDone, error) {
 	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
-		step, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
+		done, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
 		if err = c.at(err); err == nil || ctx.Err() != nil || !errors.Is(err, fault.Unavailable) {
-			return step, err
+			return done, err
 		}
 		s, unknown := c.Status(ctx, id)
 		if unknown != nil {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,7 +21,8 @@ type session struct {
 	id      string
 	program *program.Program
 	hash    program.Hash
-	trained uint64 // steps
+	trained uint64       // steps
+	unsure  *rpc.StepRun // gives up the last step, which may be trained or not; nil: its outcome is known
 }
 
 // openSession submits p as a fed job with a spec that has everything else.
@@ -52,23 +54,42 @@ func (s *session) runs(p *program.Program) bool {
 	return false
 }
 
-// step runs one step; without a feed it only reads.
+// step runs one step; without a feed it only reads. After an error a step may be trained or not: the next call of step finds out first.
 func (s *session) step(ctx context.Context, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
-	run := &rpc.StepRun{Fetch: fetch, Step: s.trained}
+	if err := s.resolve(ctx); err != nil {
+		return nil, err
+	}
+	run := &rpc.StepRun{Fetch: fetch, Step: s.trained, Call: rand.Uint64()}
 	for _, name := range sortedNames(feed) {
 		if feed[name] == nil {
 			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
 		}
 		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}
-	step, err := s.client.runStep(ctx, s.id, run)
+	if len(feed) > 0 {
+		s.unsure = &rpc.StepRun{Step: run.Step, Call: run.Call, GiveUp: true}
+	}
+	done, err := s.client.runStep(ctx, s.id, run)
 	if len(feed) > 0 && (err == nil || errors.Is(err, fault.Duplicate)) { // which says that the step is trained, and what it fetched is lost
 		s.trained++
+		s.unsure = nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return decodeAll(step.GetFetched(), fetch)
+	return decodeAll(done.Step.GetFetched(), fetch)
+}
+
+// resolve finds out whether the last step is trained, when its call has ended with an error. If the coordinator has not accepted it, it never will.
+func (s *session) resolve(ctx context.Context) error {
+	if s.unsure == nil {
+		return nil
+	}
+	done, err := s.client.runStep(ctx, s.id, s.unsure)
+	if err == nil {
+		s.trained, s.unsure = max(s.trained, done.Steps), nil
+	}
+	return err
 }
 
 // has reports whether the job knows a persistable variable.
@@ -83,6 +104,9 @@ func (s *session) has(name string) bool {
 // batch is split over the trainers by rows, and what they fetch is joined. The job loses trainers and coordinators without loss; when it loses a
 // pserver, the state of its steps is gone: Run returns an error of kind fault.LostMember that says how many steps are lost, and the state is that
 // before the first of them.
+//
+// When ctx ends during a step, the step is trained or it is not. The next call of the executor finds out first, and Progress.Steps of a saved model
+// counts it if it is. The batch of the next call is trained in any case.
 //
 // A program that trains nothing runs in this process, on the values of the state.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -278,6 +279,63 @@ func TestFedStepSurvivesItsCoordinator(t *testing.T) {
 		if !testkit.Same(got.values[0], wanted[0]) {
 			t.Errorf("step %d: loss %s, want %s", step, testkit.Show(got.values[0]), testkit.Show(wanted[0]))
 		}
+	}
+}
+
+// A step whose call ends while the trainers compute it is trained, once, and the batch of the next call is trained after it. A step that was never
+// sent is not trained.
+func TestFedStepThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	model := layers.NewModel().Seed(3)
+	x, y := layers.Data(model, "x", layers.Dims(testkit.Width)), layers.Data(model, "y", layers.Dims(1))
+	loss := layers.Mean(layers.SquareErrorCost(layers.FC(pauses(layers.FC(x, 10, layers.Act("tanh"))), 1), y))
+	optimizer.Momentum(0.1, 0.9).Minimize(loss)
+	m := testkit.Built(t, model, loss)
+	want := executor.New()
+	defer want.Close()
+	r := newRig(t)
+	spec := shortLived()
+	spec.Trainers = 1
+	e := executorOf(t, r.listener(), spec)
+	never, cancel := context.WithCancel(bounded(t))
+	cancel()
+	if _, err := e.Run(never, m.Program, testkit.Batch(t, m.Program, 9, 7), m.Loss); !errors.Is(err, fault.Canceled) {
+		t.Errorf("a step whose context has ended: %v", err)
+	}
+	ctx, cancel := context.WithCancel(bounded(t))
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := e.Run(ctx, m.Program, testkit.Batch(t, m.Program, 0, 7), m.Loss)
+		gaveUp <- err
+	}()
+	trainer := r.waitPaused("trainer-0")
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, fault.Canceled) {
+		t.Errorf("a step whose context ends: %v", err)
+	}
+	r.resume("trainer-0", trainer)
+	for seed := range uint64(3) {
+		wanted, err := want.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7), m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed == 0 {
+			continue // given up
+		}
+		got, err := e.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7), m.Loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !testkit.Same(got[0], wanted[0]) {
+			t.Errorf("batch %d: loss %s, want %s", seed, testkit.Show(got[0]), testkit.Show(wanted[0]))
+		}
+	}
+	saved := t.TempDir()
+	if err := e.Save(bounded(t), saved, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if p, _, err := executor.ReadProgress(saved); err != nil || p.Steps != 3 {
+		t.Errorf("%d steps are trained, want 3: %v", p.Steps, err)
 	}
 }
 

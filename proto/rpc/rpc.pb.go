@@ -1077,7 +1077,9 @@ type StepRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          []*job.Value           `protobuf:"bytes,1,rep,name=feed,proto3" json:"feed,omitempty"`
 	Fetch         []string               `protobuf:"bytes,2,rep,name=fetch,proto3" json:"fetch,omitempty"`
-	Step          uint64                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // number of this step in the session, from 0: a repeated call is not run twice
+	Step          uint64                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`                   // number of this step in the session, from 0: a repeated call is not run twice
+	Call          uint64                 `protobuf:"varint,4,opt,name=call,proto3" json:"call,omitempty"`                   // drawn at random for each step: a repeated call has that of the first one, so the step of another call is never its answer
+	GiveUp        bool                   `protobuf:"varint,5,opt,name=give_up,json=giveUp,proto3" json:"give_up,omitempty"` // nobody waits for the answer of call any more. If it has not come, it is refused when it comes. If it has, its step is awaited
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1133,9 +1135,24 @@ func (x *StepRun) GetStep() uint64 {
 	return 0
 }
 
+func (x *StepRun) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *StepRun) GetGiveUp() bool {
+	if x != nil {
+		return x.GiveUp
+	}
+	return false
+}
+
 type StepDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          *job.Step              `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	Step          *job.Step              `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`    // absent in the answer to give_up
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"` // training steps that the session has had; of the answer to give_up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,6 +1192,13 @@ func (x *StepDone) GetStep() *job.Step {
 		return x.Step
 	}
 	return nil
+}
+
+func (x *StepDone) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
 }
 
 // StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order, another piece kills it; a
@@ -4546,13 +4570,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\tR\x05state\"+\n" +
 	"\x13ReleaseStateRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\"\x16\n" +
-	"\x14ReleaseStateResponse\"W\n" +
+	"\x14ReleaseStateResponse\"\x84\x01\n" +
 	"\aStepRun\x12\"\n" +
 	"\x04feed\x18\x01 \x03(\v2\x0e.edl.job.ValueR\x04feed\x12\x14\n" +
 	"\x05fetch\x18\x02 \x03(\tR\x05fetch\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x04R\x04step\"-\n" +
+	"\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n" +
+	"\x04call\x18\x04 \x01(\x04R\x04call\x12\x17\n" +
+	"\agive_up\x18\x05 \x01(\bR\x06giveUp\"C\n" +
 	"\bStepDone\x12!\n" +
-	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\"&\n" +
+	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\x12\x14\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\"&\n" +
 	"\x0eStartRoleChunk\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x01\n" +
 	"\tRoleEvent\x12\"\n" +

@@ -36,6 +36,7 @@ type feeds struct {
 	generation generation.Generation // the last that this coordinator has begun; Number 0: none
 	accepted   uint64                // training steps that the session has had
 	given      bool                  // this coordinator was given an item
+	givenUp    uint64                // the call that was given up last: it is refused
 	items      []*item               // accepted and not done, in order
 	last       *item                 // the last training step that was done
 	lists      map[id.Rank]*list     // by member of the generation
@@ -47,6 +48,7 @@ type item struct {
 	number uint64    // of the training step; of an item that reads, of the next one
 	reads  bool      // variables, and trains nothing
 	batch  *batch    // nil for a step that an earlier coordinator was given
+	call   uint64    // that gave it; unknown when batch is nil
 	owner  id.Rank   // of an item that one member does
 	done   *job.Step // what it fetched; nil: it is under way
 	// unreported says that the step is committed, and nobody who lives has reported it.
@@ -84,7 +86,7 @@ func (f *feeds) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
 	var it *item
 	err = f.await(ctx, waitFor("the user", "the first generation"), func() (ok bool, err error) {
 		if f.generation.Number > 0 {
-			it, err = f.accept(run.Step, b)
+			it, err = f.accept(run.Step, run.Call, b)
 		}
 		return it != nil, err
 	})
@@ -97,24 +99,46 @@ func (f *feeds) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
 	return f.answer(ctx, run, it)
 }
 
-// accept enters an item, or finds the one that an earlier call has entered. The monitor is held.
-func (f *feeds) accept(number uint64, b *batch) (*item, error) {
-	if !f.given && f.resumes && !f.cfg.Sync && number > f.accepted { // only the user knows how many there were
+// giveUp decides what becomes of a call whose caller does not wait any more, and returns how many training steps the session has had then. A call that
+// was accepted is trained: giveUp waits for its step, so that no later coordinator can forget it. Another call is refused if it comes later.
+func (f *feeds) giveUp(ctx context.Context, run *rpc.StepRun) (steps uint64, err error) {
+	err = f.await(ctx, waitFor("the user", "the first generation"), func() (bool, error) { return f.generation.Number > 0, nil })
+	if err != nil {
+		return 0, err
+	}
+	f.locked(func() { f.givenUp = run.Call; f.hears(run.Step) })
+	pending := func(it *item) bool { return !it.reads && it.number <= run.Step }
+	err = f.await(ctx, waitFor("the user", fmt.Sprintf("step %d", run.Step)), func() (bool, error) { return !slices.ContainsFunc(f.items, pending), nil })
+	f.locked(func() { steps = f.accepted })
+	return steps, err
+}
+
+// hears takes the user's word for the number of steps before the next one, where nobody else knows it: a coordinator of an async job that follows
+// another one. The monitor is held.
+func (f *feeds) hears(number uint64) {
+	if !f.given && f.resumes && !f.cfg.Sync && number > f.accepted {
 		f.accepted = number
 		f.steps.goOn(id.Round(f.first + number))
 	}
+}
+
+// accept enters an item, or finds the one that the same call has entered before. The monitor is held.
+func (f *feeds) accept(number, call uint64, b *batch) (*item, error) {
+	f.hears(number)
 	switch {
+	case call != 0 && call == f.givenUp:
+		return nil, fault.E(fault.Canceled, fault.At("coordinator"), fault.Gotf("step %d of a call that was given up", number))
 	case number > f.accepted && !f.given:
 		return nil, fault.E(fault.LostMember, fault.At("coordinator"), fault.Gotf("step %d of a session of which %d are trained", number, f.accepted),
 			fault.Wantf("the %d steps whose updates were lost with their parameters", number-f.accepted), fault.Hint("begin the session again"))
 	case number > f.accepted:
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("step %d", number), fault.Wantf("step %d", f.accepted))
 	case number < f.accepted:
-		return f.repeated(number, b)
+		return f.repeated(number, call, b)
 	case f.finished:
 		return nil, fault.New(fault.InvalidArgument, "the session has been closed")
 	}
-	it := &item{number: number, reads: b.reads(), batch: b}
+	it := &item{number: number, reads: b.reads(), batch: b, call: call}
 	f.given = true
 	if !b.reads() {
 		f.accepted++
@@ -125,23 +149,23 @@ func (f *feeds) accept(number uint64, b *batch) (*item, error) {
 	return it, nil
 }
 
-// repeated finds a training step that was accepted before. The monitor is held.
-func (f *feeds) repeated(number uint64, b *batch) (*item, error) {
-	for _, it := range f.items {
-		if it.number == number && !it.reads && !b.reads() {
-			return it, nil
-		}
+// repeated finds a training step that the same call has given before. A call never has the step of another one as its answer. The monitor is held.
+func (f *feeds) repeated(number, call uint64, b *batch) (*item, error) {
+	trains := func(it *item) bool { return it.number == number && !it.reads }
+	same := func(it *item) bool { return trains(it) && !b.reads() && (it.call == call || it.batch == nil) }
+	if i := slices.IndexFunc(f.items, same); i >= 0 {
+		return f.items[i], nil
 	}
 	switch {
 	case b.reads():
-	case f.last != nil && f.last.number == number:
+	case f.last != nil && same(f.last):
 		return f.last, nil
-	case f.last == nil && number+1 == f.accepted && f.cfg.Sync: // an earlier coordinator was given it, and it is committed
-		it := &item{number: number, reads: b.reads(), batch: b}
+	case f.last == nil && number+1 == f.accepted && f.cfg.Sync && !slices.ContainsFunc(f.items, trains): // an earlier coordinator was given it, and it is committed
+		it := &item{number: number, batch: b, call: call}
 		f.items = slices.Insert(f.items, 0, it)
 		return it, nil
 	}
-	return nil, fault.E(fault.Stale, fault.Gotf("step %d again", number), fault.Wantf("step %d", f.accepted))
+	return nil, fault.E(fault.Stale, fault.Gotf("step %d again, or of another call", number), fault.Wantf("step %d", f.accepted))
 }
 
 // answer is what the user is told of an item that is done.

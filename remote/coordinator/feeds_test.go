@@ -188,6 +188,40 @@ func TestFeedRefuses(t *testing.T) {
 	})
 }
 
+// A call is never answered with the step of another one. A call that is given up is trained if it was accepted, and refused if it comes later.
+func TestFeedOfAnotherCall(t *testing.T) {
+	session(t, 2, true, func(s running) error {
+		run := func(number, call uint64, rows int64) *rpc.StepRun {
+			return &rpc.StepRun{Step: number, Call: call, Feed: []*job.Value{batch(rows)}}
+		}
+		steps := func(number, call, want uint64) {
+			t.Helper()
+			if got, err := s.giveUpStep(t.Context(), number, call); err != nil || got != want {
+				t.Errorf("step %d of call %d is given up: %d steps, %v, want %d", number, call, got, err, want)
+			}
+		}
+		for range 2 {
+			if _, err := s.feed(t.Context(), run(0, 7, 2)); err != nil {
+				return err
+			}
+		}
+		if _, err := s.feed(t.Context(), run(0, 8, 3)); !errors.Is(err, fault.Stale) {
+			t.Errorf("the step of another call is answered with %v", err)
+		}
+		steps(0, 8, 1)
+		steps(0, 7, 1)
+		steps(1, 9, 1)
+		if _, err := s.feed(t.Context(), run(1, 9, 3)); !errors.Is(err, fault.Canceled) {
+			t.Errorf("a call that was given up is answered with %v", err)
+		}
+		step, err := s.feed(t.Context(), run(1, 10, 4))
+		if err == nil && (step.Step != 1 || step.Rows != 4) {
+			t.Errorf("the call after it trains %v", step)
+		}
+		return err
+	})
+}
+
 // In async mode the batch of a trainer that is lost goes to another one. The next coordinator goes on where its user and its trainers are.
 func TestFeedAsyncComesThrough(t *testing.T) {
 	cfg := config(1)

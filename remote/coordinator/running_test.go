@@ -111,8 +111,14 @@ func (s running) report(ctx context.Context, m *rpc.TrainerStep) error {
 
 // feed runs one fed step.
 func (s running) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	step, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), run)
-	return step, wire.FromStatus("coordinator", err)
+	done, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), run)
+	return done.GetStep(), wire.FromStatus("coordinator", err)
+}
+
+// giveUpStep gives a fed step up and returns how many steps the session has had.
+func (s running) giveUpStep(ctx context.Context, number, call uint64) (uint64, error) {
+	done, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), &rpc.StepRun{Step: number, Call: call, GiveUp: true})
+	return done.GetSteps(), wire.FromStatus("coordinator", err)
 }
 
 // nextFeed asks for a trainer's share.

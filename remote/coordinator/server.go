@@ -226,11 +226,17 @@ func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) err
 	if err := wire.ReceiveFrom("the user", stream, run, wire.MaxStep, s.cfg.Identity.Check); err != nil {
 		return err
 	}
-	step, err := s.feeds.feed(stream.Context(), run)
+	var err error
+	done := &rpc.StepDone{}
+	if run.GiveUp {
+		done.Steps, err = s.feeds.giveUp(stream.Context(), run)
+	} else {
+		done.Step, err = s.feeds.feed(stream.Context(), run)
+	}
 	if err != nil {
 		return err
 	}
-	return wire.Send(stream, &rpc.StepDone{Step: step})
+	return wire.Send(stream, done)
 }
 
 // Finish lets the job end in good order before its data or its feeds do.

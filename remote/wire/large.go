@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
-	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 )
 
@@ -81,11 +80,11 @@ func deliver[A any](stream grpc.ClientStreamingClient[rpc.Piece, A], id *rpc.Ide
 	return FromStatus("coordinator", err)
 }
 
-// RunStep runs one fed step and returns what it fetches. call is the method of a listener or of a coordinator; where names it in errors. Errors of
+// RunStep runs one fed step, or gives one up, and returns the answer. call is the method of a listener or of a coordinator; where names it in errors. Errors of
 // the transport are returned unchanged.
 func RunStep(ctx context.Context, where string,
 	call func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[rpc.Piece, rpc.Piece], error),
-	id *rpc.Identity, run *rpc.StepRun) (*job.Step, error) {
+	id *rpc.Identity, run *rpc.StepRun) (*rpc.StepDone, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := call(ctx)
@@ -100,7 +99,7 @@ func RunStep(ctx context.Context, where string,
 	}
 	done := &rpc.StepDone{}
 	err = Receive(where, stream, done, MaxStep)
-	return done.Step, err
+	return done, err
 }
 
 // Send sends m, an answer, in pieces.
