@@ -63,6 +63,9 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	if err := k.startup.complete(ctx, p); err != nil {
 		return nil, err
 	}
+	if err := k.startup.check(p); err != nil {
+		return nil, err
+	}
 	if len(fetch) == 0 {
 		fetch = p.Targets()
 	}

@@ -299,3 +299,34 @@ func TestFiniteCheckCanBeSwitchedOff(t *testing.T) {
 		t.Errorf("got %v, %v", out, err)
 	}
 }
+
+// Two models with variables of one name and other dims do not fit on one executor. The error names the variable, not an op that meets it.
+func TestAStateOfAnotherModelIsNamed(t *testing.T) {
+	build := func(columns int64) *program.Program {
+		m := layers.NewModel()
+		layers.FC(layers.Data(m, "x", layers.Dims(columns)), 1, layers.Name("y"))
+		p, err := m.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	e := executor.New()
+	defer e.Close()
+	run := func(columns int64) error {
+		x, err := tensor.New(tensor.Float32, 2, columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Run(t.Context(), build(columns), executor.Feed{"x": x}, "y")
+		return err
+	}
+	if err := run(3); err != nil {
+		t.Fatal(err)
+	}
+	var f *fault.Fault
+	if err := run(5); !errors.As(err, &f) || f.Kind != fault.ShapeMismatch || f.Variable != "y.w_0" && f.Variable != "fc_0.w_0" ||
+		!strings.Contains(err.Error(), "[3 1] in the state") || !strings.Contains(err.Error(), "another executor") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -90,6 +90,25 @@ func (s *startup) missing(blocks []*program.Block) []string {
 	return names
 }
 
+// check compares the variables of the state with their declarations in the global block of p. A program that has been on this state before, with a
+// variable of the same name and other dims, is the usual reason for a difference. The roles of a job bring variables of their own.
+func (s *startup) check(p *program.Program) error {
+	if s.stage != program.StageLocal {
+		return nil
+	}
+	for _, name := range Persistables(p) {
+		value, ok := s.scope.Find(name)
+		declared, _ := p.Global().Var(name)
+		if !ok || value.DType() == declared.DType && (len(declared.Dims) == 0 || ops.Compatible(value.Dims(), declared.Dims)) {
+			continue
+		}
+		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(value.String()+" in the state"),
+			fault.Want(ops.MetaOf(declared).String()+", as the program declares"),
+			fault.Hint("if another program has a variable of this name, run it on another executor, or name the layers"))
+	}
+	return nil
+}
+
 // valuesOf computes the values that the startup program of p gives to variables.
 func (s *startup) valuesOf(ctx context.Context, p *program.Program, names []string) ([]namedTensor, error) {
 	if len(names) == 0 {
