@@ -109,13 +109,32 @@ func readDirectory(dir string, p *program.Program, partial bool) (values []named
 			case err == nil:
 				values = append(values, namedTensor{name, value})
 			case !partial || !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.ShapeMismatch):
-				return err
+				return ofOtherProgram(dir, name, err)
 			}
 		}
 		return nil
 	})
 	return values, err
 }
+
+// ofOtherProgram says what to do when a directory does not have a variable of the program, or has it with another type.
+func ofOtherProgram(dir, name string, err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	switch c := *f; f.Kind {
+	case fault.NotFound:
+		return fault.E(fault.NotFound, fault.At(dir), fault.Var(name), fault.Got("no file of this name for a variable of the program"),
+			fault.Want("the directory of this program"), fault.Hint(loadPart))
+	case fault.ShapeMismatch:
+		c.Hint = loadPart
+		return &c
+	}
+	return err
+}
+
+const loadPart = "to load the variables that fit and initialise the others: --partial, in Go LoadOptions.Partial"
 
 // readCombined reads the persistable tensors of p from one file.
 func readCombined(path string, p *program.Program) (values []namedTensor, err error) {

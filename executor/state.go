@@ -40,6 +40,9 @@ func (l *Local) load(ctx context.Context, from string, p *program.Program, optio
 	if err != nil {
 		return LoadReport{}, err
 	}
+	if all := Persistables(p); options.Partial && len(values) == 0 && len(all) > 0 {
+		return LoadReport{}, fault.E(fault.NotFound, fault.At(from), fault.Got("no variable of the program"), fault.Want("a directory with some of them"))
+	}
 	progress, _, err := ReadProgress(from)
 	if err != nil {
 		return LoadReport{}, err
