@@ -37,7 +37,7 @@ func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, erro
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		client, err := remote.Dial(ctx, f.listener)
+		client, err := remote.Attach(ctx, f.listener)
 		return client, unanswered(nil, err)
 	}
 	clients, err := listed(ctx)
@@ -198,7 +198,7 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 			continue
 		}
 		group.Go(func() {
-			client, err := remote.Dial(ctx, entry.Address)
+			client, err := remote.Attach(ctx, entry.Address)
 			if err != nil {
 				if errors.Is(err, fault.Unavailable) && processGone(entry.PID) {
 					_ = os.Remove(path)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/tensor"
@@ -26,7 +27,11 @@ import (
 
 // TestMain makes the test binary be edl when a script, or edl itself, starts it under that name.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"edl": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"edl": func() { os.Exit(Main()) }, "otheredl": func() {
+		// a build with one op more
+		ops.Register(ops.Def{Type: "otheredl_op", Class: ops.Read, Doc: "Read nothing.", Infer: func(*ops.Shapes) error { return nil }})
+		os.Exit(Main())
+	}})
 }
 
 // TestScripts runs the command as users do. "go test -update" writes what it prints into the scripts.

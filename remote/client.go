@@ -28,14 +28,19 @@ type Client struct {
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
 // the calls of the client fail at once. If the listener falls silent during a call, the call fails, as package wire says.
-func Dial(ctx context.Context, address string) (*Client, error) {
+func Dial(ctx context.Context, address string) (*Client, error) { return dial(ctx, address, true) }
+
+// Attach is Dial for a listener of any build. The client is for calls that exchange no programs, such as Jobs, Why, Show, Scale and Stop.
+func Attach(ctx context.Context, address string) (*Client, error) { return dial(ctx, address, false) }
+
+func dial(ctx context.Context, address string, sameOps bool) (*Client, error) {
 	conn, err := wire.Dial(address)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{address: "listener " + address, conn: conn, service: rpc.NewListenerClient(prompt{conn})}
 	d, err := c.service.Describe(ctx, &rpc.DescribeRequest{})
-	if err == nil && d.Registry != ops.Fingerprint() {
+	if err == nil && sameOps && d.Registry != ops.Fingerprint() {
 		err = fault.E(fault.Unsupported, fault.At(c.address), fault.Got("a build with other ops, of version "+d.Version),
 			fault.Want("the ops of this build"), fault.Hint(cmp.Or(ops.Difference(d.Ops), "it has the ops "+d.Registry+", and this build "+ops.Fingerprint())+
 				"; run the same version of edl on both sides"))
