@@ -48,12 +48,15 @@ func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
 
+// defaultServers is how many trainers, and how many pservers, a job of the command has if nothing says how many.
+const defaultServers = 2
+
 // addCluster adds the flags that say how a program is spread over machines.
 func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
-	flags.StringVar(&f.trainers, "trainers", "2", "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
-	flags.Int32Var(&f.pservers, "pservers", 2, "number of parameter servers")
+	flags.StringVar(&f.trainers, "trainers", strconv.Itoa(defaultServers), "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
+	flags.Int32Var(&f.pservers, "pservers", defaultServers, "number of parameter servers")
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
@@ -105,6 +108,9 @@ func (f *jobFlags) override(flags *pflag.FlagSet, spec *job.JobSpec) error {
 		spec.Fetch = f.fetch
 	}
 	if given("passes") {
+		if f.passes < 1 {
+			return tooFew("--passes", int64(f.passes))
+		}
 		spec.Passes = f.passes
 	}
 	if given("params") {

@@ -198,6 +198,12 @@ func showJob(c *console, path, output string) error {
 		return err
 	}
 	spec := file.Spec
+	if spec.Trainers == 0 {
+		spec.Trainers = defaultServers
+	}
+	if spec.Pservers == 0 {
+		spec.Pservers = defaultServers
+	}
 	jobspec.Complete(spec)
 	if err := jobspec.Check(spec); err != nil {
 		return inFile(path, err)
