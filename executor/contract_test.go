@@ -372,3 +372,18 @@ func TestLoadPartOfAModel(t *testing.T) {
 		t.Errorf("a part of a combined file: %v", err)
 	}
 }
+
+// The callback of Train may read the state. What would change it is refused.
+func TestCallsFromTheCallback(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), true)
+	for seed := range uint64(4) {
+		if err := c.TrainWithCalls(t.Context(), seed, 15, open(t, executor.New(), nil), open(t, executor.New(), nil), t.TempDir); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	for _, ends := range []error{nil, executor.ErrStop} {
+		if err := c.CloseInCallback(t.Context(), executor.New(executor.WithWorkers(2)), ends); err != nil {
+			t.Errorf("Close, and %v: %v", ends, err)
+		}
+	}
+}

@@ -55,6 +55,18 @@ var ErrStop = errors.New("executor: stop training after this step")
 // TrainOptions.Save says so, and the next Train goes on with the next batch. Any other error from the callback, and the end of ctx, end the call with
 // that error and save nothing; the state is that of the last step that the callback was given, or of a later one.
 //
+// # While the callback of Train runs
+//
+// The callback may call methods of the executor. Such calls, and calls of other goroutines that come while the callback runs, do not wait for Train:
+//
+//   - Run of a program that trains nothing, and Save, see the state after the step that the callback was given. On a cluster they fail for now with
+//     fault.InvalidArgument when Train trains: train pass by pass, and call them between the passes.
+//   - Train, Load, and Run of a program that trains fail at once with fault.InvalidArgument. Return ErrStop, and call them when Train has returned.
+//   - Close gives up the call of Train, which returns an error of kind fault.Canceled, whatever the callback returns. On a cluster Close returns at once,
+//     and the executor has ended when Train returns.
+//
+// Train does not go on before the calls that it let in have returned.
+//
 // Methods may be called from several goroutines. Calls wait for each other.
 type Executor interface {
 	// Run runs one step: it feeds, runs the global block of p once, and returns the variables named by fetch, in that order, as tensors that belong

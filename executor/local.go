@@ -15,8 +15,8 @@ import (
 
 var _ Executor = (*Local)(nil)
 
-// Local runs programs in this process. Its state is a Scope and a Progress. Calls from several goroutines wait for each other; the callback of Train
-// may call Run and Save of the same executor. For inference on several goroutines make one Local for each, over one Scope.
+// Local runs programs in this process. Its state is a Scope and a Progress. Calls from several goroutines wait for each other. For inference on several
+// goroutines make one Local for each, over one Scope.
 type Local struct {
 	settings
 	lock    stateLock
@@ -86,6 +86,9 @@ func (l *Local) SetProgress(p Progress) {
 
 // Run implements Executor. With no fetch, a program that has fetch ops of its own returns what these name.
 func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if err := l.lock.checkCallback("Run of a program that trains"); err != nil && Trains(p) {
+		return nil, err
+	}
 	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,9 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 
 // Load implements Executor.
 func (l *Local) Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
+	if err := l.lock.checkCallback("Load"); err != nil {
+		return LoadReport{}, err
+	}
 	if err := l.lock.beginTraining(ctx, "waiting for the end of Train of this executor"); err != nil {
 		return LoadReport{}, err
 	}

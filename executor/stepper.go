@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
@@ -56,6 +57,7 @@ type stateLock struct {
 	busy     chan struct{} // holds one value while a step runs, or the state is saved or loaded
 	training chan struct{} // holds one value during Train and Load
 	closed   chan struct{}
+	callback atomic.Bool // the callback of Train runs
 }
 
 func newStateLock() stateLock {
@@ -87,6 +89,27 @@ func (k *stateLock) beginTraining(ctx context.Context, why string) error {
 }
 
 func (k *stateLock) endTraining() { <-k.training }
+
+// tell calls the callback of Train. checkCallback sees meanwhile that it runs.
+func (k *stateLock) tell(each func(StepResult) error, s StepResult) error {
+	k.callback.Store(true)
+	defer k.callback.Store(false)
+	err := each(s)
+	select {
+	case <-k.closed:
+		return ClosedInCallback()
+	default:
+		return err
+	}
+}
+
+// checkCallback refuses a call that changes the state while the callback of Train runs.
+func (k *stateLock) checkCallback(call string) error {
+	if k.callback.Load() {
+		return RefuseInCallback(call)
+	}
+	return nil
+}
 
 // close lets each further acquire fail. It reports whether this is the first call. The caller holds the lock.
 func (k *stateLock) close() bool {

@@ -21,6 +21,9 @@ func Trains(p *program.Program) bool {
 
 // Train implements Executor.
 func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error) {
+	if err := l.lock.checkCallback("Train"); err != nil {
+		return Summary{}, err
+	}
 	source, err := OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return Summary{}, err
@@ -38,6 +41,9 @@ func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions,
 // before TrainFrom returns.
 func (l *Local) TrainFrom(ctx context.Context, p *program.Program, source BatchSource, run TrainOptions,
 	each func(StepResult) error) (Summary, error) {
+	if err := l.lock.checkCallback("TrainFrom"); err != nil {
+		return Summary{}, err
+	}
 	t := &training{local: l, program: p, run: run, feed: Feed{}, source: source}
 	return t.all(ctx, each)
 }
@@ -123,7 +129,7 @@ func (t *training) loop(ctx context.Context, each func(StepResult) error) error 
 		if each == nil {
 			continue
 		}
-		err = each(StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: 1, Fetched: fetched})
+		err = t.local.lock.tell(each, StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: 1, Fetched: fetched})
 		if errors.Is(err, ErrStop) {
 			t.summary.Stopped = true
 			return nil
@@ -198,7 +204,7 @@ func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, 
 		compiled.Keep()
 	}
 	if t.files != nil {
-		batch.Step.Round = l.stepper.progress.Steps // the callback may have trained a step of its own
+		batch.Step.Round = l.stepper.progress.Steps // another goroutine may have trained a step of its own
 	}
 	for i, name := range t.variables {
 		t.feed[name] = batch.Tensors[i]

@@ -53,14 +53,14 @@ type Executor struct {
 	spec      *JobSpec
 	open      context.Context // until Close
 	shut      context.CancelFunc
-	turn      chan struct{} // holds a value while a call works
+	turns     *turns
 
 	// Of the call whose turn it is.
 	state   state
 	session *session          // nil: no fed job runs
 	local   *executor.Local   // runs programs that train nothing; nil: none has run
 	read    map[string]string // variables of local, by the id of the kept state that they are of
-	closed  bool
+	follows *Job              // whose callback runs, or is to run; nil: no job of Train trains
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -80,7 +80,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	if spec == nil {
 		spec = &JobSpec{}
 	}
-	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turn: make(chan struct{}, 1), read: map[string]string{}}
+	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turns: newTurns(), read: map[string]string{}}
 	e.open, e.shut = context.WithCancel(context.Background())
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
@@ -124,20 +124,33 @@ func dialSoon(ctx context.Context, address string) (*Client, error) {
 // Client returns the connection to the listener, for status and logs.
 func (e *Executor) Client() *Client { return e.client }
 
-// enter waits for the turn of a call. The context that it returns ends with the executor, too; leave ends the turn.
-func (e *Executor) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
-	select {
-	case e.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, fault.E(fault.Canceled, fault.At("waiting for another call of this executor"), fault.Cause(context.Cause(ctx)))
-	}
-	if e.closed {
-		<-e.turn
-		return nil, nil, fault.E(fault.Canceled, fault.At("remote executor"), fault.Got("a call after Close"))
+// enter waits for the turn of a call; see turns.enter. The context that it returns ends with the executor, too. leave ends the turn, and the executor if
+// the callback of the call has closed it.
+func (e *Executor) enter(ctx context.Context, call string, reads bool) (_ context.Context, leave func() error, err error) {
+	t, err := e.turns.enter(ctx, call, reads)
+	if err != nil {
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(e.open, cancel)
-	return ctx, func() { unlink(); cancel(); <-e.turn }, nil
+	return ctx, func() (err error) {
+		unlink()
+		cancel()
+		if t.leave() {
+			err = e.end()
+			t.leave()
+		}
+		return err
+	}, nil
+}
+
+// checkCallback refuses a call that reads while the callback of a job runs.
+func (e *Executor) checkCallback(call string) error {
+	if e.follows == nil {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At("remote executor"), fault.Got(call+" from the callback of Train, or while the callback runs"),
+		fault.Want("a call after Train"), fault.Hint("train pass by pass, and call "+call+" between the passes"))
 }
 
 // orClosed says that a call has failed because the executor was closed, or because the context of its caller has ended, if that is why.
@@ -163,15 +176,20 @@ func (e *endOfContext) Unwrap() []error { return []error{e.err, e.context} }
 const finishTime = time.Minute
 
 // Close gives up the call that is under way, ends the fed job in good order, which saves its model if the JobSpec says so, releases the state, and
-// ends the embedded cluster. A second call does nothing.
+// ends the embedded cluster. A second call does nothing. While the callback of Train runs, Close returns at once, and Train does all this before it
+// returns.
 func (e *Executor) Close() error {
 	e.shut()
-	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
-	if e.closed {
+	t := e.turns.close()
+	if t == nil {
 		return nil
 	}
-	e.closed = true
+	defer t.leave()
+	return e.end()
+}
+
+// end is the work of Close.
+func (e *Executor) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
 	var err error
@@ -192,18 +210,22 @@ func (e *Executor) Close() error {
 
 // Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
 // Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is
-// that before the call. each must not call methods of this executor, which would wait for the end of Train.
+// that before the call.
 //
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
-	each func(executor.StepResult) error) (executor.Summary, error) {
+	each func(executor.StepResult) error) (summary executor.Summary, err error) {
 	caller := ctx
-	ctx, leave, err := e.enter(ctx)
+	ctx, leave, err := e.enter(ctx, "Train", false)
 	if err != nil {
 		return executor.Summary{}, err
 	}
-	defer leave()
-	var summary executor.Summary
+	defer func() {
+		if wrong := leave(); wrong != nil {
+			err = errors.Join(err, wrong)
+		}
+	}()
+	each = e.turns.during(each)
 	if executor.Trains(p) {
 		summary, err = e.train(ctx, p, run, each)
 	} else {
@@ -229,6 +251,8 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	if e.submitted != nil {
 		e.submitted(j.ID)
 	}
+	e.follows = j
+	defer func() { e.follows = nil }()
 	summary, err := j.Follow(ctx, each)
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()

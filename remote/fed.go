@@ -110,14 +110,22 @@ func (s *session) has(name string) bool {
 //
 // A program that trains nothing runs in this process, on the values of the state.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	trains := executor.Trains(p)
+	call := "Run"
+	if trains {
+		call = "Run of a program that trains"
+	}
 	caller := ctx
-	ctx, leave, err := e.enter(ctx)
+	ctx, leave, err := e.enter(ctx, call, !trains)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	if err := e.checkCallback(call); err != nil {
+		return nil, err
+	}
 	var values []*tensor.Tensor
-	if executor.Trains(p) {
+	if trains {
 		values, err = e.trainStep(ctx, p, feed, fetch)
 	} else {
 		var local *executor.Local

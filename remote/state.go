@@ -76,11 +76,14 @@ func (s *state) read(ctx context.Context, names []string, take func(name string,
 // Save implements executor.Executor. A fed job ends in good order before; the next step begins another one.
 func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error {
 	caller := ctx
-	ctx, leave, err := e.enter(ctx)
+	ctx, leave, err := e.enter(ctx, "Save", true)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	if err := e.checkCallback("Save"); err != nil {
+		return err
+	}
 	return e.orClosed(caller, "Save", e.save(ctx, dir, p))
 }
 
@@ -106,7 +109,7 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 // Load implements executor.Executor. The files are read here and sent to the listener.
 func (e *Executor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
 	caller := ctx
-	ctx, leave, err := e.enter(ctx)
+	ctx, leave, err := e.enter(ctx, "Load", false)
 	if err != nil {
 		return executor.LoadReport{}, err
 	}

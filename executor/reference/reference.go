@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/edl-go/edl/executor"
@@ -28,6 +29,8 @@ type Executor struct {
 	local    *executor.Local
 	splits   map[*program.Program]*split
 	prepared map[request]*executor.Prepared
+	callback atomic.Bool // the callback of Train runs
+	closed   atomic.Bool
 }
 
 // A request is what a half of a program was prepared for.
@@ -84,14 +87,23 @@ func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) err
 
 // Load implements executor.Executor.
 func (e *Executor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
+	if e.callback.Load() {
+		return executor.LoadReport{}, executor.RefuseInCallback("Load")
+	}
 	return e.local.Load(ctx, from, p, options)
 }
 
 // Close implements executor.Executor.
-func (e *Executor) Close() error { return e.local.Close() }
+func (e *Executor) Close() error {
+	e.closed.Store(true)
+	return e.local.Close()
+}
 
 // Run implements executor.Executor: one round.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if e.callback.Load() && executor.Trains(p) {
+		return nil, executor.RefuseInCallback("Run of a program that trains")
+	}
 	s, err := e.splitOf(p)
 	if err != nil {
 		return nil, err
@@ -109,6 +121,9 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 // Train implements executor.Executor. Every batch of the files is a round.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	if e.callback.Load() {
+		return executor.Summary{}, executor.RefuseInCallback("Train")
+	}
 	s, err := e.splitOf(p)
 	if err != nil {
 		return executor.Summary{}, err
@@ -186,7 +201,7 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 			feed[name] = batch.Tensors[i]
 		}
 		if s.trains() {
-			batch.Step.Round = e.local.Progress().Steps // the callback may have trained a step of its own
+			batch.Step.Round = e.local.Progress().Steps
 		}
 		fetched, err := e.runRound(ctx, s, batch.Step.Round, feed, fetch)
 		if err != nil {
@@ -202,7 +217,7 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 		if each == nil {
 			continue
 		}
-		err = each(executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched})
+		err = e.tell(each, executor.StepResult{Pass: batch.Pass, Step: batch.Step.Round, Rows: batch.GlobalRows, Trainers: e.shared, Fetched: fetched})
 		if errors.Is(err, executor.ErrStop) {
 			summary.Stopped = true
 			return summary, nil
@@ -211,4 +226,15 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 			return summary, err
 		}
 	}
+}
+
+// tell calls the callback. Other calls see meanwhile that it runs.
+func (e *Executor) tell(each func(executor.StepResult) error, s executor.StepResult) error {
+	e.callback.Store(true)
+	defer e.callback.Store(false)
+	err := each(s)
+	if e.closed.Load() {
+		return executor.ClosedInCallback()
+	}
+	return err
 }

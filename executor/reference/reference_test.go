@@ -288,3 +288,14 @@ func subjects(t *testing.T) map[string]subject {
 	}
 	return all
 }
+
+// The callback of Train may read the state. What would change it is refused, as on the local executor.
+func TestCallsFromTheCallback(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), false)
+	if err := c.TrainWithCalls(t.Context(), 1, 15, open(t, c.Program, 2), open(t, c.Program, 2), t.TempDir); err != nil {
+		t.Error(err)
+	}
+	if err := c.CloseInCallback(t.Context(), open(t, c.Program, 2), executor.ErrStop); err != nil {
+		t.Error(err)
+	}
+}

@@ -145,6 +145,8 @@ type followed struct {
 	oracle  localOracle
 	steps   uint64
 	at      int // next of Batches
+	// inCallback is called in the callback of each step, when the oracle has trained it; may be nil.
+	inCallback func() error
 }
 
 func (f *followed) call(ctx context.Context, call Call, open func() executor.Executor, dir func() string) error {
@@ -203,6 +205,11 @@ func (f *followed) train(ctx context.Context, run executor.TrainOptions, steps i
 			return fmt.Errorf("step %d of pass %d, want step %d of pass %d", s.Step, s.Pass, f.steps, f.at/f.PerPass)
 		}
 		f.steps, f.at, done = f.steps+1, f.at+1, done+1
+		if f.inCallback != nil {
+			if err := f.inCallback(); err != nil {
+				return err
+			}
+		}
 		if stop && done == steps {
 			return executor.ErrStop
 		}
