@@ -23,8 +23,8 @@ type binder struct {
 	pieces    []*piece
 }
 
-// bind makes the tensors and binds every op once. Temporaries have no memory yet: their tensors show a blank that no kernel looks
-// at, because where they live follows from what the passes make of the pieces.
+// bind makes the tensors and binds every op once. The tensors of temporaries have no memory of their own yet, because the layout decides later where
+// it lies. Until then they share a blank, which no kernel reads or writes.
 func (b *binder) bind(nodes []node) error {
 	for _, v := range b.variables.order {
 		if err := b.makeTensor(v); err != nil {
@@ -115,7 +115,7 @@ func (b *binder) makeTensor(v *variable) (err error) {
 	return nil
 }
 
-// blank returns a tensor of these dims whose elements mean nothing. All of a dtype share them, so only the largest counts.
+// blank returns a tensor of these dims whose elements mean nothing. All blanks of a dtype share one memory, which is as large as the largest.
 func (b *binder) blank(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 	n, ok := tensor.Count(dims)
 	if !ok {
@@ -140,7 +140,7 @@ func view(memory *tensor.Tensor, offset, n int, dims []int64) (*tensor.Tensor, e
 	return rows.Reshape(dims...)
 }
 
-// scratch makes memory that an op uses while it runs. It lives and is packed like a temporary.
+// scratch makes memory that an op uses while it runs. The layout packs it like a temporary.
 func (b *binder) scratch(dtype tensor.DType, n int) (*variable, error) {
 	if n < 0 {
 		return nil, fault.New(fault.Internal, "the op asked for scratch memory of a negative size")
@@ -149,13 +149,13 @@ func (b *binder) scratch(dtype tensor.DType, n int) (*variable, error) {
 	return v, b.makeTensor(v)
 }
 
-// share is the part of an op's cost that one of its loops has.
+// share returns the cost of one of the loops of an op.
 func share(whole ops.Cost, loops []ops.Loop) ops.Cost {
 	n := int64(len(loops))
 	return ops.Cost{Flops: whole.Flops / n, Bytes: whole.Bytes / n}
 }
 
-// check makes sure that iterations own equal shares of everything, on which the passes build.
+// check makes sure that each iteration owns an equal part of every variable. The later stages rely on it.
 func (p *piece) check() error {
 	for _, v := range slices.Concat(p.reads, p.writes) {
 		if n := p.loop.N; n > 0 && !p.loop.Apart && v.place != valueless && !uses(p.whole, v) && v.elements()%n != 0 {
@@ -166,13 +166,13 @@ func (p *piece) check() error {
 	return nil
 }
 
-// panicked turns what a kernel panicked with into a fault: a program must not be able to end the process.
+// panicked makes a fault of the panic of a kernel, because no program may end the process.
 func panicked(r any) error {
 	return fault.E(fault.Internal, fault.Cause(fmt.Errorf("the kernel panicked: %v", r)),
 		fault.Hint("this is a bug of the op, or a tensor that the verifier should have refused"))
 }
 
-// A piece is what the passes work on: an op that was bound to a kernel, or one loop of an op that was bound to loops.
+// A piece is an op that was bound to a kernel, or one loop of an op that was bound to loops.
 type piece struct {
 	op      *program.Op
 	def     *ops.Def
@@ -182,7 +182,7 @@ type piece struct {
 	writes  []*variable
 	whole   []*variable // the reads that each iteration of the loop may read in full
 	scratch []*variable
-	term    *variable // of reads, what the loop adds its result to; nil for none
+	term    *variable // the variable of reads that the loop adds its result to; nil for none
 	cost    ops.Cost
 	pace    pace
 	also    []string // types of the ops that it has taken over
@@ -192,7 +192,7 @@ func (p *piece) isLoop() bool { return p.kernel == nil }
 
 func (p *piece) isUpdate() bool { return isUpdate(p.op, p.def) }
 
-// run runs all of a piece on one goroutine.
+// run runs a whole piece on the goroutine of the caller.
 func (p *piece) run(ctx context.Context) error {
 	if !p.isLoop() {
 		return p.kernel(ctx)
@@ -216,7 +216,7 @@ func (p *piece) touches(f func(v *variable, write bool)) {
 	}
 }
 
-// goesOutside reports whether the op reaches out of the process, so that it keeps its order to others that do.
+// goesOutside reports whether the op reaches out of the process. Such ops keep their order.
 func (p *piece) goesOutside() bool {
 	return p.def.Class == ops.Dist || p.def.Class == ops.Serve || p.def.Class == ops.FileIO
 }
@@ -227,5 +227,5 @@ func (p *piece) optimizes() bool {
 	return role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched)
 }
 
-// nanoseconds estimates how long a piece takes one core.
+// nanoseconds estimates how long one core needs for the piece.
 func (p *piece) nanoseconds() float64 { return p.pace.nanoseconds(p.cost) }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A dataflow is one segment of a plan prepared for a pool: how many steps each step waits for, and which wait for it. All of it is made once and used
-// by every run. What changes in a run is guarded by the pool's lock.
+// A dataflow prepares one segment of a plan for a pool: how many steps each step waits for, and which steps wait for it. Compile makes it once; every
+// run uses it again. The lock of the pool guards what changes during a run.
 type dataflow struct {
 	plan       *Plan
-	grain      float64 // estimated nanoseconds from which on a step is worth waking a worker
+	grain      float64 // a step of at least so many nanoseconds, by estimate, is worth waking a worker
 	steps      []step
 	degree     []int   // predecessors within the segment
 	successors [][]int // within the segment
@@ -19,7 +19,7 @@ type dataflow struct {
 	pending   []int // predecessors that are not done in this run
 	remaining int   // steps that are not done in this run
 	ctx       context.Context
-	err       error // of the failed step that comes first in the program; the rest is then counted, not run
+	err       error // of the failed step that comes first in the program; steps after an error are counted but do not run
 	errIndex  int
 }
 
@@ -61,8 +61,8 @@ type touch struct {
 	write bool
 }
 
-// hazards returns for each step the earlier steps that must be done before it: those that write what it reads (data), and those that
-// read or write memory that it writes (reuse). Ops that reach outside of the process keep their order among each other.
+// hazards returns for each step the earlier steps that must be done before it: those that write what it reads, and those that read or write memory
+// that it writes. Ops that reach out of the process keep their order.
 func hazards(steps []step, spaces *spaces) [][]int {
 	outside := spaces.next(1)
 	predecessors := make([][]int, len(steps))
@@ -91,7 +91,7 @@ func hazards(steps []step, spaces *spaces) [][]int {
 	return predecessors
 }
 
-// forget drops the touches that t hides: a step that comes after a write also comes after everything before that write.
+// forget drops the touches that a write t covers: a later step that waits for t also waits, through t, for them.
 func forget(live []touch, t touch) []touch {
 	if !t.write {
 		return live

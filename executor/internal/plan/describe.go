@@ -12,14 +12,14 @@ import (
 
 // A StepInfo describes one step of a plan.
 type StepInfo struct {
-	Name   string   // ops, joined by + where they run range by range and counted where they are many of a kind
-	Shapes []string // of what the step writes
-	Memory []string // where that lies: "arena 0-1024" in elements, own, scope, or fed
+	Name   string   // of its ops: joined by + if they run range by range, with counts if they are independent
+	Shapes []string // of the variables that the step writes
+	Memory []string // where these lie: "arena 0-1024" in elements, own, scope, or fed
 	Cost   ops.Cost
 	Parts  int           // ranges that may run at a time
 	Update bool          // belongs to the update
-	Runs   int           // that a trace has seen, of the whole step
-	Took   time.Duration // by all workers together, in these runs
+	Runs   int           // of the whole step that a trace has recorded
+	Took   time.Duration // in these runs, the sum over all workers
 }
 
 // Steps describes the steps in the order in which one worker runs them. Times are those of the trace that the plan was given.
@@ -45,7 +45,7 @@ func (p *Plan) Steps() []StepInfo {
 	return infos
 }
 
-// lies says where the elements of a variable are, "" for what is no tensor.
+// lies says where the elements of a variable are; "" if it is not a tensor.
 func (v *variable) lies() string {
 	switch v.place {
 	case temporary:
@@ -89,7 +89,7 @@ func (s *step) counted() string {
 	return strings.Join(types, ", ")
 }
 
-// A Trace records when the steps of the plans that it was given to run. It may be read while they do.
+// A Trace records when the steps of plans run; see Plan.SetTrace. It may be read while plans run.
 type Trace struct {
 	mu     sync.Mutex
 	begin  time.Time
@@ -108,7 +108,7 @@ type Event struct {
 	Cost  ops.Cost // of the whole step
 }
 
-// maxEvents bounds the memory of a trace; steps beyond it are counted and not kept.
+// maxEvents bounds the memory of a trace. It counts further events but does not keep them.
 const maxEvents = 1 << 18
 
 // timing adds up the runs of a step, guarded by the lock of the trace.

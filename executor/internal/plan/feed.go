@@ -12,10 +12,10 @@ import (
 type feed struct {
 	name  string
 	value *tensor.Tensor   // what kernels are bound to; it shares the elements of the tensor that was fed last
-	views []*tensor.Tensor // copies that share them too
+	views []*tensor.Tensor // of copies that share these elements, too
 
-	sequences []int64     // of each LoD level
-	followers []sequenced // what has its LoD
+	sequences []int64     // their number in each LoD level
+	followers []sequenced // tensors that have its LoD
 }
 
 func newFeed(v *variable, variables *variables) feed {
@@ -51,7 +51,7 @@ func (f *feed) set(t *tensor.Tensor) error {
 	return nil
 }
 
-// sequenced is a tensor that has the outer levels of the LoD of a feed.
+// A sequenced is a tensor that has the outer levels of the LoD of a feed.
 type sequenced struct {
 	value  *tensor.Tensor
 	levels int
@@ -74,7 +74,7 @@ func (f *feed) checkSequences(t *tensor.Tensor) error {
 	return nil
 }
 
-// handOn gives the LoD of a tensor that was fed to all that follows it.
+// handOn gives the LoD of t to all followers.
 func (f *feed) handOn(t *tensor.Tensor) {
 	lod := t.LoD()
 	for _, s := range f.followers {

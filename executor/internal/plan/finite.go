@@ -12,8 +12,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// chooseChecks decides what must be finite before the update: the loss, which gets memory of its own so that it can be looked at, and
-// everything fetched. A program without an update is not checked.
+// chooseChecks decides what must be finite: the loss and everything that is fetched. The loss gets memory of its own, because its value must still
+// be there when the check looks at it. A program without an update is not checked.
 func (in *inference) chooseChecks() {
 	update := slices.IndexFunc(in.nodes, func(n node) bool { return isUpdate(n.op, n.def) })
 	if !in.CheckFinite || update < 0 {
@@ -42,21 +42,21 @@ func (in *inference) chooseChecks() {
 
 // A finiteCheck looks for NaN and infinity in what a run computed.
 type finiteCheck struct {
-	variables []*variable // what it looks at; none for a plan that is not checked
+	variables []*variable // that it looks at; none for a plan that is not checked
 	pieces    []*piece    // of the plan
 	update    int         // the first piece of the update
 	feeds     []feed
 	step      *ops.Step // that runs
 }
 
-// isUpdate reports whether an op changes parameters, speaks to other machines or saves: everything before the first such op can be
+// isUpdate reports whether an op changes parameters, exchanges variables with other machines, or saves. Everything before the first such op can be
 // computed again.
 func isUpdate(op *program.Op, def *ops.Def) bool {
 	saves := def.Class == ops.FileIO && len(op.OutputNames()) == 0
 	return op.Role().Has(program.RoleOptimize) || def.Class == ops.Dist || def.Class == ops.Serve || saves
 }
 
-// nonFinite returns the index of the first NaN or infinity, -1 when there is none or t is no float.
+// nonFinite returns the index of the first NaN or infinity. It returns -1 if there is none, or if t does not hold floats.
 func nonFinite(t *tensor.Tensor) int {
 	switch t.DType() {
 	case tensor.Float32:
@@ -74,7 +74,7 @@ func element(t *tensor.Tensor, i int) string {
 	return fmt.Sprint(t.Float64s()[i])
 }
 
-// beforeUpdate looks at what the first segment computed.
+// beforeUpdate looks at variables that the first segment computes, such as the loss.
 func (c *finiteCheck) beforeUpdate(ctx context.Context) error {
 	for _, v := range c.variables {
 		if v.writer >= 0 && v.writer < c.update && nonFinite(v.tensor) >= 0 {
@@ -94,9 +94,9 @@ func (c *finiteCheck) afterUpdate() error {
 	return nil
 }
 
-// diagnose runs the first segment again, piece by piece, to find the one that made the first number that is not finite. The feeds and parameters
-// are those of the step, and chance is counted, so it computes the same again; only what the forward pass itself
-// updates, such as moving averages, advances once more, until Run restores it.
+// diagnose runs the first segment again, piece by piece, to find the piece that made the first number that is not finite. It computes the same
+// again, because feeds and parameters are still those of the step, and random ops depend on the number of the step alone. Only what the forward pass
+// updates, such as moving averages, advances once more; Run restores it.
 func (c *finiteCheck) diagnose(ctx context.Context, found *variable) error {
 	for _, f := range c.feeds {
 		if at := nonFinite(f.value); at >= 0 {

@@ -6,22 +6,23 @@ import (
 	"github.com/edl-go/edl/ops"
 )
 
-// A Fusion names one way in which a plan does the work of a program with fewer passes over memory and fewer dispatches than one for each op. None
-// changes a bit: ranges of loops give the bits of the whole (ops.Loop), and pieces move only past pieces that they share nothing with.
+// A Fusion names one way to do the work of a program with fewer passes over memory and fewer dispatches than one for each op. No fusion changes a
+// bit of a result: the ranges of a loop give the bits of the whole loop (ops.Loop), and a piece moves only past pieces with which it shares no
+// variable.
 type Fusion string
 
 // The fusions of a plan.
 const (
-	// FuseUnread leaves out what nobody reads.
+	// FuseUnread leaves out ops whose results nobody reads.
 	FuseUnread Fusion = "unread"
 	// FuseViews lets copies such as reshape2 share the elements of what they copy.
 	FuseViews Fusion = "views"
 	// FuseEpilogues lets products and convolutions add a bias and apply a function to blocks of their result as these become complete.
 	FuseEpilogues Fusion = "epilogues"
-	// FuseFanIn lets products add their result to the gradients that it is summed with.
+	// FuseFanIn lets products add their result to other gradients of the same variable, in place of a sum.
 	FuseFanIn Fusion = "fan-in"
-	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation whose operand is read
-	// elsewhere, too; softmax with its loss; gradients with those of activations and with sums of gradients.
+	// FuseRows runs loops that hand rows on to each other range by range: conv2d with its pooling, mul with an activation (also if another op reads
+	// its operand), softmax with its loss, gradients with those of activations and with sums of gradients.
 	FuseRows Fusion = "rows"
 	// FuseUpdates runs the updates of small parameters in one step.
 	FuseUpdates Fusion = "updates"
@@ -48,7 +49,7 @@ func (f *fuser) fuse(without []Fusion) {
 	}
 }
 
-// dropUnread leaves out pieces whose results nobody reads: gradients of what is not trained, and metrics that are not fetched.
+// dropUnread leaves out pieces whose results nobody reads, such as gradients of variables that are not trained, and metrics that are not fetched.
 func (f *fuser) dropUnread() {
 	needed := map[*variable]bool{}
 	var kept []*piece
@@ -65,16 +66,16 @@ func (f *fuser) dropUnread() {
 	f.pieces = kept
 }
 
-// hasEffect reports whether something that outlives the run, or something needed, is written, or the world outside is reached.
+// hasEffect reports whether the piece writes a needed variable or one that outlives the run, or reaches out of the process.
 func (p *piece) hasEffect(needed map[*variable]bool) bool {
 	return p.goesOutside() || len(p.writes) == 0 || slices.ContainsFunc(p.writes, func(v *variable) bool {
 		return v.place != temporary || needed[v]
 	})
 }
 
-// shareViews lets the results of pieces that only copy, such as reshape2 and the gradient of an addition, share the elements of what they copy, and
-// leaves these pieces out. That is right where neither is written again: the one because it is written by the copy alone, the other because
-// nothing after the copy writes it.
+// shareViews leaves out pieces that only copy, such as reshape2 and the gradient of an addition: the copy shares the elements of the original. This
+// is right if nothing writes either of them after the copy: the copying piece is the only writer of the copy, and no piece after it writes the
+// original.
 func (f *fuser) shareViews() {
 	writes := map[*variable]int{}    // how many pieces write it
 	lastWrite := map[*variable]int{} // the last of them
@@ -99,7 +100,7 @@ func (f *fuser) shareViews() {
 	f.pieces = kept
 }
 
-// replace makes every piece after one that read a variable read the one whose elements it shares.
+// replace makes the pieces behind a copying piece read the original in place of the copy.
 func (f *fuser) replace(view, of *variable, after int) {
 	view.viewOf = of
 	for _, p := range f.pieces[after+1:] {
@@ -113,7 +114,7 @@ func (f *fuser) replace(view, of *variable, after int) {
 	}
 }
 
-// elementsOf returns the variable in whose elements v lies.
+// elementsOf returns the variable whose elements v shares, or v itself.
 func elementsOf(v *variable) *variable {
 	for v.viewOf != nil {
 		v = v.viewOf
@@ -121,8 +122,8 @@ func elementsOf(v *variable) *variable {
 	return v
 }
 
-// takeEpilogues lets products and convolutions add the bias and apply the function of the pieces right behind them to what they have just computed,
-// and leaves those pieces out. What is between is then never stored, so that is right where nobody else reads it.
+// takeEpilogues lets products and convolutions add a bias and apply a function to their result, and leaves out the pieces right behind them that did
+// so. The result without bias and function is then never stored. So this is right only if no other piece reads it.
 func (f *fuser) takeEpilogues() {
 	count := f.countUses()
 	kept := f.pieces[:0]
@@ -136,7 +137,7 @@ func (f *fuser) takeEpilogues() {
 	f.pieces = kept
 }
 
-// countUses returns how many pieces touch the elements of each variable.
+// countUses returns how many pieces touch each variable.
 func (f *fuser) countUses() map[*variable]int {
 	count := map[*variable]int{}
 	for _, p := range f.pieces {
@@ -180,9 +181,9 @@ func (p *piece) with(q *piece) *piece {
 	return &all
 }
 
-// foldSums lets products add their result to the terms before it in a sum of gradients, and leaves the sum out. A sum adds its terms in their order,
-// so that is right where each term after the first is made by such a product, after the term before it, and is read by nobody else: what is then
-// stored in its place is the sum up to it.
+// foldSums lets products add their result to the terms before it in a sum of gradients, and leaves out the sum. A sum adds its terms in their order.
+// So this is right if, for each term after the first, such a product makes it, the term before is made earlier, and only the sum reads it. The
+// product then stores the sum up to its term.
 func (f *fuser) foldSums() {
 	count := f.countUses()
 	for i := 0; i < len(f.pieces); i++ {
@@ -193,8 +194,8 @@ func (f *fuser) foldSums() {
 	}
 }
 
-// foldable returns the terms of piece i, in the order in which they are made, and the places of the pieces that make all but the first; nil when
-// piece i is no sum that these can take over.
+// foldable returns the terms of piece i, in the order in which they are made, and the indices of the pieces that make all terms but the first. It
+// returns nil if piece i is not a sum, or if these pieces cannot take it over.
 func (f *fuser) foldable(i int, count map[*variable]int) (terms []*variable, makers []int) {
 	sum := f.pieces[i]
 	if sum.op.Type != "sum" || !sum.isLoop() || sum.optimizes() || len(sum.writes) != 1 || f.touchedBefore(i, sum.writes[0]) {
@@ -207,7 +208,7 @@ func (f *fuser) foldable(i int, count map[*variable]int) (terms []*variable, mak
 		}
 		terms, makers = append(terms, v), append(makers, f.lastWrite(i, elementsOf(v)))
 	}
-	if len(terms) == 2 && makers[0] > makers[1] { // a sum of two does not tell which came first
+	if len(terms) == 2 && makers[0] > makers[1] { // a sum of two terms is the same in both orders
 		slices.Reverse(terms)
 		slices.Reverse(makers)
 	}
@@ -231,14 +232,14 @@ func (f *fuser) touchedBefore(i int, v *variable) bool {
 	return slices.ContainsFunc(f.pieces[:i], func(p *piece) bool { return uses(p.reads, v) || uses(p.writes, v) })
 }
 
-// lastWrite returns the place of the last piece before i that writes v, -1 for none.
+// lastWrite returns the index of the last piece before i that writes v, -1 for none.
 func (f *fuser) lastWrite(i int, v *variable) int {
 	for i--; i >= 0 && !uses(f.pieces[i].writes, v); i-- {
 	}
 	return i
 }
 
-// fold replaces the makers of all terms but the first by pieces that add the sum before, and takes out piece i.
+// fold lets the makers of all terms but the first add the sum of the terms before, and takes out piece i.
 func (f *fuser) fold(i int, terms []*variable, makers []int) {
 	before := terms[0]
 	for k, at := range makers {

@@ -95,7 +95,7 @@ func (in *inference) addNode(op *program.Op) error {
 	return nil
 }
 
-// inputMeta is what ops.Infer asks for. A variable that no step has met yet lives in the scope.
+// inputMeta returns the Meta of an input, for ops.Infer. A variable that no op before has touched lives in the scope.
 func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 	if v, ok := in.variables.named[name]; ok {
 		return v.meta, true
@@ -116,7 +116,7 @@ func (in *inference) inputMeta(name string) (ops.Meta, bool) {
 	return meta, true
 }
 
-// output records that an op writes a variable, with what was inferred for it.
+// output records that an op writes a variable, and what was inferred for it.
 func (in *inference) output(name string, inferred ops.Meta) error {
 	declared, ok := in.Block.Find(name)
 	if !ok {
@@ -148,11 +148,11 @@ func (in *inference) output(name string, inferred ops.Meta) error {
 	return nil
 }
 
-// resolve combines what was inferred with what is declared. All dims must be known afterwards.
+// resolve combines the inferred with the declared Meta. It fails if some dims are still unknown.
 func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 	want := ops.MetaOf(declared)
 	if inferred.Dims == nil && inferred.Kind == 0 {
-		inferred = want.WithoutLoD() // an op such as load, whose output only the declaration describes
+		inferred = want.WithoutLoD() // of an op such as load, only the declaration describes the output
 	}
 	switch {
 	case inferred.Kind != want.Kind || inferred.DType != want.DType:
@@ -198,7 +198,7 @@ func (in *inference) addFeed(name string) error {
 	return nil
 }
 
-// checkSources lists every variable that is read and has no value by then, at once.
+// checkSources makes one error that lists all variables that an op reads before they have a value.
 func (in *inference) checkSources() error {
 	written, missing := map[string]bool{}, map[string]*program.Op{}
 	for _, op := range in.Block.Ops {
@@ -233,13 +233,13 @@ func (in *inference) checkSources() error {
 	return f
 }
 
-// border reports whether an op stands at the border of a program: what it puts out comes from outside.
+// border reports whether the outputs of an op come from outside of the program: those of feed and read ops.
 func border(op *program.Op) bool {
 	def, ok := ops.Lookup(op.Type)
 	return ok && (def.Class == ops.Feed || def.Class == ops.Read)
 }
 
-// fetchUntouched finds the value of a fetched variable that no step touches.
+// fetchUntouched finds the value of a fetched variable that no op touches.
 func (in *inference) fetchUntouched(name string) error {
 	declared, ok := in.Block.Find(name)
 	if ok && declared.Kind == program.LoDTensor {
@@ -255,13 +255,13 @@ func (in *inference) fetchUntouched(name string) error {
 	return fault.E(fault.NotFound, fault.Var(name), fault.Got(got), fault.Want("a variable to fetch"))
 }
 
-// isTensor reports whether a plan gives the variable elements: a tensor, or rows of one.
+// isTensor reports whether a variable has elements: it is a tensor, or some rows of one.
 func isTensor(v *program.Var) bool {
 	return v.Kind == program.LoDTensor || v.Kind == program.SelectedRows
 }
 
-// addOutput adds a variable that an op computes. Rows of a table are two pieces of memory: their elements and, in a variable without a name,
-// their numbers.
+// addOutput adds a variable that an op computes. Selected rows are two pieces of memory: the elements and the numbers of the rows. The numbers are
+// a variable that cannot be found by name.
 func (in *inference) addOutput(name string, meta ops.Meta, where place) error {
 	if meta.Kind != program.SelectedRows {
 		in.variables.add(name, meta, where)

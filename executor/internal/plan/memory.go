@@ -10,10 +10,10 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A buffer is memory that one temporary needs, or several that follow each other in place.
+// A buffer is the memory of one temporary, or of several of which each overwrites the one before.
 type buffer struct {
 	elements    int
-	first, last int // pieces that touch it, and for the arena the steps that do
+	first, last int // pieces that touch it; packArenas turns them into steps
 	offset      int // in elements, set by arena.place
 }
 
@@ -67,8 +67,8 @@ func (l *layout) findLifetimes() {
 	}
 }
 
-// holdUntilBarriers extends the life of what a piece goes on reading or writing after its kernel returned: to the barrier
-// that follows, or to the end of the block. The barrier then counts as a piece that touches it.
+// holdUntilBarriers extends the lifetime of variables that a piece goes on reading or writing after its kernel returned: up to the next barrier, or
+// to the end of the block. The barrier then counts as a piece that touches them.
 func (l *layout) holdUntilBarriers() {
 	var held []*variable
 	for i, p := range l.pieces {
@@ -92,8 +92,7 @@ func (l *layout) holdUntilBarriers() {
 	}
 }
 
-// shareInPlace lets the outputs of piece i, which is one of step s, take over the memory of inputs that die there, where the op allows
-// it.
+// shareInPlace lets the outputs of piece i, a piece of step s, take over the memory of inputs that no later piece touches, if the op allows it.
 func (l *layout) shareInPlace(s *step, p *piece, i int) {
 	slots := make([]string, 0, len(p.def.InPlace))
 	for slot := range p.def.InPlace {
@@ -150,15 +149,15 @@ func (l *layout) timesRead(p *piece, b *buffer) int {
 	return times
 }
 
-// rowsOnly reports whether the loops of a step touch a buffer only iteration by iteration, so that an iteration may overwrite its own
-// part before others have run.
+// rowsOnly reports whether each iteration of the loops of a step touches only its own part of a buffer. Then it may overwrite this part before other
+// iterations have run.
 func (s *step) rowsOnly(b *buffer) bool {
 	return len(s.chains) == 1 && !slices.ContainsFunc(s.pieces, func(p *piece) bool {
 		return slices.ContainsFunc(p.whole, func(v *variable) bool { return v.buffer == b })
 	})
 }
 
-// align is the granule of the arena in elements: 64 bytes of float32, so that rows of different variables do not share a cache line.
+// align is the granule of an arena in elements: 64 bytes of float32, so that two variables do not share a cache line.
 const align = 16
 
 // An arena packs the buffers of one dtype. There is one per dtype so that no memory changes its Go type.
@@ -169,8 +168,8 @@ type arena struct {
 	memory *tensor.Tensor
 }
 
-// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill. Buffers that some step touches both lie
-// apart, because the loops of a step may run side by side.
+// packArenas places all buffers, the largest first: large ones leave gaps that small ones fill. Two buffers that one step touches never overlap,
+// because the loops of a step may run at the same time.
 func (l *layout) packArenas() {
 	l.arenas = map[tensor.DType]*arena{}
 	type demand struct {
@@ -198,7 +197,7 @@ func (l *layout) packArenas() {
 	}
 }
 
-// stepOf returns the step of each piece; the end of the block counts as one more.
+// stepOf returns the step of each piece. The end of the block counts as one more piece and step.
 func (l *layout) stepOf() []int {
 	of := make([]int, 0, len(l.pieces)+1)
 	for i, s := range l.steps {
@@ -209,7 +208,7 @@ func (l *layout) stepOf() []int {
 	return append(of, len(l.steps))
 }
 
-// place gives b the smallest gap that holds it among the buffers whose intervals meet its own, or room behind these.
+// place puts b into the smallest gap that holds it between the buffers that are alive at the same time, or behind them.
 func (a *arena) place(b *buffer) {
 	need := rounded(b.elements)
 	best, bestGap, end := -1, 0, 0
@@ -235,7 +234,7 @@ func (a *arena) insert(b *buffer, offset int) {
 	a.placed = slices.Insert(a.placed, at, b)
 }
 
-// rounded is the room that n elements take: at least one granule, so that also empty tensors have an address of their own.
+// rounded returns the room for n elements: at least one granule, so that empty tensors have an address of their own, too.
 func rounded(n int) int { return max(1, (n+align-1)/align) * align }
 
 // attach makes the arenas and gives every tensor its elements, which kernels see from now on.

@@ -8,30 +8,29 @@ import (
 	"github.com/edl-go/edl/ops/kernel"
 )
 
-// A pace is how much one core does in a nanosecond. It decides where threads pay, never what is computed.
+// A pace is how much work one core does in a nanosecond. It decides where threads pay. It has no effect on results.
 type pace struct{ flops, bytes float64 }
 
-// What was measured on one core of 117 GFLOP/s, with little to spare: at a pace that is too high fewer plans run on several workers than could
-// gain, at one that is too low some lose.
+// These are slightly below what was measured on one core of 117 GFLOP/s. With a higher pace, some plans that could gain from several workers run on
+// one. With a lower pace, some plans run on several workers and lose.
 var (
 	cachedPace = pace{flops: 90, bytes: 80}
 	memoryPace = pace{flops: 90, bytes: 10}
 	scalarPace = pace{flops: 4, bytes: 5} // without vector instructions
 )
 
-// nearBytes is up to how many bytes of variables are expected to stay in a cache from step to step.
+// nearBytes bounds the variables of a plan that are expected to stay in a cache from step to step.
 const nearBytes = 16 << 20
 
-// dispatchTime is how many nanoseconds a piece takes beside its work.
+// dispatchTime is how many nanoseconds a piece needs in addition to its work.
 const dispatchTime = 50
 
 func (r pace) nanoseconds(cost ops.Cost) float64 {
 	return dispatchTime + max(float64(cost.Flops)/r.flops, float64(cost.Bytes)/r.bytes)
 }
 
-// smallestPlan is how many times Request.Grain a plan must take one core, by estimate, to run on several workers. What one of them writes and
-// another reads moves between their caches: half of the weights in each step. So a smaller plan would lose more by sharing its work than it could
-// gain.
+// smallestPlan times Request.Grain is the time on one core, by estimate, from which on a plan runs on several workers. What one worker writes and
+// another reads moves between their caches: half of the weights in each step. So a smaller plan would lose more than it gains.
 const smallestPlan = 50
 
 // paceOf estimates the pace of a plan as a whole, and how long the plan takes one core, in nanoseconds.
@@ -54,9 +53,11 @@ func paceOf(variables *variables, nodes []node) (pace pace, nanos float64) {
 	return pace, nanos
 }
 
-// A trial compares two ways to run a plan: shared by the workers of a pool, and on the caller's goroutine alone. Which is faster does not follow from
-// the plan where it takes little time: the second core may be busy with other work, and may take long to read what the first wrote. Both ways give
-// the same bits. After a stretch of runs in the way that was faster last, some runs go the other way; as long as the comparison ends as before, the
+// A trial compares two ways to run a plan: on the workers of a pool, and on the goroutine of the caller alone. Both ways give the same bits. For a
+// short plan nobody can tell in advance which way is faster: the second core may be busy with other work, and may need long to read what the first
+// wrote.
+//
+// After a stretch of runs in the way that was faster last, some runs go the other way, and the trial compares both. As long as the same way wins, the
 // stretches grow, so that less than one run in 400 goes the slower way.
 type trial struct {
 	alone   bool // the way that was faster last
@@ -70,9 +71,9 @@ const (
 	longStretch  = 4096
 	warmRuns     = 2 // of the other way before its time counts
 	triedRuns    = 7 // of each way, whose medians are compared
-	// clearGain is how many times longer the usual way must take than the other, for the plan to change over.
+	// clearGain: the plan changes over if the usual way takes more than this many times as long as the other.
 	clearGain = 1.03
-	// largestTrial is how many times Request.Grain a plan may take one core, by estimate, to be tried: a larger one gains from workers for sure, and
+	// largestTrial times Request.Grain is the time on one core, by estimate, up to which a plan is tried. A longer plan surely gains from workers, and
 	// would lose too much in runs without them.
 	largestTrial = 1000
 )
@@ -107,8 +108,8 @@ func (t *trial) decide() {
 	}
 }
 
-// newTrial returns the trial of a plan, nil for one that always runs on the pool: that is large, that waits for other machines, or that
-// is to be divided wherever it can be.
+// newTrial returns the trial of a plan. It returns nil for a plan that always runs on the pool: a long one, one that waits for other machines, and
+// one that is divided wherever possible (grain 0).
 func newTrial(p *Plan, grain time.Duration) *trial {
 	nanos := 0.0
 	for i := range p.steps {

@@ -1,28 +1,30 @@
-// Package plan compiles one block of a program for one set of feed shapes into a flat list of steps over memory that is
-// laid out in advance, and runs it.
+// Package plan compiles one block of a program for one set of feed shapes, and runs it. The result is a flat list of steps over memory that is
+// laid out in advance.
 //
-// Compiling goes through the files in this order:
+// Compile calls the stages in this order. Each stage is a type that has what the stage needs and what it hands on (variable.go has the variables,
+// which all stages share):
 //
-//	infer.go     every variable gets its concrete dtype and dims, and a place where its value lives; feeds and their sequences
-//	pace.go      a plan that is too small to gain from workers is compiled for one
-//	bind.go      each op is bound to its tensors (compiler.go), and falls into pieces: a kernel that runs as a whole, or loops that can be cut
-//	fuse.go      pieces that nobody needs are left out; copies share the elements of what they copy; products add biases, apply functions and add
-//	             their results to the gradients that these are summed with
-//	step.go      loops that hand rows on to each other become one step, and so do the updates of small parameters; each step is divided into as
-//	             many parts as it has work for
-//	memory.go    every temporary gets the interval of steps that touch it, and dying inputs are written over in place; temporaries are packed:
-//	             two may share memory when their intervals do not meet; tensors get that memory
-//	dataflow.go  for runs on a pool, the order that steps must keep, of data and of reused memory
+//	inference  infer.go     request -> variables, nodes: gives every variable its concrete dtype and dims, and a place where its value lives
+//	paceOf     pace.go      variables, nodes -> pace: a plan that is too small to gain from workers is compiled for one
+//	binder     bind.go      nodes -> pieces: binds each op to its tensors. An op becomes one kernel, or loops that can be divided
+//	fuser      fuse.go      pieces -> fewer pieces: leaves out pieces that nobody needs. Copies share the elements of what they copy. Products
+//	                        add biases, apply functions, and add their results to gradients that are summed
+//	scheduler  step.go      pieces -> steps: joins loops that hand rows on to each other, and the updates of small parameters. Divides each
+//	                        step into as many parts as it has work for
+//	layout     memory.go    steps -> memory: finds which steps touch a temporary, writes outputs over inputs that nobody needs any more, and
+//	                        packs the rest. Two temporaries may share memory if their lifetimes do not overlap
+//	dataflow   dataflow.go  steps -> order: for runs on a pool, which steps must wait for which
 //
-// Running allocates nothing: run.go runs one step after the other and decides what is left of a step that fails, pool.go runs on several workers,
-// and the trial in pace.go chooses between them. describe.go shows people what a plan does, and when each step ran.
+// A run allocates nothing. feed.go sets the inputs. run.go runs one step after the other, and undoes a step that fails; finite.go looks for NaN and
+// infinity before the update. pool.go runs on several workers; the trial in pace.go chooses between both ways. describe.go shows people what a plan
+// does, and when each step ran.
 //
-// # The law
+// # Invariant
 //
-// What is fused, how steps are divided and how many workers there are changes no bit of any result. It rests on two things. The ranges of a loop
-// give the bits of the whole in whatever order they run (ops.Loop, which gradcheck holds every op to). And every step that touches a piece of
-// memory keeps its order to every other step that does, unless both only read; within a step, what one iteration writes no other
-// touches.
+// Fusions, the division of steps and the number of workers change no bit of any result. Two rules ensure this:
+//
+//   - The ranges of a loop give the same bits in every order (ops.Loop; package gradcheck tests every op for it).
+//   - Two steps that touch the same memory keep their order, unless both only read. Within a step, no iteration touches what another one writes.
 package plan
 
 import (
@@ -37,13 +39,13 @@ import (
 // A Request says what to compile.
 type Request struct {
 	Block *program.Block
-	Feeds map[string]ops.Meta // variables that get their values from outside before each run; dtype and concrete dims
+	Feeds map[string]ops.Meta // variables that get their values from outside before each run, with dtype and concrete dims
 	Fetch []string            // variables that are read after each run
 	Scope Scope               // where persistable variables and variables of enclosing blocks live
-	Env   ops.Env             // what kernels reach; its Step is replaced by the plan's own
+	Env   ops.Env             // what kernels can reach; the plan replaces its Step by its own
 
 	Workers     int           // of the Pool that will run the plan; 0 or 1 for none
-	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides whatever can be divided
+	Grain       time.Duration // estimated time of a range that is worth a worker of its own; 0 divides everything that can be divided
 	CheckFinite bool          // end a training step with NotFinite before its update when the loss or a fetched variable is not finite
 	Without     []Fusion      // fusions to leave out
 }
@@ -52,7 +54,7 @@ type Request struct {
 type Scope interface {
 	// Find returns a variable that has a value.
 	Find(name string) (*tensor.Tensor, bool)
-	// Var returns the memory of a variable, allocating it when there is none. It fails when there is some of another dtype or other dims.
+	// Var returns the memory of a variable, and allocates it if there is none. It fails if the variable has another dtype or other dims.
 	Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error)
 	// MarkReady records that variables have values from now on.
 	MarkReady(names ...string)
@@ -62,7 +64,7 @@ type Scope interface {
 type Plan struct {
 	pieces  []*piece // of all steps, in their order
 	steps   []step
-	update  int // index of the first step that changes parameters or speaks to other machines; len(steps) when there is none
+	update  int // index of the first step that changes parameters or exchanges variables with other machines; len(steps) if there is none
 	feeds   []feed
 	fetched []*tensor.Tensor
 	written []string // variables of the scope, sorted
@@ -71,7 +73,7 @@ type Plan struct {
 	trace   *Trace // nil for none
 	settled bool   // the scope knows that what a run writes has values
 	trains  bool
-	outside bool // a run speaks to other machines
+	outside bool // a run exchanges variables with other machines
 	undo    undo
 	finite  finiteCheck
 
@@ -82,11 +84,11 @@ type Plan struct {
 	trial    *trial     // nil unless it is uncertain whether the plan gains from a pool
 }
 
-// Memory says what a plan allocated of its own, in bytes.
+// Memory says how much memory a plan allocated, in bytes.
 type Memory struct {
 	Arena int64 // shared by temporaries and scratch
 	Own   int64 // fetched and checked variables
-	Sum   int64 // what temporaries and scratch would take without sharing
+	Sum   int64 // that temporaries and scratch would need without sharing
 }
 
 // Compile makes a plan. Errors are faults that name op, variable and line.
@@ -133,7 +135,7 @@ func Compile(request Request) (*Plan, error) {
 	return p, nil
 }
 
-// connect finds out what comes into a run and what comes out of it.
+// connect lists the feeds, the fetched tensors and the variables of the scope that a run writes.
 func (p *Plan) connect(variables *variables, fetch []string) {
 	for _, v := range variables.order {
 		switch {
@@ -186,7 +188,7 @@ func (p *Plan) Feeds() []string {
 	return names
 }
 
-// Fetched returns the tensors of the request's Fetch, in its order. They are the plan's or the scope's memory: a run changes them.
+// Fetched returns the tensors of the request's Fetch, in its order. They are memory of the plan or of the scope, so the next run changes them.
 func (p *Plan) Fetched() []*tensor.Tensor { return p.fetched }
 
 // Written returns the names of the scope's variables that a run writes, sorted.

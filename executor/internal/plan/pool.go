@@ -11,14 +11,14 @@ import (
 	"github.com/edl-go/edl/ops"
 )
 
-// A Pool is a fixed number of workers that run the steps of plans as soon as their inputs are ready, and the parts of large steps beside each
-// other. The goroutine that runs a plan is one of the workers, so a pool of n has n-1 goroutines of its own and never more than n are at
-// work for one plan. Several plans may run on one pool at the same time. A step that blocks keeps a worker busy.
+// A Pool is a fixed number of workers. They run each step of a plan as soon as its inputs are ready, and the parts of large steps at the same time.
+// The goroutine that runs a plan is one of the workers. So a pool of n has n-1 goroutines of its own, and at most n work for one plan. Several plans
+// may run on one pool at the same time. A step that blocks keeps a worker busy.
 type Pool struct {
 	mu     sync.Mutex
 	wake   sync.Cond
 	ready  []task  // steps whose inputs are ready
-	parted []*step // steps with parts that nobody has begun
+	parted []*step // steps with parts that no worker has begun
 	asleep int     // workers that wait for wake
 	closed bool
 	spins  bool // an idle worker looks for work for a while before it sleeps
@@ -43,7 +43,7 @@ func NewPool(workers int) *Pool {
 	return p
 }
 
-// Close ends the goroutines after the step that each is at. No plan may be running.
+// Close ends the goroutines and waits for them. No plan may be running.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -71,7 +71,7 @@ func (p *Pool) run(ctx context.Context, d *dataflow) error {
 	return d.err
 }
 
-// work runs what there is until the pool is closed, or for a caller of run until its dataflow is done.
+// work runs steps and parts until the pool is closed. For a caller of run it returns when its dataflow is done.
 func (p *Pool) work(lane int, own *dataflow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *Pool) work(lane int, own *dataflow) {
 	}
 }
 
-// take removes the ready step that comes first in the program, so that sends begin early and temporaries die early. A caller of run takes only
-// its own: it must not get stuck in a step of another plan.
+// take removes the ready step that comes first in the program, so that sends begin early and temporaries die early. A caller of run takes only steps
+// of its own plan: a step of another plan could block it.
 func (p *Pool) take(own *dataflow) (t task, ok bool) {
 	best := -1
 	for i, have := range p.ready {
@@ -113,7 +113,7 @@ func (p *Pool) take(own *dataflow) (t task, ok bool) {
 	return t, true
 }
 
-// execute runs a step and posts what becomes ready by it. The caller holds the lock, which is free meanwhile.
+// execute runs a step and posts the steps that become ready by it. The caller holds the lock; execute releases it while the step runs.
 func (p *Pool) execute(lane int, t task) {
 	d, s := t.flow, &t.flow.steps[t.index]
 	if d.err == nil {
@@ -138,9 +138,8 @@ func (p *Pool) execute(lane int, t task) {
 	}
 }
 
-// spinTime is how long an idle worker looks for work: about what it takes to put it to sleep and to wake it on a virtual machine, so
-// waiting costs at most twice what the better choice would have. It covers the gaps between the steps of a plan, and between
-// one run of a plan and the next.
+// spinTime is how long an idle worker looks for work before it sleeps. It is about the time to put a worker to sleep and wake it on a virtual
+// machine, so waiting costs at most twice as much as the better of both. It covers the gaps between the steps of a plan, and between two runs.
 const spinTime = 100 * time.Microsecond
 
 // spinLooks is how often a worker looks between two readings of the clock.
@@ -184,16 +183,15 @@ func (p *Pool) look(seen uint32) {
 	}
 }
 
-// shared is the state of a step whose parts are shared among workers, guarded by the pool's lock.
+// A shared is the state of a step whose parts run on several workers. The lock of the pool guards it.
 type shared struct {
 	ctx  context.Context
 	plan *Plan
-	next int // the first part that nobody has begun
+	next int // the first part that no worker has begun
 	left int // parts that are not done
 }
 
-// runStep runs a step, with the help of idle workers when it has several parts. The caller holds the lock, which is free
-// meanwhile.
+// runStep runs a step, with the help of idle workers if it has several parts. The caller holds the lock; runStep releases it while the step runs.
 func (p *Pool) runStep(lane int, d *dataflow, s *step) error {
 	if len(s.parts) <= 1 {
 		p.mu.Unlock()
@@ -219,7 +217,7 @@ func (p *Pool) runStep(lane int, d *dataflow, s *step) error {
 	return nil
 }
 
-// help runs the next part of a step. The caller holds the lock, which is free meanwhile.
+// help runs the next part of a step. The caller holds the lock; help releases it while the part runs.
 func (p *Pool) help(lane int, s *step) {
 	part := s.shared.next
 	s.shared.next++
@@ -236,7 +234,7 @@ func (p *Pool) help(lane int, s *step) {
 	}
 }
 
-// guarded runs a part of a step, or its kernel, and makes a fault of whatever goes wrong.
+// guarded runs a part of a step, or its kernel. It makes a fault of every error and panic.
 func (s *step) guarded(ctx context.Context, p *Plan, lane, part int) (err error) {
 	at := s.pieces[0]
 	defer func() {

@@ -10,14 +10,14 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Run runs the plan once: on the caller's goroutine, joined by those of pool when there is one and the plan gains from it. When ctx ends
-// it stops before the next step. An error names op, variable and line; what the scope holds is then as far as the steps came.
+// Run runs the plan once, on the goroutine of the caller. If there is a pool and the plan gains from it, the workers of the pool help. When ctx ends,
+// Run stops before the next step. An error names op, variable and line.
 //
-// A plan that checks for finite numbers does so between the gradients and the update: when the loss or a fetched variable that is
-// known by then is not finite, the update does not happen.
+// A plan that checks for finite numbers does so between the gradients and the update. If the loss, or a fetched variable that is known by then, is
+// not finite, the update does not happen.
 //
-// A plan that trains on one machine makes a whole step or none: what fails or ends before the update leaves the scope as it was, and an update that
-// has begun does not look at ctx.
+// A plan that trains on one machine does a whole step or none: an error or the end of ctx before the update leaves the scope as it was, and an update
+// that has begun ignores ctx. After an error of any other plan, the scope holds what the steps before the error wrote.
 func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 	if pool == nil || p.trial == nil {
 		return p.once(ctx, pool)
@@ -110,14 +110,14 @@ func (g *segment) inOrder(ctx context.Context, p *Plan) (err error) {
 	return nil
 }
 
-// traced is run with a record of how long it took.
+// traced runs a step and records how long it took.
 func (s *step) traced(ctx context.Context, p *Plan, at **piece) error {
 	start := time.Now()
 	defer func() { p.trace.add(s, max(1, len(s.parts)), 0, start, p.step.Round) }()
 	return s.run(ctx, at)
 }
 
-// failed completes the error of a piece. A kernel that only gave up because ctx ended reports that.
+// failed adds the op to the error of a piece. If a kernel gave up because ctx has ended, the error says so.
 func failed(ctx context.Context, p *piece, err error) error {
 	if kind := fault.KindOf(err); ctx.Err() != nil && kind == fault.Internal {
 		return stopped(ctx)
@@ -134,8 +134,8 @@ func stopped(ctx context.Context) error {
 	return fault.E(kind, fault.Cause(context.Cause(ctx)))
 }
 
-// RunFromBarrier runs the plan from its first send_barrier on, without checks. It is how a trainer that has no rows in a round stays in step with
-// the others: it contributes nothing, says so, and receives what the round made.
+// RunFromBarrier runs the plan from its first send_barrier on, without checks. A trainer that has no rows in a round calls it to take part in the
+// round: it contributes nothing, tells the servers so, and receives the new parameters.
 func (p *Plan) RunFromBarrier(ctx context.Context) error {
 	for i := range p.steps {
 		if p.steps[i].pieces[0].op.Type != "send_barrier" {

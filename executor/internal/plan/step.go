@@ -8,20 +8,20 @@ import (
 	"github.com/edl-go/edl/ops"
 )
 
-// A step is what a run dispatches: a piece that is bound to a kernel, or chains of loops that are independent of each other.
+// A step is dispatched as a whole: one piece that is bound to a kernel, or chains of loops that are independent of each other.
 type step struct {
 	pieces []*piece
 	chains []chain // nil for a kernel
-	first  int     // place of pieces[0] in Plan.pieces
+	first  int     // index of pieces[0] in Plan.pieces
 	parts  [][]stretch
-	nanos  float64 // estimate of how long one core takes
+	nanos  float64 // that one core needs, by estimate
 	errs   []error // of each part in a run that failed
 	shared shared
 	timing timing
 }
 
-// A chain is a row of loops. A range runs through all loops before the next range begins, so that what one loop wrote is in the cache
-// for the next.
+// A chain is a list of loops. A range runs through all loops before the next range begins, so that the next loop finds in the cache what a loop has
+// just written.
 type chain struct {
 	pieces []*piece
 	each   []int // iterations of a piece for one of the chain
@@ -38,7 +38,7 @@ type stretch struct {
 // isKernel reports whether the step is one piece that cannot be cut.
 func (s *step) isKernel() bool { return s.chains == nil }
 
-// run runs all of a step on the caller's goroutine. at is kept at the piece that runs.
+// run runs a whole step on the goroutine of the caller. It sets *at to the piece that runs, for errors.
 func (s *step) run(ctx context.Context, at **piece) error {
 	*at = s.pieces[0]
 	if s.isKernel() {
@@ -75,7 +75,7 @@ func (s *step) runPart(part int, at **piece) error {
 	return nil
 }
 
-// cost adds what the pieces of a step do.
+// cost returns the sum of the costs of the pieces.
 func (s *step) cost() (total ops.Cost) {
 	for _, p := range s.pieces {
 		total.Flops += p.cost.Flops
@@ -147,8 +147,8 @@ func (sc *scheduler) rows(steps []step, pieces []*piece) []step {
 // leastRows is how many iterations a chain keeps for each worker, so that they can share it evenly.
 const leastRows = 4
 
-// joins reports whether p can run range by range with the chain of a step: it reads what the chain writes, and no iteration of either needs
-// anything of the other but what the same iteration owns.
+// joins reports whether p can run range by range with the chain of a step. It must read something that the chain writes, and an iteration of the one
+// may need from the other only what the same iteration owns.
 func (sc *scheduler) joins(s *step, p *piece) bool {
 	if s.isKernel() || !p.isLoop() || p.loop.Apart || s.pieces[0].loop.Apart {
 		return false
@@ -191,16 +191,15 @@ func commonIterations(pieces []*piece, p *piece) (n int, ok bool) {
 	return n, !slices.ContainsFunc(pieces, func(q *piece) bool { return q.loop.N%n != 0 })
 }
 
-// smallUpdate is up to how many bytes an update reads and writes to run together with others; larger ones fill the cores by
-// themselves.
+// smallUpdate is how many bytes an update may read and write to run together with others. A larger one has work for all cores alone.
 const smallUpdate = 500_000
 
-// updates makes steps of the pieces of the update. A small loop moves up to the first step of small loops that comes after everything that it must
-// come after, and becomes one more chain of it.
+// updates makes steps of the pieces of the update. A small loop joins the first step of small loops behind all steps that the loop must wait for, as
+// one more chain.
 func (sc *scheduler) updates(pieces []*piece) []step {
 	var steps []step
-	var small []bool                                          // by step: it takes further loops
-	read, written := map[*variable]int{}, map[*variable]int{} // the last step that does so
+	var small []bool                                          // by step: whether further loops may join it
+	read, written := map[*variable]int{}, map[*variable]int{} // the last step that reads or writes a variable
 	outside := -1                                             // the last step that goes outside
 	for _, p := range pieces {
 		after := -1
@@ -241,11 +240,11 @@ func (sc *scheduler) updates(pieces []*piece) []step {
 }
 
 const (
-	// cacheBytes is how much of what the loops of a chain hand on to each other is to be in the cache at a time.
+	// cacheBytes bounds the rows of a chain that are in the cache at a time.
 	cacheBytes = 192 << 10
-	// wholeLeast is how many times Loop.Least a range must have for the work that is done once for each range not to count.
+	// wholeLeast times Loop.Least is the length of a range from which on the work that is done once for each range does not count.
 	wholeLeast = 8
-	// lineIterations keeps ranges of many iterations from ending within a cache line.
+	// lineIterations is a multiple of iterations at which long ranges end, so that two ranges do not share a cache line.
 	lineIterations = 16
 )
 
@@ -293,7 +292,7 @@ func (c *chain) measure(grain time.Duration) {
 	}
 }
 
-// least is below how many iterations a range does not pay.
+// least returns the least number of iterations of a range that pays.
 func (c *chain) least() int {
 	least := 1
 	for i, p := range c.pieces {
@@ -302,7 +301,7 @@ func (c *chain) least() int {
 	return least
 }
 
-// divide gives each part an equal share of the estimated time, which is at least grain.
+// divide gives each part an equal share of the estimated time. A part has at least grain.
 func (s *step) divide(workers int, grain time.Duration) {
 	parts := workers
 	if grain > 0 {

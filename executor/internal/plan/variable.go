@@ -14,21 +14,21 @@ type place int
 
 const (
 	temporary place = iota // in the arena, for as long as pieces touch it
-	own                    // in memory of its own, readable after the run
+	own                    // in memory of its own, which can be read after the run
 	fed                    // in the tensor that was fed
 	scoped                 // in the scope
-	valueless              // nowhere: readers and other variables that are no tensors
+	valueless              // nowhere: readers and other variables that are not tensors
 )
 
-// A variable is what the compiler knows of one name.
+// A variable is what the stages know about one name.
 type variable struct {
 	name        string
 	meta        ops.Meta // dims are concrete
 	place       place
-	rows        *variable // of program.SelectedRows: the numbers of its rows, which are touched whenever it is
-	viewOf      *variable // the variable whose elements it shares, nil for elements of its own
-	first, last int       // pieces that touch it; last includes those that hold it
-	writer      int       // first piece that writes it, -1 when none does
+	rows        *variable // of program.SelectedRows: the numbers of its rows. A piece that touches the variable touches these, too
+	viewOf      *variable // the variable whose elements it shares; nil if it has elements of its own
+	first, last int       // pieces that touch it; last counts pieces that use it after their kernel returned
+	writer      int       // first piece that writes it; -1 for none
 	buffer      *buffer
 	tensor      *tensor.Tensor
 	span        span
@@ -43,7 +43,7 @@ func (v *variable) bytes() int64 {
 	return int64(v.elements()) * int64(v.meta.DType.Size())
 }
 
-// showSequences gives the tensor of a variable a LoD with the right number of sequences, for kernels to see when they are bound.
+// showSequences gives the tensor of a variable a LoD with the right number of sequences, because kernels read it when they are bound.
 func (v *variable) showSequences() {
 	if v.meta.LoDLevel == 0 || v.tensor == nil {
 		return
@@ -55,7 +55,7 @@ func (v *variable) showSequences() {
 	v.tensor.SetLoD(lod)
 }
 
-// A variables is the symbol table of a compilation. The first stage fills it; later stages add the scratch memory of ops.
+// A variables is the table of all variables of a compilation. The first stage fills it; later stages add the scratch memory of ops.
 type variables struct {
 	named map[string]*variable
 	order []*variable // in the order in which ops touch them; scratch memory of an op is a variable without a name
@@ -86,7 +86,7 @@ func (t *variables) tensors(slots map[string][]string) map[string][]*tensor.Tens
 	return bound
 }
 
-// list returns the variables of some slots, each once; nil stands for all slots.
+// list returns the variables in some slots, each once, sorted by name. If some is nil, it takes all slots.
 func (t *variables) list(slots map[string][]string, some []string) []*variable {
 	var list []*variable
 	for slot, names := range slots {
@@ -106,7 +106,7 @@ func (t *variables) list(slots map[string][]string, some []string) []*variable {
 	return list
 }
 
-// followers returns what has the LoD of a feed.
+// followers returns the tensors that have the LoD of a feed.
 func (t *variables) followers(of *variable) []sequenced {
 	var list []sequenced
 	for _, v := range t.order {
@@ -117,6 +117,7 @@ func (t *variables) followers(of *variable) []sequenced {
 	return list
 }
 
+// uses reports whether v is in list.
 func uses(list []*variable, v *variable) bool { return slices.Contains(list, v) }
 
 // A span is a piece of memory: elements [from, to) of a space. Pieces of different spaces never overlap.
@@ -127,10 +128,10 @@ type span struct {
 
 func (a span) overlaps(b span) bool { return a.space == b.space && a.from < b.to && b.from < a.to }
 
-// A spaces counts the numbers that were given to spaces so far.
+// A spaces is the number of the space that was made last.
 type spaces int
 
-// next returns the span of n elements of memory that nothing shares.
+// next makes a space of n elements, at least one, and returns all of it.
 func (s *spaces) next(n int) span {
 	*s++
 	return span{space: int(*s), to: max(n, 1)}
