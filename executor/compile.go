@@ -23,7 +23,7 @@ type planner struct {
 	cache   planCache
 }
 
-// planFor returns the plan of the global block for feeds of the shapes that feed has, compiling it when it is the first of its kind.
+// planFor returns the plan of the global block for feeds of the shapes of feed. It compiles the plan if none is kept.
 func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fetch []string) (*plan.Plan, error) {
 	shapes, err := shapesOf(feed)
 	if err != nil {

@@ -56,8 +56,7 @@ func New(options ...Option) *Local {
 // Scope returns the variables that live from step to step.
 func (l *Local) Scope() *Scope { return l.scope }
 
-// Step returns where the executor writes which step it is about to run. What WithComm passed in reads it from the goroutines of a
-// step.
+// Step returns the place where the executor writes which step it runs. An ops.Comm of WithComm may read it on the goroutines of a step.
 func (l *Local) Step() *ops.Step { return &l.stepper.now }
 
 // Close waits for a running step and ends what New started. Runs after it fail.
@@ -125,15 +124,16 @@ type Option func(*Local)
 // WithScope makes the executor work on variables that others see too. The default is a new scope.
 func WithScope(s *Scope) Option { return func(l *Local) { l.scope = s } }
 
-// WithWorkers lets n goroutines, one of them the caller's, run the ops of a step. Each op runs as soon as its inputs are ready; large ops are divided.
-// A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
+// WithWorkers lets n goroutines, one of them the caller's, run the ops of a step. Each op runs as soon as its inputs are ready; large ops are
+// divided. A program that is too small to gain from it runs on the caller's alone. Results are the same bits for every n. The default is 1.
 func WithWorkers(n int) Option { return func(l *Local) { l.workers = n } }
 
-// defaultGrain is some times what it takes to hand a part over to a worker that looks for one.
+// defaultGrain is a few times as long as it takes to hand a part over to a worker that looks for one.
 const defaultGrain = 2 * time.Microsecond
 
 // WithGrain says how long a part of a step must take, by estimate, to be worth another worker; the default is 2 µs. A program that takes less than 50
-// times as long runs on the caller's goroutine alone. With 0 whatever can be divided is, which is slow and leaves no order unused: for tests.
+// times as long runs on the caller's goroutine alone. With 0, everything that can be divided is divided. That is slow; tests use it to try every
+// order.
 func WithGrain(d time.Duration) Option { return func(l *Local) { l.grain = d } }
 
 // WithComm gives send, recv and barrier ops the wire to the pservers.
@@ -155,8 +155,8 @@ func WithoutFiniteCheck() Option { return func(l *Local) { l.checkFinite = false
 // WithLogger reports at debug level what was compiled, and at info level when a startup program runs. The default is silence.
 func WithLogger(log *slog.Logger) Option { return func(l *Local) { l.log = log } }
 
-// A Prepared is a program compiled for feeds of fixed shapes: the path for callers that run many steps and want none to
-// allocate. It is the program as it was when it was prepared. It runs on the Local that made it, one step at a time.
+// A Prepared is a program that was compiled for feeds of fixed shapes. Its steps allocate nothing, which pays for callers that run many. Later
+// changes of the program have no effect on it. It runs on the Local that made it, one step at a time.
 type Prepared struct {
 	local *Local
 	plan  *plan.Plan
@@ -195,7 +195,8 @@ func (p *Prepared) Run(ctx context.Context, feed Feed) ([]*tensor.Tensor, error)
 	return p.plan.Fetched(), s.run(ctx, p.plan, feed, s.next(feed))
 }
 
-// RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A program that does not train may change the variables that it writes.
+// RunStep is Run for a caller that knows the number of the step and the rows of the trainer. A program that does not train may change the variables
+// that it writes.
 func (p *Prepared) RunStep(ctx context.Context, step ops.Step, feed Feed) ([]*tensor.Tensor, error) {
 	if err := p.local.lock.acquire(ctx); err != nil {
 		return nil, err

@@ -16,9 +16,9 @@ type startup struct {
 	pool *plan.Pool // nil for one worker
 }
 
-// complete gives the persistable variables that p reads and that have no value yet the values that p.Startup computes. Variables that have
-// a value keep it, so a model that was loaded in part is completed and not overwritten. Sub-blocks may read what arrives only while the
-// program runs, so only the global block must find everything.
+// complete gives values to the persistable variables that p reads and that have none: those that p.Startup computes. Variables that have a value keep
+// it, so a model that was loaded in part is completed and not overwritten. It fails if a variable that the global block reads still has no value.
+// Other blocks may read variables that arrive while the program runs.
 func (s *startup) complete(ctx context.Context, p *program.Program) error {
 	if len(s.missing(p.Blocks)) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (s *startup) complete(ctx context.Context, p *program.Program) error {
 	return nil
 }
 
-// run takes over what a startup program computes for variables that have no value.
+// run runs a startup program and takes its values for the variables that have none.
 func (s *startup) run(ctx context.Context, p *program.Program) error {
 	fresh, err := s.initialValues(ctx, p)
 	if err != nil {
