@@ -253,14 +253,18 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	}
 	e.follows = j
 	defer func() { e.follows = nil }()
-	summary, err := j.Follow(ctx, each)
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
+	defer e.adopt(ctx, j.ID) // also when each panics
+	return j.Follow(ctx, each)
+}
+
+// adopt makes the state that a job has left the one of the executor, if the job has ended well.
+func (e *Executor) adopt(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
-	s, unknown := e.client.Status(look, j.ID)
-	if unknown == nil && s.State == job.State_SUCCEEDED {
-		e.state.become(look, j.ID, s.Progress)
+	s, err := e.client.Status(ctx, id)
+	if err == nil && s.State == job.State_SUCCEEDED {
+		e.state.become(ctx, id, s.Progress)
 	}
-	return summary, err
 }
 
 // OnSubmit lets f be called with the id of each job that Train submits. Call it before Train.

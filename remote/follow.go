@@ -30,36 +30,46 @@ const stopTime = 20 * time.Second
 
 // Follow calls each, which may be nil, with every step from the first on, and returns when the job has ended, with the reason when it failed.
 //
-// When each returns executor.ErrStop, the job ends in good order, as soon as it can. When it returns another error, or ctx ends, the job is stopped.
+// When each returns executor.ErrStop, the job ends in good order, as soon as it can. When it returns another error or panics, or ctx ends, the job is
+// stopped.
 //
 // A job that has lost a pserver starts over: each is called with the steps of the next attempt from the first on, and the summary is that of the last
 // attempt. Some steps are counted in the summary, and each is not called: a step whose trainers were all lost before they reported it, one without a
 // value that the job fetches, and one that the listener has dropped before it was read, because each is slower than the job.
 func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) (executor.Summary, error) {
 	f := &follower{job: j, each: each}
+	unwinds := true
+	defer func() {
+		if unwinds {
+			f.giveUp(ctx)
+		}
+	}()
 	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error { return f.take(ctx, e) })
-	switch {
-	case err == nil:
-	case errors.Is(err, executor.ErrStop):
+	unwinds = false
+	if errors.Is(err, executor.ErrStop) {
 		if status, err = j.client.Finish(ctx, j.ID, f.last); err == nil {
 			f.summary.Stopped = true
 		}
-	case j.gentle:
-		gentle, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-		defer cancel()
-		m := &rpc.FinishRequest{Job: j.ID, AfterStep: f.last, WithoutSave: true}
-		if _, wrong := j.client.service.Finish(gentle, m); wrong != nil {
-			j.stop(ctx)
-		}
 	}
 	if err != nil {
-		if !j.gentle {
-			j.stop(ctx)
-		}
+		f.giveUp(ctx)
 		return f.summary, err
 	}
 	f.end(status)
 	return f.summary, wire.FaultOf(status.Failure)
+}
+
+// giveUp ends the job when its follower does not go on: in good order where the job is gentle, else at once.
+func (f *follower) giveUp(ctx context.Context) {
+	if j := f.job; j.gentle {
+		gentle, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+		defer cancel()
+		m := &rpc.FinishRequest{Job: j.ID, AfterStep: f.last, WithoutSave: true}
+		if _, err := j.client.service.Finish(gentle, m); err == nil {
+			return
+		}
+	}
+	f.job.stop(ctx)
 }
 
 // stop ends the job before its time. Why this is done tells more than an error of it.
@@ -75,7 +85,7 @@ type follower struct {
 	each    func(executor.StepResult) error
 	attempt int32
 	begin   *job.Progress // of the attempt
-	last    *uint64       // number of the step that each ended with, where the job can end right after it
+	last    *uint64       // number of the step that each is called with, or has ended with, where the job can end right after it
 	summary executor.Summary
 }
 
@@ -91,12 +101,13 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	f.summary.Steps = step.Step + 1 - f.begin.GetSteps() // steps are numbered without gaps, though not all are told
 	f.summary.Records += step.Rows
 	f.summary.Passes = max(f.summary.Passes, int(step.Pass-f.begin.GetPass())+1)
+	if f.job.sync {
+		f.last = &step.Step
+	}
 	if err := f.tell(step); err != nil {
-		if f.job.sync {
-			f.last = &step.Step
-		}
 		return err
 	}
+	f.last = nil
 	if f.job.ahead {
 		return f.job.client.Acknowledge(ctx, f.job.ID, f.attempt, step.Step+1)
 	}
