@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -100,6 +101,93 @@ func TestCloseDuringAStep(t *testing.T) {
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A slowListener takes jobs and answers late.
+type slowListener struct {
+	hanging
+	submitted, answer chan struct{}
+	stopped           chan string
+}
+
+func (l *slowListener) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc.SubmitResponse]) error {
+	for {
+		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	close(l.submitted)
+	<-l.answer
+	return stream.SendAndClose(&rpc.SubmitResponse{Job: "late"})
+}
+
+func (l *slowListener) Stop(_ context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
+	l.stopped <- m.Job
+	return &job.JobStatus{State: job.State_STOPPED}, nil
+}
+
+// A job that begins while its client gives up is stopped. No call of its client returns before.
+func TestSubmitThatIsGivenUp(t *testing.T) {
+	l := &slowListener{submitted: make(chan struct{}), answer: make(chan struct{}), stopped: make(chan string, 1)}
+	address, _ := serveListener(t, l)
+	c, err := remote.Dial(bounded(t), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(bounded(t))
+	submitted := make(chan error, 1)
+	go func() {
+		_, err := c.Submit(ctx, &remote.JobSpec{})
+		submitted <- err
+	}()
+	<-l.submitted
+	cancel()
+	close(l.answer)
+	if err := <-submitted; !errors.Is(err, fault.Canceled) {
+		t.Errorf("a submission that is given up: %v", err)
+	}
+	select {
+	case id := <-l.stopped:
+		if id != "late" {
+			t.Errorf("job %s is stopped", id)
+		}
+	default:
+		t.Error("the job goes on")
+	}
+}
+
+// A callback that panics leaves no job behind, and the state that the executor has is that of the step.
+func TestPanicInCallback(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
+	data := testkit.Samples(t, t.TempDir(), 20)
+	e := executorOf(t, listener(t), &remote.JobSpec{})
+	func() {
+		defer func() {
+			if got := recover(); got != "the user's" {
+				t.Errorf("recovered %v", got)
+			}
+		}()
+		_, _ = e.Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 3}, func(r executor.StepResult) error {
+			if r.Step == 1 {
+				panic("the user's")
+			}
+			return nil
+		})
+	}()
+	jobs, err := e.Client().Jobs(bounded(t))
+	if err != nil || len(jobs) != 1 || jobs[0].State != job.State_SUCCEEDED {
+		t.Errorf("the job: %v, %v", jobs, err)
+	}
+	dir := t.TempDir()
+	if err := e.Save(bounded(t), dir, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if p, _, err := executor.ReadProgress(dir); err != nil || p.Steps != 2 {
+		t.Errorf("the state has %+v, %v", p, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -127,20 +128,50 @@ func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, step
 // at makes a fault of an error of the transport. The fault names the listener.
 func (c *Client) at(err error) error { return wire.FromStatus(c.address, err) }
 
-// Submit sends a job and returns its id.
+// Submit sends a job and returns its id. When ctx ends before, no job goes on: one that has begun meanwhile is stopped.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
-	ctx, cancel := context.WithCancel(ctx) // a stream that is given up ends with it
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stream that is given up ends with it
 	defer cancel()
-	stream, err := c.service.Submit(ctx)
-	if err != nil {
+	sending := context.AfterFunc(ctx, cancel)
+	defer sending()
+	stream, err := c.service.Submit(call)
+	if err == nil {
+		err = wire.SendPieces(spec, func(piece []byte) error { return stream.Send(&rpc.SubmitRequest{Piece: piece}) })
+	}
+	switch {
+	case !sending(): // the listener has not had all of it, and so does not begin the job
+		return "", c.at(status.FromContextError(ctx.Err()).Err())
+	case err != nil && !errors.Is(err, io.EOF): // io.EOF: the listener has ended the stream, and says why
 		return "", c.at(err)
 	}
-	err = wire.SendPieces(spec, func(piece []byte) error { return stream.Send(&rpc.SubmitRequest{Piece: piece}) })
-	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
-		return "", c.at(err)
-	}
+	defer context.AfterFunc(ctx, func() { // the job may have begun, so its id is awaited to stop it
+		timer := time.NewTimer(stopTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-call.Done():
+		}
+	})()
 	r, err := stream.CloseAndRecv()
-	return r.GetJob(), c.at(err)
+	if ctx.Err() == nil {
+		return r.GetJob(), c.at(err)
+	}
+	if err == nil {
+		c.discard(ctx, r.Job)
+	}
+	return "", c.at(status.FromContextError(ctx.Err()).Err())
+}
+
+// discard stops a job that nobody will follow, and releases its state if it has ended before. The listener stops it, too, when it sees that its answer
+// is lost.
+func (c *Client) discard(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	s, err := c.service.Stop(ctx, &rpc.JobRequest{Job: id})
+	if err == nil && s.State == job.State_SUCCEEDED {
+		_ = c.ReleaseState(ctx, id) // if it has left one
+	}
 }
 
 // Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error

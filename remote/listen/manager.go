@@ -124,6 +124,14 @@ func (m *Manager) Start(ctx context.Context, spec *job.JobSpec) (*Job, error) {
 	return j, nil
 }
 
+// discard stops a job whose id nobody was told, and releases its state if the job has ended before.
+func (m *Manager) discard(ctx context.Context, j *Job) {
+	m.cfg.Log.Info("the job is stopped: its client has gone before it was told the id", "job", j.ID)
+	if err := j.Stop(context.WithoutCancel(ctx)); err == nil && j.spec.KeepState && j.Status().State == job.State_SUCCEEDED {
+		_ = m.states.release(j.ID) // an error says that it is released
+	}
+}
+
 // add begins to run a job, unless another has its name.
 func (m *Manager) add(j *Job) error {
 	m.mu.Lock()

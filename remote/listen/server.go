@@ -32,7 +32,7 @@ func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeR
 	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node}, nil
 }
 
-// Submit takes a job.
+// Submit takes a job. If the answer cannot be delivered, nobody knows the id of the job, and it is stopped.
 func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc.SubmitResponse]) error {
 	spec := &job.JobSpec{}
 	err := wire.ReceivePieces(spec, maxSpec, func() ([]byte, error) {
@@ -46,7 +46,11 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(&rpc.SubmitResponse{Job: j.ID})
+	err = stream.SendAndClose(&rpc.SubmitResponse{Job: j.ID})
+	if err != nil || stream.Context().Err() != nil {
+		s.Manager.discard(stream.Context(), j)
+	}
+	return err
 }
 
 // Status tells how far a job is. It asks the servers of the job first.

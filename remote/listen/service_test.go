@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -49,6 +50,80 @@ func TestStop(t *testing.T) {
 	}
 	if _, err := client.Stop(bounded(t), &rpc.JobRequest{Job: j.ID}); err != nil {
 		t.Errorf("stopping a job that has ended: %v", err)
+	}
+}
+
+// unanswered is the stream of a client that goes when it has sent all: it has gone before the answer, or while the answer is sent.
+type unanswered[Req, Res any] struct {
+	grpc.ServerStream
+	ctx   context.Context
+	leave context.CancelFunc // nil: the answer fails
+	sent  []*Req
+}
+
+var errLost = fault.New(fault.Unavailable, "the connection is lost")
+
+func (s *unanswered[Req, Res]) Context() context.Context { return s.ctx }
+
+func (s *unanswered[Req, Res]) Recv() (*Req, error) {
+	if len(s.sent) == 0 {
+		return nil, io.EOF
+	}
+	next := s.sent[0]
+	s.sent = s.sent[1:]
+	return next, nil
+}
+
+func (s *unanswered[Req, Res]) SendAndClose(*Res) error {
+	if s.leave == nil {
+		return errLost
+	}
+	s.leave()
+	return nil
+}
+
+// A job or a state whose id nobody was told does not stay.
+func TestAnswerIsLost(t *testing.T) {
+	for name, leaves := range map[string]bool{"the client is gone": true, "the answer fails": false} {
+		t.Run(name, func(t *testing.T) {
+			client := func() (context.Context, context.CancelFunc, error) {
+				if !leaves {
+					return bounded(t), nil, errLost
+				}
+				ctx, cancel := context.WithCancel(bounded(t))
+				return ctx, cancel, nil
+			}
+			h := newHarness(t, listen.Config{MaxStates: 1}, nil)
+			server := &listen.Server{Manager: h.Manager}
+			spec := reading(t)
+			spec.Passes, spec.KeepState = 1<<20, true
+			ctx, leave, want := client()
+			submit := &unanswered[rpc.SubmitRequest, rpc.SubmitResponse]{ctx: ctx, leave: leave}
+			err := wire.SendPieces(spec, func(piece []byte) error {
+				submit.sent = append(submit.sent, &rpc.SubmitRequest{Piece: slices.Clone(piece)})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Submit(submit); err != want {
+				t.Error(err)
+			}
+			if jobs := h.Jobs(); len(jobs) != 1 || jobs[0].Status().State != job.State_STOPPED {
+				t.Errorf("jobs: %v", jobs)
+			}
+			for range 2 { // there is room for one state
+				whole, err := proto.Marshal(&rpc.StateValues{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, leave, want := client()
+				write := &unanswered[rpc.Piece, rpc.WriteStateResponse]{ctx: ctx, leave: leave, sent: []*rpc.Piece{{Piece: whole}}}
+				if err := server.WriteState(write); err != want {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

@@ -408,7 +408,11 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(&rpc.WriteStateResponse{State: id})
+	err = stream.SendAndClose(&rpc.WriteStateResponse{State: id})
+	if err != nil || stream.Context().Err() != nil { // nobody knows the id
+		_ = s.Manager.states.release(id)
+	}
+	return err
 }
 
 // ReleaseState lets the listener forget a state.
