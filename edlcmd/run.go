@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/executor"
@@ -172,10 +174,10 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	run.Params = params
 	defer closeExecutor(e, &err)
 	result.summary, err = e.Train(ctx, p, run, func(s executor.StepResult) error {
-		if said != "" {
-			fmt.Fprintln(c.err, said)
-			said = ""
+		for _, line := range said {
+			fmt.Fprintln(c.err, line)
 		}
+		said = nil
 		if s.Attempt != attempt { // the job has lost a server and starts over
 			attempt, result.means = s.Attempt, means{}
 		}
@@ -228,24 +230,35 @@ func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.P
 	return nil
 }
 
-// begins returns the progress that a run begins with, and what to say when it goes on with an earlier one. It knows nothing of a directory that is
-// only on the machine that loads it.
-func (f *startFlags) begins(spec *job.JobSpec, p *program.Program) (progress executor.Progress, said string, err error) {
+// begins returns the progress that a run begins with, and what to say when it goes on with an earlier one, or with another learning rate than the
+// program has. It knows nothing of a directory that is only on the machine that loads it.
+func (f *startFlags) begins(spec *job.JobSpec, p *program.Program) (progress executor.Progress, said []string, err error) {
 	if spec.Params == "" || f.anew || !trains(p) {
-		return progress, "", nil
-	}
-	found, _, err := executor.ReadProgress(spec.Params)
-	if errors.Is(err, fault.NotFound) || err == nil && found == (executor.Progress{}) {
-		return progress, "", nil
+		return progress, nil, nil
 	}
 	name := filepath.Base(spec.Params)
+	found, _, err := executor.ReadProgress(spec.Params)
 	switch {
+	case errors.Is(err, fault.NotFound) || err == nil && found == (executor.Progress{}):
 	case err != nil:
-		return progress, "", err
+		return progress, nil, err
 	case found.Reader == executor.ReaderHash(p):
-		return found, fmt.Sprintf("goes on at pass %d, step %d (%s)", found.Pass, found.Steps, name), nil
+		progress = found
+		said = append(said, fmt.Sprintf("goes on at pass %d, step %d (%s)", found.Pass, found.Steps, name))
+	default:
+		progress = executor.Progress{Steps: found.Steps}
+		said = append(said, fmt.Sprintf("goes on at step %d, with the first record (%s)", found.Steps, name))
 	}
-	return executor.Progress{Steps: found.Steps}, fmt.Sprintf("goes on at step %d, with the first record (%s)", found.Steps, name), nil
+	rates := executor.LearningRates(p)
+	for _, rate := range slices.Sorted(maps.Keys(rates)) {
+		saved, err := readTensors(filepath.Join(spec.Params, rate))
+		if err != nil || len(saved) != 1 || float32(saved[0].Mean) == float32(rates[rate]) {
+			continue // what is wrong with the file, the executor says
+		}
+		said = append(said, fmt.Sprintf("learning rate %.6g (%s); that of the program, %.6g, is taken with --from-start", float64(saved[0].Mean), name,
+			rates[rate]))
+	}
+	return progress, said, nil
 }
 
 // open returns an executor that has loaded the parameters or, where nothing but TrainOptions.Params is needed for that, their path.

@@ -129,6 +129,8 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "test":
 		loss("test")
+	case "slow": // line with another learning rate
+		optimizer.SGD(0.0625).Minimize(loss("train"))
 	case "clone": // line for test
 		optimizer.SGD(0.25).Minimize(loss("train"))
 	case "fed":

@@ -294,6 +294,28 @@ func TestLoadFromStart(t *testing.T) {
 	}
 }
 
+// A constant rate is what update ops read: directly, or with the factor of a parameter. A rate that a schedule computes is none.
+func TestLearningRates(t *testing.T) {
+	build := func(o *optimizer.Optimizer) map[string]float64 {
+		m := layers.NewModel()
+		x, y := layers.Data(m, "x", layers.Dims(4)), layers.Data(m, "y", layers.Dims(1))
+		h := layers.FC(x, 1, layers.Param(layers.ParamAttr{LearningRate: 0.5, Initializer: layers.Constant(0.125)}),
+			layers.Bias(layers.ParamAttr{LearningRate: 2, Initializer: layers.Constant(0)}))
+		o.Minimize(layers.Mean(layers.SquareErrorCost(h, y)))
+		p, err := m.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return executor.LearningRates(p)
+	}
+	if got := build(optimizer.Adam(0.25)); len(got) != 1 || got["learning_rate_0"] != 0.25 {
+		t.Errorf("constant: %v", got)
+	}
+	if got := build(optimizer.Momentum(optimizer.Exponential(0.1, 2, 0.5, false), 0.9)); len(got) != 0 {
+		t.Errorf("schedule: %v", got)
+	}
+}
+
 // A directory of Fluid, or of an earlier EDL, has no progress.
 func TestLoadWithoutProgressBeginsAnew(t *testing.T) {
 	m, _, dir := saved(t)

@@ -97,15 +97,15 @@ type LoadOptions struct {
 	// an old body. It takes a directory, because a combined file holds no names.
 	Partial bool
 	// FromStart takes the variables and begins anew otherwise: the Progress is that of a new executor, and the counter of learning-rate schedules
-	// (program.LRDecayCounter) is initialised from p's startup program. So data, shuffles, dropout and schedules start over. What optimizers remember
-	// is loaded.
+	// (program.LRDecayCounter) and constant learning rates are initialised from p's startup program. So data, shuffles, dropout and schedules start
+	// over, and the rate is that of p. What optimizers remember is loaded. Without FromStart a constant rate is loaded, too: it is a saved variable.
 	FromStart bool
 }
 
 // LoadReport lists the persistable variables of a program by what Load did with them, each list sorted.
 type LoadReport struct {
 	Loaded      []string
-	Initialized []string // from the startup program: missing, or with another type or other dims, in what was loaded; with FromStart the counter
+	Initialized []string // from the startup program: missing, or with another type or other dims, in what was loaded; with FromStart counter and rates
 }
 
 // Progress is the part of a state that is not a variable.

@@ -90,7 +90,51 @@ func readState(from string, p *program.Program, options LoadOptions) ([]namedTen
 		values, err = readCombined(from, p)
 	}
 	if options.FromStart {
-		values = slices.DeleteFunc(values, func(v namedTensor) bool { return v.name == program.LRDecayCounter })
+		rates := LearningRates(p)
+		values = slices.DeleteFunc(values, func(v namedTensor) bool {
+			_, isRate := rates[v.name]
+			return isRate || v.name == program.LRDecayCounter
+		})
 	}
 	return values, err
+}
+
+// LearningRates returns the constant learning rates of p: the variables, which update ops read and no op changes, with the values that the startup
+// program of p gives them. What a schedule computes is not among them.
+func LearningRates(p *program.Program) map[string]float64 {
+	rates := map[string]float64{}
+	if p.Startup == nil {
+		return rates
+	}
+	initial := map[string]float64{}
+	for _, op := range p.Startup.Global().Ops {
+		if value, ok := op.Float("value"); ok && op.Type == "fill_constant" {
+			initial[op.Out("Out")] = value
+		}
+	}
+	writers := map[string]*program.Op{}
+	var names []string
+	for _, op := range p.Global().Ops {
+		for _, name := range op.OutputNames() {
+			writers[name] = op
+		}
+		if rate := op.In("LearningRate"); rate != "" && op.Role().Has(program.RoleOptimize) {
+			names = append(names, rate)
+		}
+	}
+	seen := map[string]bool{}
+	for len(names) > 0 { // from the rate of a parameter, which may have a factor or another dtype, back to the rate of all
+		name := names[0]
+		names = names[1:]
+		writer := writers[name]
+		switch value, ok := initial[name]; {
+		case seen[name]:
+		case writer != nil && (writer.Type == "scale" || writer.Type == "cast"):
+			names = append(names, writer.In("X"))
+		case writer == nil && ok:
+			rates[name] = value
+		}
+		seen[name] = true
+	}
+	return rates
 }
