@@ -133,15 +133,13 @@ func (e *ending) permit(ctx context.Context, who *rpc.Identity) (*rpc.PermitResp
 		if err := e.members.isMember(who); err != nil {
 			return false, err
 		}
-		until := max(id.Round(e.acknowledged), e.cfg.start().Round) + ahead
-		for _, q := range e.store.queues {
-			if end, ok := q.EndRound(); ok {
-				r.End = round >= end
-				until = min(until, end)
-			}
-		}
-		if r.End {
+		end, stopped := e.end()
+		if r.End = stopped && round >= end; r.End {
 			return true, nil
+		}
+		until := end // the user waits for the end, and acknowledges no more
+		if !stopped {
+			until = max(id.Round(e.acknowledged), e.cfg.start().Round) + ahead
 		}
 		if e.finishing > 0 || round >= until {
 			return false, nil
@@ -151,6 +149,16 @@ func (e *ending) permit(ctx context.Context, who *rpc.Identity) (*rpc.PermitResp
 		return true, nil
 	})
 	return r, err
+}
+
+// end returns the first round that is not trained because of finish. The monitor is held.
+func (e *ending) end() (end id.Round, stopped bool) {
+	for _, q := range e.store.queues {
+		if at, ok := q.EndRound(); ok && (!stopped || at < end) {
+			end, stopped = at, true
+		}
+	}
+	return end, stopped
 }
 
 // progress is where a later job goes on with the state that is saved when all trainers but one have left. The monitor is held.

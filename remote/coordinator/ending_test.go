@@ -210,6 +210,32 @@ func TestPermit(t *testing.T) {
 	}
 }
 
+// After finish no round before the end waits for an acknowledgement: the user waits for the end of the job. The end also counts for the next coordinator.
+func TestPermitAfterFinish(t *testing.T) {
+	cfg := reading(t, 1)
+	cfg.MaxAhead = 1
+	h := newHome(t, cfg)
+	s := h.start()
+	s.joinAll(0, 0)
+	s.reportDataset(t, 100)
+	if steps, err := s.finish(3); err != nil || steps != 4 {
+		t.Fatal(steps, err)
+	}
+	for generation := range uint64(2) {
+		for round := range uint64(6) {
+			if r, err := s.permit(generation+1, 0, round); err != nil || r.End != (round >= 4) || !r.End && r.Until != 4 {
+				t.Errorf("round %d: %v, %v", round, r, err)
+			}
+		}
+		if generation == 0 {
+			s.stop()
+			<-s.ended
+			s = h.start()
+			s.joinAll(1, 0)
+		}
+	}
+}
+
 // Another coordinator permits nothing until it is told again what was acknowledged, and refuses those of an older generation. A job without MaxAhead has
 // no permits.
 func TestPermitOfTheNextCoordinator(t *testing.T) {

@@ -3,7 +3,6 @@ package listen
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -35,6 +34,7 @@ type Job struct {
 	plan         plan
 	state        *jobState
 	acks         *acknowledgements
+	finishing    *finishing
 	events       *eventlog.Log[*job.Event]
 	logs         *eventlog.Log[*rpc.LogLine]
 	began        time.Time
@@ -56,7 +56,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
 				Progress: jobspec.ProgressMessage(state.begin)}}}
-	j.acks = newAcknowledgements(j)
+	j.acks, j.finishing = newAcknowledgements(j), newFinishing(j)
 	j.plan.user = nil
 	return j
 }
@@ -120,35 +120,6 @@ func (j *Job) coordinator(ctx context.Context) (rpc.CoordinatorClient, error) {
 // identityOf returns the identity of the job's messages.
 func identityOf(j *Job) *rpc.Identity {
 	return wire.Identity{Job: j.ID, Program: j.plan.hash[:]}.Of(0, 0, 0)
-}
-
-// Finish ends a job in good order and waits for its end. A fed job ends after its feeds, another one as soon as it can. With after, the step of that
-// number is the last, unless later steps have begun already. withoutSave leaves the saving of the model out. If the coordinator is lost meanwhile,
-// Finish asks the next one.
-func (j *Job) Finish(ctx context.Context, after *uint64, withoutSave bool) error {
-	for {
-		coordinator, err := j.coordinator(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = coordinator.Finish(ctx, &rpc.FinishDataRequest{Id: identityOf(j), AfterStep: after, WithoutSave: withoutSave})
-		if err == nil {
-			return j.Wait(ctx)
-		}
-		err = wire.FromStatus("coordinator", err)
-		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
-			return err
-		}
-		pause := time.NewTimer(retryPause)
-		select {
-		case <-pause.C:
-		case <-j.done:
-			pause.Stop()
-			return wire.FaultOf(j.Status().Failure)
-		case <-ctx.Done():
-			pause.Stop()
-		}
-	}
 }
 
 // run runs the job to its end.

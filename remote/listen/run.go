@@ -45,6 +45,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	if j.spec.MaxAhead > 0 {
 		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
 	}
+	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
 
 	err = c.run(ctx)
@@ -250,7 +251,7 @@ func (c *jobRun) forget(ctx context.Context) error {
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
 	c.job.mu.Unlock()
-	c.job.startOver(cause, c.watcher, c.finals)
+	c.job.startOver(cause, c.watcher, c.finals, c.job.finishing)
 	return nil
 }
 
