@@ -78,7 +78,7 @@ func readDirectory(ctx context.Context, dir string) (dirReport, error) {
 			return fileFault(path, err)
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case entry.IsDir() || path == filepath.Join(dir, executor.ProgressFile):
+		case entry.IsDir() || path == filepath.Join(dir, executor.ProgressFile) || executor.IsTemporary(path):
 			return nil
 		}
 		name, err := filepath.Rel(dir, path) // a variable with a slash in its name is in a folder

@@ -7,7 +7,7 @@
 //   - startup.go: first values of variables; state.go: Save and Load; train.go: the loop over batches
 //   - source.go: where batches come from
 //   - compile.go, and internal/plan: from a program and the shapes of its feeds to a flat list of bound kernels
-//   - scope.go: the variables that live from step to step; persist.go and progress.go: the files of a state
+//   - scope.go: the variables that live from step to step; persist.go, statewriter.go and progress.go: the files of a state
 //   - fetch.go, blocks.go and describe.go: what trainers fetched as one value, the blocks of a server, plans and profiles for people
 //
 // Compiling and running, from Run to the kernels of a step, is local.go, compile.go, and of internal/plan plan.go, infer.go, bind.go, fuse.go,
@@ -79,7 +79,8 @@ type Executor interface {
 	Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error)
 
 	// Save writes the persistable variables of p and the Progress to dir, a directory of this machine that is made if need be. Every variable of p must
-	// have a value.
+	// have a value. A Save that fails, as on a full disk, leaves the older state in dir untouched; one that is killed leaves the older state, the new
+	// one, or a directory that Load refuses. While it runs, dir holds both states.
 	Save(ctx context.Context, dir string, p *program.Program) error
 
 	// Load takes the persistable variables of p from a directory or combined file of this machine into the state, with the Progress if there is one

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/filelock"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
@@ -32,34 +34,22 @@ func Persistables(p *program.Program) []string {
 // PrepareSave makes dir, and fails where no file can be created in it: what trains for hours should not learn that when it saves.
 func PrepareSave(dir string) error {
 	return inRoot(dir, true, func(root *os.Root) error {
-		name := ".part-" + rand.Text()
+		name := partMark + rand.Text()
 		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
-			err = errors.Join(f.Close(), root.Remove(name))
+			if err = errors.Join(f.Close(), root.Remove(name)); errors.Is(err, fs.ErrNotExist) { // a Save has removed it
+				err = nil
+			}
 		}
 		return fault.File(fault.InvalidArgument, dir, err)
 	})
 }
 
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
-// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. A file appears whole or not at all. The Progress of an earlier
-// Save to dir is removed.
+// the optimizer needs to go on. Each file is a LoDTensor stream as Fluid writes it. All files appear or none, as StateWriter says. The Progress of an
+// earlier Save to dir is removed.
 func SavePersistables(s *Scope, dir string, p *program.Program) error {
-	values, err := valuesOf(s, Persistables(p))
-	if err != nil {
-		return err
-	}
-	if err := RemoveProgress(dir); err != nil {
-		return err
-	}
-	return inRoot(dir, true, func(root *os.Root) error {
-		for _, v := range values {
-			if err := writeFile(root, v.name, []*tensor.Tensor{v.value}, true); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return SaveState(s, dir, p, nil)
 }
 
 // SaveCombined writes the persistable tensors of p into one file, one stream after another in the order of names, as Fluid's
@@ -98,6 +88,9 @@ func LoadCombined(s *Scope, path string, p *program.Program) error {
 // readDirectory reads the persistable tensors of p from their files in dir. With partial it leaves out those that are missing there or have another
 // dtype or other dims.
 func readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
+	if err := CheckComplete(dir); err != nil {
+		return nil, err
+	}
 	err = inRoot(dir, false, func(root *os.Root) error {
 		for _, name := range Persistables(p) {
 			var value *tensor.Tensor
@@ -173,8 +166,8 @@ type namedTensor struct {
 func valuesOf(s *Scope, names []string) ([]namedTensor, error) {
 	values := make([]namedTensor, 0, len(names))
 	for _, name := range names {
-		if name == ProgressFile {
-			return nil, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("the name of the file that holds the progress"), fault.Want("another name"))
+		if err := checkName(name); err != nil {
+			return nil, fault.E(fault.InvalidProgram, fault.Var(name), fault.Cause(err))
 		}
 		t, ok := s.Find(name)
 		if !ok {
@@ -202,14 +195,23 @@ func inRoot(dir string, create bool, do func(*os.Root) error) error {
 
 // writeFile writes the streams of tensors to a file, as writeWhole does.
 func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite bool) error {
-	return writeWhole(root, name, overwrite, func(w io.Writer) error {
+	return writeWhole(root, name, overwrite, streams(tensors))
+}
+
+// streams writes tensors one after another.
+func streams(tensors []*tensor.Tensor) func(io.Writer) error {
+	return func(w io.Writer) error {
 		for _, t := range tensors {
 			if _, err := t.WriteTo(w); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
+}
+
+func existing(where string) error {
+	return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
 }
 
 // writeWhole writes a file that appears under its name when it is whole. Directories in name are made. Without overwrite a file that exists is an
@@ -217,14 +219,14 @@ func writeFile(root *os.Root, name string, tensors []*tensor.Tensor, overwrite b
 func writeWhole(root *os.Root, name string, overwrite bool, write func(io.Writer) error) error {
 	where := filepath.Join(root.Name(), name)
 	if _, err := root.Lstat(name); err == nil && !overwrite {
-		return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("a file that exists"), fault.Want("a new name, or overwrite"))
+		return existing(where)
 	}
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o755); err != nil {
 			return fault.File(fault.InvalidArgument, where, err)
 		}
 	}
-	part := name + ".part-" + rand.Text()
+	part := name + partMark + rand.Text()
 	if err := writeNew(root, part, write); err != nil {
 		_ = root.Remove(part)
 		return fault.File(fault.InvalidArgument, where, err)
@@ -243,6 +245,7 @@ func writeNew(root *os.Root, name string, write func(io.Writer) error) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	filelock.Try(f) // so that no Save takes it for one of a writer that is gone
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := write(w); err != nil {
 		return err

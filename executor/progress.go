@@ -113,7 +113,7 @@ func RemoveProgress(dir string) error {
 }
 
 // ReadProgress returns the Progress that was saved with the variables in from, and whether there is one: a combined file has none, and neither has
-// a directory that Fluid wrote.
+// a directory that Fluid wrote. It fails where CheckComplete does.
 func ReadProgress(from string) (Progress, bool, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -121,6 +121,9 @@ func ReadProgress(from string) (Progress, bool, error) {
 	}
 	if !info.IsDir() {
 		return Progress{}, false, nil
+	}
+	if err := CheckComplete(from); err != nil {
+		return Progress{}, false, err
 	}
 	path := filepath.Join(from, ProgressFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -15,10 +15,8 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 		return err
 	}
 	defer l.lock.release()
-	if err := SavePersistables(l.scope, dir, p); err != nil {
-		return err
-	}
-	return WriteProgress(dir, l.stepper.progress)
+	progress := l.stepper.progress
+	return SaveState(l.scope, dir, p, &progress)
 }
 
 // Load implements Executor.

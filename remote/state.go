@@ -97,13 +97,10 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 	e.state.note(p)
 	scope := executor.NewScope()
 	err := e.state.read(ctx, executor.Persistables(p), scope.Set)
-	if err == nil {
-		err = executor.SavePersistables(scope, dir, p)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = executor.WriteProgress(dir, e.state.now)
-	}
-	return err
+	return executor.SaveState(scope, dir, p, &e.state.now)
 }
 
 // Load implements executor.Executor. The files are read here and sent to the listener.

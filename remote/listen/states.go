@@ -266,7 +266,7 @@ func eachVariable(dir string, do func(name string, size int64) error) error {
 		switch {
 		case err != nil:
 			return fault.File(fault.Unavailable, dir, err)
-		case !d.Type().IsRegular() || name == executor.ProgressFile:
+		case !d.Type().IsRegular() || name == executor.ProgressFile || executor.IsTemporary(name):
 			return nil
 		}
 		info, err := d.Info()
@@ -301,10 +301,7 @@ func (s *states) write(m *rpc.StateValues) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = writeValues(dir, m.Values)
-	if err == nil {
-		err = executor.WriteProgress(dir, progress)
-	}
+	err = writeValues(dir, m.Values, progress)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.held[id]
@@ -319,19 +316,19 @@ func (s *states) write(m *rpc.StateValues) (id string, err error) {
 	return id, err
 }
 
-func writeValues(dir string, values []*job.Value) error {
-	storage, err := executor.NewStorage(dir)
+func writeValues(dir string, values []*job.Value, progress executor.Progress) error {
+	storage, err := executor.NewStateWriter(dir)
 	if err != nil {
 		return err
 	}
 	defer storage.Close()
+	if err := storage.Begin(); err != nil {
+		return err
+	}
 	for _, v := range values {
 		t, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{Bytes: MaxState})
 		if err == nil && len(rest) > 0 {
 			err = fault.E(fault.Corrupt, fault.Gotf("%d bytes after the tensor", len(rest)), fault.Want("one tensor"))
-		}
-		if err == nil && v.Name == executor.ProgressFile {
-			err = fault.E(fault.InvalidArgument, fault.Got("a variable with the name of a file of the state"), fault.Want("another name"))
 		}
 		if err != nil {
 			return fault.E(fault.KindOf(err), fault.Var(v.Name), fault.Cause(err))
@@ -340,7 +337,7 @@ func writeValues(dir string, values []*job.Value) error {
 			return err
 		}
 	}
-	return nil
+	return storage.Commit(&progress)
 }
 
 // read returns variables of a state: those in names that it has, or all.

@@ -183,3 +183,19 @@ func TestStatesEndWithTheirListener(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// The temporary files of a writer that was killed are no variables of a state.
+func TestTemporaryFilesAreNoVariables(t *testing.T) {
+	base, dir := t.TempDir(), t.TempDir()
+	for _, name := range []string{"a", "a.part-ABCDEFGHIJKLMNOPQRSTUVWXYZ", ".part-ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
+		if err := os.WriteFile(filepath.Join(base, name), []byte("bytes"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := listen.CarryOver(dir, base); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || files[0].Name() != "a" {
+		t.Errorf("%v, %v", files, err)
+	}
+}

@@ -126,6 +126,9 @@ func (s startState) withFiles(use func(*executor.DirStorage) error) error {
 		return fault.E(fault.NotFound, fault.At(s.dir), fault.Got("no directory of parameters"), fault.Want("one file per variable"),
 			fault.Cause(err))
 	}
+	if err := executor.CheckComplete(s.dir); err != nil {
+		return err
+	}
 	files, err := executor.NewStorage(s.dir)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -134,5 +135,19 @@ func TestConstantsToStartWith(t *testing.T) {
 	}
 	if value, ok := scope.Find("fc_0.w_0"); ok {
 		t.Errorf("a trainer has loaded %v, which a server holds", value)
+	}
+}
+
+// A directory that an interrupted Save has left is not loaded by any role.
+func TestAnIncompleteStateIsRefused(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.SGD(0.05))
+	dir, _ := savedState(t, m)
+	if err := os.WriteFile(filepath.Join(dir, executor.IncompleteFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]startState{"a state": {dir: dir}, "a part of it": {dir: dir, partial: true}} {
+		if err := s.constants(m.Program)(executor.NewScope()); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "interrupted") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -216,20 +216,20 @@ func (g *generationRun) save(ctx context.Context, progress *job.Progress) error 
 			return err
 		}
 	}
-	if err := g.storage.removeProgress(); err != nil {
+	if err := g.storage.begin(); err != nil {
 		return err
 	}
 	g.comm.Receive(final)
 	if _, err := g.saver.Run(ctx, g.cfg.Save, nil); err != nil {
 		return err
 	}
-	return g.storage.writeProgress(progress)
+	return g.storage.commit(progress)
 }
 
 // storage writes the state of a job into several directories: the same values into each. The zero storage has none.
 type storage struct {
 	names []string // of the directories
-	dirs  []*executor.DirStorage
+	dirs  []*executor.StateWriter
 }
 
 var _ ops.Storage = (*storage)(nil)
@@ -241,7 +241,7 @@ func openStorage(names ...string) (*storage, error) {
 		if name == "" {
 			continue
 		}
-		dir, err := executor.NewStorage(name)
+		dir, err := executor.NewStateWriter(name)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -287,22 +287,24 @@ func (s *storage) Load(name string, _ []*tensor.Tensor) error {
 	return fault.E(fault.Unsupported, fault.At(name), fault.Got("a load op in a save program"))
 }
 
-// removeProgress removes what an earlier run has written: it does not hold for the variables that are to be written now.
-func (s *storage) removeProgress() (err error) {
-	for _, name := range s.names {
-		err = errors.Join(err, executor.RemoveProgress(name))
+// begin begins a state in each directory.
+func (s *storage) begin() error {
+	for _, dir := range s.dirs {
+		if err := dir.Begin(); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// writeProgress writes the progress into the directories. A nil progress is not written.
-func (s *storage) writeProgress(p *job.Progress) error {
-	if p == nil {
-		return nil
+// commit makes what was saved since begin the state in each directory. A nil progress is not known.
+func (s *storage) commit(p *job.Progress) error {
+	var progress *executor.Progress
+	if p != nil {
+		progress = &executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
 	}
-	progress := executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
-	for _, name := range s.names {
-		if err := executor.WriteProgress(name, progress); err != nil {
+	for _, dir := range s.dirs {
+		if err := dir.Commit(progress); err != nil {
 			return err
 		}
 	}

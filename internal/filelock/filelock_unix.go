@@ -1,0 +1,16 @@
+//go:build unix
+
+// Package filelock locks files as long as the process that holds them lives: the system frees the lock of a process that dies.
+package filelock
+
+import (
+	"os"
+	"syscall"
+)
+
+// Supported says whether this system has such locks.
+const Supported = true
+
+// Try locks an open file, and reports whether it did. Another open file of the same name, also one of this process, cannot lock it then. The lock ends
+// when f is closed.
+func Try(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
