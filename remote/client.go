@@ -177,9 +177,13 @@ func (c *Client) discard(ctx context.Context, id string) {
 // Watch calls each with every event of a job, from the first that the listener has kept, and returns the last status when the job has ended. An error
 // of each ends Watch, not the job.
 func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) error) (*job.JobStatus, error) {
+	return c.watch(ctx, &rpc.JobRequest{Job: id}, each)
+}
+
+func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, each func(*job.Event) error) (*job.JobStatus, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.service.Watch(ctx, &rpc.JobRequest{Job: id})
+	stream, err := c.service.Watch(ctx, m)
 	if err != nil {
 		return nil, c.at(err)
 	}

@@ -44,7 +44,7 @@ func (j *Job) Follow(ctx context.Context, each func(executor.StepResult) error) 
 			f.giveUp(ctx)
 		}
 	}()
-	status, err := j.client.Watch(ctx, j.ID, func(e *job.Event) error { return f.take(ctx, e) })
+	status, err := j.client.watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: j.ahead}, func(e *job.Event) error { return f.take(ctx, e) })
 	unwinds = false
 	if errors.Is(err, executor.ErrStop) {
 		if status, err = j.client.Finish(ctx, j.ID, f.last); err == nil {

@@ -275,7 +275,7 @@ type JobSpec struct {
 	MaxTaskTimeout  *durationpb.Duration   `protobuf:"bytes,25,opt,name=max_task_timeout,json=maxTaskTimeout,proto3" json:"max_task_timeout,omitempty"`     // a multiple of the moving average; 0: round_deadline, and 20 times that
 	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
 	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
-	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet; 0: steps wait for nobody
+	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
 	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

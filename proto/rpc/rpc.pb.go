@@ -276,6 +276,7 @@ type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"` // Show: with the coordinator's durable entries
+	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the follower of a job with max_ahead, who acknowledges its steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +321,13 @@ func (x *JobRequest) GetJob() string {
 func (x *JobRequest) GetEntries() bool {
 	if x != nil {
 		return x.Entries
+	}
+	return false
+}
+
+func (x *JobRequest) GetFollows() bool {
+	if x != nil {
+		return x.Follows
 	}
 	return false
 }
@@ -4522,11 +4530,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"8\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"R\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
-	"\aentries\x18\x02 \x01(\bR\aentries\"\r\n" +
+	"\aentries\x18\x02 \x01(\bR\aentries\x12\x18\n" +
+	"\afollows\x18\x03 \x01(\bR\afollows\"\r\n" +
 	"\vListRequest\"6\n" +
 	"\fListResponse\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"K\n" +

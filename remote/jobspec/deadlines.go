@@ -50,6 +50,10 @@ type Deadlines struct {
 	// again. Round and Start together: the listener has so long to start the other one again, while a round was under way.
 	Unavailable time.Duration
 
+	// Follower is how long a job with max_ahead goes on without a follower that acknowledges its steps. When it passes, the job fails. As long as
+	// Start: a follower has as much time to come back as a role to start.
+	Follower time.Duration
+
 	// TaskMin and TaskMax bound the time for which a trainer may have a task in async mode. When it passes, the task goes to another trainer.
 	TaskMin, TaskMax time.Duration
 
@@ -120,7 +124,7 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 	d := Deadlines{
 		Lease: lease, LeaseCheck: max(100*time.Millisecond, lease/8),
 		Start: start, Gather: start + margin, Connect: start + margin, Idle: start + 2*margin,
-		Round: round, TrainerRound: round + 2*margin, Rejoin: round, Unavailable: round + start,
+		Round: round, TrainerRound: round + 2*margin, Rejoin: round, Unavailable: round + start, Follower: start,
 		TaskMin: taskMin, TaskMax: orDefault(spec.GetMaxTaskTimeout(), max(20*round, taskMin)).AsDuration(),
 		RoleDrain: 4 * time.Second, Leave: time.Second, ServerGrace: 2 * time.Second, StopGrace: 3 * time.Second,
 		Seek: 5 * time.Second, Linger: time.Second, LastReports: time.Second, LostLease: time.Second, Release: 10 * time.Second,

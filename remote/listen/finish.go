@@ -18,6 +18,7 @@ func (j *Job) Finish(ctx context.Context, after *uint64, withoutSave bool) error
 	if _, err := j.coordinator(ctx); err != nil {
 		return err
 	}
+	j.followers.change(0, true)
 	refused := j.finishing.want(after, withoutSave)
 	select {
 	case <-j.done:

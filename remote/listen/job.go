@@ -35,6 +35,7 @@ type Job struct {
 	state        *jobState
 	acks         *acknowledgements
 	finishing    *finishing
+	followers    *followers
 	events       *eventlog.Log[*job.Event]
 	logs         *eventlog.Log[*rpc.LogLine]
 	began        time.Time
@@ -56,7 +57,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
 				Progress: jobspec.ProgressMessage(state.begin)}}}
-	j.acks, j.finishing = newAcknowledgements(j), newFinishing(j)
+	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	j.plan.user = nil
 	return j
 }

@@ -78,6 +78,10 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[job.
 	if err != nil {
 		return err
 	}
+	if m.Follows {
+		j.followers.change(+1, false)
+		defer j.followers.change(-1, false)
+	}
 	return j.events.Read(stream.Context(), 0, true, func(_ uint64, e *job.Event) error { return stream.Send(e) })
 }
 
@@ -165,6 +169,7 @@ func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc
 		return nil, err
 	}
 	j.acks.add(m.Attempt, m.Steps)
+	j.followers.change(0, false)
 	return &rpc.AcknowledgeResponse{}, nil
 }
 

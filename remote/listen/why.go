@@ -37,7 +37,7 @@ func (j *Job) Why(ctx context.Context) *rpc.WhyResponse {
 			told = append(told, lasting(j.reports.servers[index].Waits)...)
 		}
 		told = append(told, j.trainersWait(told)...)
-		all = slices.Concat(j.roles.waits(), j.silences(), waits.RootFirst(told))
+		all = slices.Concat(j.roles.waits(), j.followers.waits(), j.silences(), waits.RootFirst(told))
 		for i, w := range all {
 			all[i] = proto.Clone(w).(*job.Wait)
 		}
