@@ -57,9 +57,6 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	if err := ops.Verify(p, k.stage); err != nil {
 		return nil, err
 	}
-	if err := checkState(k.scope, p); err != nil {
-		return nil, err
-	}
 	if err := k.startup.complete(ctx, p); err != nil {
 		return nil, err
 	}
@@ -84,28 +81,6 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	k.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
 		compiled.Memory().Arena)
 	return compiled, nil
-}
-
-// checkState compares what the state has under the names of p's persistable variables with what p declares.
-func checkState(scope *Scope, p *program.Program) error {
-	for _, name := range Persistables(p) {
-		declared, _ := p.Global().Var(name)
-		have, ok := scope.Find(name)
-		if !ok {
-			continue
-		}
-		dims := have.Dims()
-		same := have.DType() == declared.DType && len(dims) == len(declared.Dims)
-		for i := 0; same && i < len(dims); i++ {
-			same = declared.Dims[i] == program.Unknown || declared.Dims[i] == dims[i]
-		}
-		if !same {
-			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(have.String()+" in the state of the executor"),
-				fault.Want(ops.MetaOf(declared).String()),
-				fault.Hint("another program has trained a variable of this name: name the layer, or use another executor"))
-		}
-	}
-	return nil
 }
 
 // explainFeeds adds to a fault of a missing value which feeds the program names itself.

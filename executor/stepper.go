@@ -124,6 +124,9 @@ func (k *stateLock) close() bool {
 
 // enter puts a value into a channel of one place, which the caller takes out again.
 func enter(ctx context.Context, place chan struct{}, why string) error {
+	if place == nil {
+		return fault.New(fault.InvalidArgument, "an executor that New has not made")
+	}
 	select {
 	case place <- struct{}{}:
 		return nil

@@ -53,6 +53,9 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 	}{
 		{"unknown option", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.IsTest()) }, fault.InvalidArgument, "option IsTest"},
 		{"unknown activation", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.Act("rellu")) }, fault.Unsupported, "rellu"},
+		{"name that leaves its directory", func(m *layers.Model, x layers.Variable) {
+			layers.FC(x, 1, layers.Param(layers.ParamAttr{Name: "../evil"}))
+		}, fault.InvalidArgument, "../evil"},
 		{"size of fc", func(m *layers.Model, x layers.Variable) { layers.FC(x, -1) }, fault.InvalidArgument, "size -1"},
 		{"flatten dims", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.NumFlattenDims(2)) }, fault.ShapeMismatch, "NumFlattenDims"},
 		{"open columns", func(m *layers.Model, x layers.Variable) { layers.FC(layers.Data(m, "open", layers.Dims(-1)), 1) }, fault.ShapeMismatch,

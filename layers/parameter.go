@@ -2,6 +2,7 @@ package layers
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -32,6 +33,10 @@ func (l *layer) parameter(suffix string, attr ParamAttr, dtype tensor.DType, dim
 	if slices.ContainsFunc(dims, func(d int64) bool { return d <= 0 }) {
 		return l.mistake(fault.E(fault.ShapeMismatch, fault.Gotf("a parameter of dims %v", dims), fault.Want("extents that are known and above 0"),
 			fault.Hint("in the input of a layer with parameters, only the batch may be open")))
+	}
+	if attr.Name != "" && (!filepath.IsLocal(attr.Name) || attr.Name == ".") {
+		return l.mistake(fault.E(fault.InvalidArgument, fault.Var(attr.Name), fault.Got("a name that cannot be a file in a directory of parameters"),
+			fault.Want("a name such as fc_0.w_0"), fault.Hint("each parameter is saved to a file of its name")))
 	}
 	if attr.Name == "" {
 		attr.Name = l.model.UniqueName(l.prefix + "." + suffix)

@@ -97,7 +97,7 @@ func TestTrainingProgramsTakeTurns(t *testing.T) {
 	if _, err := e.Run(bounded(t), m.Program, nil, m.Loss); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a step without a feed: %v", err)
 	}
-	other := testkit.Fed(t, optimizer.SGD(0.1))
+	other := headed(t, "head.other", 3)
 	for i, turn := range []struct {
 		m    testkit.Model
 		jobs int
