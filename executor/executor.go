@@ -40,8 +40,9 @@ var ErrStop = errors.New("executor: stop training after this step")
 //
 //   - A program finds its variables in the state by name. What a new program shares by name with the programs before it, it takes from the state;
 //     a variable that the state does not have yet gets its value from the program's startup program.
-//   - A program that trains (it has update ops) changes the state step by step. A step that fails, or is cancelled, leaves the state of the step before
-//     it or, on one machine, an error that says otherwise.
+//   - A program that trains (it has update ops) changes the state step by step. A step that fails leaves the state of the step before it or,
+//     on one machine, an error that says otherwise. A step that fails in the trainers of a fed job on a cluster loses all steps of that job: the state
+//     is that before the first of them, and the error says how many are lost. A step that is cancelled is trained or not; Progress.Steps tells.
 //   - A program that trains nothing (a clone for test, a pruned program for prediction) reads the state and changes nothing: also the moving statistics
 //     that its ops would update are as they were when it ends.
 //   - Train goes on where the one before it stopped, if both read their data in the same way (same dataset name, batch size, shuffle): pass, batch,

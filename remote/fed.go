@@ -103,7 +103,9 @@ func (s *session) has(name string) bool {
 // A program that trains is run by a fed job, which lives until another program trains, the state is saved or loaded, or the executor is closed. The
 // batch is split over the trainers by rows, and what they fetch is joined. The job loses trainers and coordinators without loss; when it loses a
 // pserver, the state of its steps is gone: Run returns an error of kind fault.LostMember that says how many steps are lost, and the state is that
-// before the first of them.
+// before the first of them. The same holds for a step that fails in a trainer, as for a value that is not finite or a label out of range: all steps
+// of the job are lost with it, where executor.Local keeps the state of the step before. Save between steps that must not be lost. A feed whose names,
+// types or shapes are wrong is refused before, and costs no step.
 //
 // When ctx ends during a step, the step is trained or it is not. The next call of the executor finds out first, and Progress.Steps of a saved model
 // counts it if it is. The batch of the next call is trained in any case.
