@@ -60,8 +60,9 @@ var ErrStop = errors.New("executor: stop training after this step")
 //
 // The callback may call methods of the executor. Such calls, and calls of other goroutines that come while the callback runs, do not wait for Train:
 //
-//   - Run of a program that trains nothing, and Save, see the state after the step that the callback was given. On a cluster they fail for now with
-//     fault.InvalidArgument when Train trains: train pass by pass, and call them between the passes.
+//   - Run of a program that trains nothing, and Save, see the state after the step that the callback was given; on a cluster with
+//     TrainOptions.Ahead != 0, after that step or one at most Ahead later. An async job, and one with a negative Ahead, do not wait for the callback:
+//     there such calls fail with fault.InvalidArgument. If the job has lost parameters and started over meanwhile, they fail with fault.LostMember.
 //   - Train, Load, and Run of a program that trains fail at once with fault.InvalidArgument. Return ErrStop, and call them when Train has returned.
 //   - Close gives up the call of Train, which returns an error of kind fault.Canceled, whatever the callback returns. On a cluster Close returns at once,
 //     and the executor has ended when Train returns.

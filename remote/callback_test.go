@@ -2,35 +2,93 @@ package remote_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 )
 
-// A call from the callback of Train, and one from another goroutine that the callback waits for, never waits for the end of Train.
-func TestCallsFromTheCallbackDoNotWait(t *testing.T) {
-	c := testkit.NewContract(t, t.TempDir(), false)
-	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4})
-	_, err := e.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data}, func(s executor.StepResult) error {
-		_, run := e.Run(bounded(t), c.Program, c.Batches[0])
-		_, read := e.Run(bounded(t), c.Forward, c.Batches[0])
-		_, train := e.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data}, nil)
-		_, load := e.Load(bounded(t), t.TempDir(), c.Program, executor.LoadOptions{})
-		saved := make(chan error)
-		go func() { saved <- e.Save(bounded(t), t.TempDir(), c.Program) }()
-		for what, err := range map[string]error{"a step": run, "a step that reads": read, "Train": train, "Load": load, "Save": <-saved} {
-			if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "from the callback of Train") {
-				t.Errorf("%s in step %d: %v", what, s.Step, err)
+// The law of calls from the callback: what evaluates or saves sees the state after the step, bit for bit as on one machine or the oracle of as many
+// trainers. Calls that change the state are refused. None waits for the end of Train.
+func TestCallsFromTheCallback(t *testing.T) {
+	whole, divided := testkit.NewContract(t, t.TempDir(), true), testkit.NewContract(t, t.TempDir(), false)
+	l := listener(t)
+	for name, c := range map[string]struct {
+		contract *testkit.Contract
+		spec     *remote.JobSpec
+		seeds    []uint64
+	}{
+		"one by one": {whole, &remote.JobSpec{Trainers: 1, Pservers: 1}, []uint64{0, 1}},
+		"two by two": {divided, &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4}, []uint64{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, seed := range c.seeds {
+				oracle := oracleOf(t, c.contract, c.spec.Trainers)
+				if err := c.contract.TrainWithCalls(bounded(t), seed, 15, executorOf(t, l, c.spec), oracle, t.TempDir); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				oracle.Close()
 			}
+		})
+	}
+}
+
+// A job may be ahead of the callback. What the callback saves is then the state of its step, or of one at most so many steps later, also when the data
+// has ended.
+func TestSaveOfAJobThatIsAhead(t *testing.T) {
+	const ahead = 2
+	c := testkit.NewContract(t, t.TempDir(), false)
+	l := listener(t)
+	states := map[uint64]string{}
+	want := oracleOf(t, c, 2)
+	defer want.Close()
+	run := executor.TrainOptions{Data: c.Data, Passes: 2}
+	if _, err := want.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		states[s.Step+1] = t.TempDir()
+		return want.Save(bounded(t), states[s.Step+1], c.Program)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	e := executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4})
+	run.Ahead = ahead
+	if _, err := e.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		saved := t.TempDir()
+		if err := e.Save(bounded(t), saved, c.Program); err != nil {
+			return err
 		}
+		now, _, err := executor.ReadProgress(saved)
+		if err != nil || now.Steps <= s.Step || now.Steps > s.Step+1+ahead {
+			return fmt.Errorf("%+v is saved in step %d: %w", now, s.Step, err)
+		}
+		mustBeSaved(t, saved, states[now.Steps], c)
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A job that does not wait for the callback has no state to read. It says so at once.
+func TestCallsFromACallbackThatNobodyWaitsFor(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), false)
+	l := listener(t)
+	for name, job := range map[string]struct {
+		mode  job.Mode
+		ahead int
+	}{"async": {job.Mode_ASYNC, 0}, "no bound": {job.Mode_SYNC, -1}} {
+		e := executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1, Mode: job.mode, RecordsPerTask: 8})
+		if _, err := e.Train(bounded(t), c.Program, executor.TrainOptions{Data: c.Data, Ahead: job.ahead}, func(executor.StepResult) error {
+			if err := e.Save(bounded(t), t.TempDir(), c.Program); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "Ahead") {
+				return fmt.Errorf("Save: %w", err)
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

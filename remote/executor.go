@@ -60,7 +60,7 @@ type Executor struct {
 	session *session          // nil: no fed job runs
 	local   *executor.Local   // runs programs that train nothing; nil: none has run
 	read    map[string]string // variables of local, by the id of the kept state that they are of
-	follows *Job              // whose callback runs, or is to run; nil: no job of Train trains
+	trains  *training         // the job of Train that trains, for calls from its callback; nil: none does
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -142,15 +142,6 @@ func (e *Executor) enter(ctx context.Context, call string, reads bool) (_ contex
 		}
 		return err
 	}, nil
-}
-
-// checkCallback refuses a call that reads while the callback of a job runs.
-func (e *Executor) checkCallback(call string) error {
-	if e.follows == nil {
-		return nil
-	}
-	return fault.E(fault.InvalidArgument, fault.At("remote executor"), fault.Got(call+" from the callback of Train, or while the callback runs"),
-		fault.Want("a call after Train"), fault.Hint("train pass by pass, and call "+call+" between the passes"))
 }
 
 // orClosed says that a call has failed because the executor was closed, or because the context of its caller has ended, if that is why.
@@ -251,10 +242,10 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	if e.submitted != nil {
 		e.submitted(j.ID)
 	}
-	e.follows = j
-	defer func() { e.follows = nil }()
+	e.trains = &training{client: e.client, job: j, program: p}
+	defer func() { e.trains = nil }()
 	defer e.adopt(ctx, j.ID) // also when each panics
-	return j.Follow(ctx, each)
+	return j.Follow(ctx, e.trains.tell(each))
 }
 
 // adopt makes the state that a job has left the one of the executor, if the job has ended well.

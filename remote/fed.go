@@ -123,9 +123,6 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 		return nil, err
 	}
 	defer leave()
-	if err := e.checkCallback(call); err != nil {
-		return nil, err
-	}
 	var values []*tensor.Tensor
 	if trains {
 		values, err = e.trainStep(ctx, p, feed, fetch)

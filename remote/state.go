@@ -47,14 +47,20 @@ func (s *state) become(ctx context.Context, id string, p *job.Progress) {
 	}
 }
 
+// atOnce is how many of the named variables one call asks for.
+func (s *state) atOnce(names []string) (n int) {
+	bytes := int64(0)
+	for n < len(names) && (n == 0 || bytes+s.sizes[names[n]] <= readBytes) {
+		bytes += s.sizes[names[n]]
+		n++
+	}
+	return n
+}
+
 // read calls take with those of the named variables that the state has.
 func (s *state) read(ctx context.Context, names []string, take func(name string, value *tensor.Tensor) error) error {
 	for s.id != "" && len(names) > 0 {
-		n, bytes := 0, int64(0)
-		for n < len(names) && (n == 0 || bytes+s.sizes[names[n]] <= readBytes) {
-			bytes += s.sizes[names[n]]
-			n++
-		}
+		n := s.atOnce(names)
 		values, err := s.client.ReadState(ctx, s.id, names[:n])
 		if err != nil {
 			return err
@@ -81,9 +87,6 @@ func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) err
 		return err
 	}
 	defer leave()
-	if err := e.checkCallback("Save"); err != nil {
-		return err
-	}
 	return e.orClosed(caller, "Save", e.save(ctx, dir, p))
 }
 
@@ -95,12 +98,23 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 		return err
 	}
 	e.state.note(p)
-	scope := executor.NewScope()
-	err := e.state.read(ctx, executor.Persistables(p), scope.Set)
+	scope, now := executor.NewScope(), e.state.now
+	var fromJob, fromState []string
+	for _, name := range executor.Persistables(p) {
+		if e.trains != nil && e.trains.has(name) {
+			fromJob = append(fromJob, name)
+		} else {
+			fromState = append(fromState, name)
+		}
+	}
+	err := e.state.read(ctx, fromState, scope.Set)
+	if err == nil && e.trains != nil {
+		now, err = e.trains.read(ctx, &e.state, fromJob, scope.Set)
+	}
 	if err != nil {
 		return err
 	}
-	return executor.SaveState(scope, dir, p, &e.state.now)
+	return executor.SaveState(scope, dir, p, &now)
 }
 
 // Load implements executor.Executor. The files are read here and sent to the listener.
@@ -160,13 +174,25 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 	}
 	var fromJob, fromState []string
 	for _, name := range executor.Persistables(p) {
-		if e.session != nil && e.session.has(name) {
+		if e.session != nil && e.session.has(name) || e.trains != nil && e.trains.has(name) {
 			fromJob = append(fromJob, name)
 		} else if e.read[name] == "" || e.read[name] != e.state.id {
 			fromState = append(fromState, name)
 		}
 	}
-	if len(fromJob) > 0 {
+	now := e.state.now
+	switch {
+	case e.trains != nil:
+		e.state.note(p)
+		var err error
+		now, err = e.trains.read(ctx, &e.state, fromJob, func(name string, value *tensor.Tensor) error {
+			delete(e.read, name)
+			return e.local.Scope().Set(name, value)
+		})
+		if err != nil {
+			return nil, err
+		}
+	case len(fromJob) > 0:
 		values, err := e.session.step(ctx, nil, fromJob)
 		if err != nil {
 			_, err = e.look(ctx, err)
@@ -183,7 +209,6 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 		e.read[name] = e.state.id
 		return e.local.Scope().Set(name, value)
 	})
-	now := e.state.now
 	if e.session != nil {
 		now.Steps += e.session.trained
 	}

@@ -1158,9 +1158,12 @@ func (x *StepRun) GetGiveUp() bool {
 }
 
 type StepDone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          *job.Step              `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`    // absent in the answer to give_up
-	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"` // training steps that the session has had; of the answer to give_up
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step; absent in the answer to give_up. Of a job that reads its own data: its number is how many steps the state has, and fetched are those of the
+	// variables that the job has.
+	Step          *job.Step     `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	Steps         uint64        `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`      // training steps that the session has had; of the answer to give_up
+	Progress      *job.Progress `protobuf:"bytes,3,opt,name=progress,proto3" json:"progress,omitempty"` // of the state, in a job that reads its own data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1207,6 +1210,13 @@ func (x *StepDone) GetSteps() uint64 {
 		return x.Steps
 	}
 	return 0
+}
+
+func (x *StepDone) GetProgress() *job.Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
 }
 
 // StartRoleChunk carries a RoleSpec in pieces, ended by an empty one. Closing the sending side afterwards asks the role to end in order, another piece kills it; a
@@ -4585,10 +4595,11 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05fetch\x18\x02 \x03(\tR\x05fetch\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\x04R\x04step\x12\x12\n" +
 	"\x04call\x18\x04 \x01(\x04R\x04call\x12\x17\n" +
-	"\agive_up\x18\x05 \x01(\bR\x06giveUp\"C\n" +
+	"\agive_up\x18\x05 \x01(\bR\x06giveUp\"r\n" +
 	"\bStepDone\x12!\n" +
 	"\x04step\x18\x01 \x01(\v2\r.edl.job.StepR\x04step\x12\x14\n" +
-	"\x05steps\x18\x02 \x01(\x04R\x05steps\"&\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12-\n" +
+	"\bprogress\x18\x03 \x01(\v2\x11.edl.job.ProgressR\bprogress\"&\n" +
 	"\x0eStartRoleChunk\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\"\x89\x01\n" +
 	"\tRoleEvent\x12\"\n" +
@@ -5013,139 +5024,140 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	82,  // 10: edl.rpc.StateValues.values:type_name -> edl.job.Value
 	82,  // 11: edl.rpc.StepRun.feed:type_name -> edl.job.Value
 	83,  // 12: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	9,   // 13: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	84,  // 14: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	85,  // 15: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	25,  // 16: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	28,  // 17: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	33,  // 18: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	29,  // 19: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	25,  // 20: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	30,  // 21: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	33,  // 22: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	29,  // 23: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	25,  // 24: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	34,  // 25: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	34,  // 26: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	34,  // 27: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	25,  // 28: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	34,  // 29: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	25,  // 30: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	81,  // 31: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	25,  // 32: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	82,  // 33: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	33,  // 34: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	25,  // 35: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	25,  // 36: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	25,  // 37: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	82,  // 38: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	25,  // 39: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	86,  // 40: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	87,  // 41: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	55,  // 42: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	33,  // 43: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	54,  // 44: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	79,  // 45: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	76,  // 46: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	25,  // 47: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 48: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 49: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 50: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	63,  // 51: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	63,  // 52: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 53: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 54: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	64,  // 55: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	63,  // 56: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 57: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	68,  // 58: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 59: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 60: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	77,  // 61: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	79,  // 62: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 63: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 64: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 65: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 66: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 67: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 68: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 69: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 70: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 71: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 72: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 73: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 74: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 75: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 76: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 77: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 78: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 79: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 80: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 81: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 82: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 83: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 84: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 85: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 86: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 87: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	44,  // 88: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 89: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 90: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	49,  // 91: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	51,  // 92: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	53,  // 93: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	57,  // 94: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	59,  // 95: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	70,  // 96: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	61,  // 97: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	65,  // 98: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	67,  // 99: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	71,  // 100: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	73,  // 101: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 102: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 103: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	78,  // 104: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 105: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	87,  // 106: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 107: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	78,  // 108: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	78,  // 109: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 110: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 111: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 112: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 113: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 114: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 115: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 116: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	78,  // 117: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 118: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 119: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 120: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 121: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 122: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 123: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 124: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 125: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 126: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	45,  // 127: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 128: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 129: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	50,  // 130: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	52,  // 131: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 132: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	58,  // 133: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	60,  // 134: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	57,  // 135: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	62,  // 136: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	66,  // 137: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 138: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	72,  // 139: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	74,  // 140: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	102, // [102:141] is the sub-list for method output_type
-	63,  // [63:102] is the sub-list for method input_type
-	63,  // [63:63] is the sub-list for extension type_name
-	63,  // [63:63] is the sub-list for extension extendee
-	0,   // [0:63] is the sub-list for field type_name
+	81,  // 13: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	9,   // 14: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	84,  // 15: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	85,  // 16: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	25,  // 17: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	28,  // 18: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	33,  // 19: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	29,  // 20: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	25,  // 21: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	30,  // 22: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	33,  // 23: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	29,  // 24: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	25,  // 25: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	34,  // 26: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	34,  // 27: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	34,  // 28: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	25,  // 29: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	34,  // 30: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	25,  // 31: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	81,  // 32: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	25,  // 33: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	82,  // 34: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	33,  // 35: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	25,  // 36: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	25,  // 37: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	25,  // 38: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	82,  // 39: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	25,  // 40: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	86,  // 41: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	87,  // 42: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	55,  // 43: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	33,  // 44: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	54,  // 45: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	79,  // 46: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	76,  // 47: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	25,  // 48: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	25,  // 49: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 50: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 51: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	63,  // 52: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	63,  // 53: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 54: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 55: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	64,  // 56: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	63,  // 57: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 58: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	68,  // 59: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 60: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 61: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	77,  // 62: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	79,  // 63: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 64: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 65: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 66: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 67: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 68: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 69: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 70: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 71: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 72: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 73: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 74: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 75: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 76: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 77: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 78: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 79: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 80: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 81: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 82: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 83: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 84: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 85: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 86: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 87: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 88: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	44,  // 89: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 90: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 91: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	49,  // 92: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	51,  // 93: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	53,  // 94: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	57,  // 95: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	59,  // 96: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	70,  // 97: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	61,  // 98: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	65,  // 99: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	67,  // 100: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	71,  // 101: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	73,  // 102: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 103: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 104: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	78,  // 105: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 106: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	87,  // 107: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 108: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	78,  // 109: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	78,  // 110: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 111: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 112: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 113: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 114: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 115: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 116: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 117: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	78,  // 118: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 119: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 120: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 121: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 122: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 123: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 124: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 125: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 126: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 127: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	45,  // 128: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 129: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 130: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	50,  // 131: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	52,  // 132: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 133: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	58,  // 134: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	60,  // 135: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	57,  // 136: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	62,  // 137: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	66,  // 138: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 139: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	72,  // 140: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	74,  // 141: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	103, // [103:142] is the sub-list for method output_type
+	64,  // [64:103] is the sub-list for method input_type
+	64,  // [64:64] is the sub-list for extension type_name
+	64,  // [64:64] is the sub-list for extension extendee
+	0,   // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }

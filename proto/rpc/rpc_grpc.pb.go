@@ -70,7 +70,8 @@ type ListenerClient interface {
 	// ReleaseState lets the listener forget a state.
 	ReleaseState(ctx context.Context, in *ReleaseStateRequest, opts ...grpc.CallOption) (*ReleaseStateResponse, error)
 	// RunStep feeds one step to the fed job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a
-	// StepDone.
+	// StepDone. Without a feed it reads variables. It does so also in a job with max_ahead that reads its own data, when the job has come as far as its
+	// follower lets it.
 	RunStep(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Piece, Piece], error)
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*WhyResponse, error)
@@ -336,7 +337,8 @@ type ListenerServer interface {
 	// ReleaseState lets the listener forget a state.
 	ReleaseState(context.Context, *ReleaseStateRequest) (*ReleaseStateResponse, error)
 	// RunStep feeds one step to the fed job that the identity of its pieces names, and returns what it fetches: the pieces of a StepRun and of a
-	// StepDone.
+	// StepDone. Without a feed it reads variables. It does so also in a job with max_ahead that reads its own data, when the job has come as far as its
+	// follower lets it.
 	RunStep(grpc.BidiStreamingServer[Piece, Piece]) error
 	// Why tells what a job waits for, by whom, since when and until when.
 	Why(context.Context, *JobRequest) (*WhyResponse, error)

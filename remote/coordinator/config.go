@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // Config is what a Server is told about its job.
@@ -35,6 +36,9 @@ type Config struct {
 	StartDeadline  time.Duration    // for members that are missing
 	RejoinDeadline time.Duration    // for members that live to join the next generation
 	Servers        []rpc.ParameterServerClient
+	Save           *program.Program // tells which server has which piece of a persistable variable; nil: the user does not read variables
+	// Constant returns a persistable variable that no server holds; nil where the startup program makes it. It may be nil, if that makes all.
+	Constant       func(name string) (*tensor.Tensor, error)
 	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s

@@ -163,7 +163,12 @@ func (e *ending) end() (end id.Round, stopped bool) {
 
 // progress is where a later job goes on with the state that is saved when all trainers but one have left. The monitor is held.
 func (e *ending) progress() *job.Progress {
-	begin, steps := e.cfg.start(), id.Round(max(e.steps.written(), e.steps.reported()))
+	return e.progressAt(id.Round(max(e.steps.written(), e.steps.reported())))
+}
+
+// progressAt is where a later job goes on with the state after the rounds below steps. The monitor is held.
+func (e *ending) progressAt(steps id.Round) *job.Progress {
+	begin := e.cfg.start()
 	p := &job.Progress{Steps: uint64(steps), Pass: begin.Pass, Batch: begin.Batch, Reader: e.cfg.Begin.GetReader()}
 	if e.cfg.Begin == nil && e.cfg.Program != nil {
 		p.Reader = executor.ReaderHash(e.cfg.Program)

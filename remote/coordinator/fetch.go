@@ -54,31 +54,38 @@ func (s *steps) fetchFromServer(ctx context.Context, g generation.Generation, na
 	if err != nil {
 		return nil, err
 	}
-	declared, _ := s.cfg.Program.Global().Find(name)
-	if server >= len(s.cfg.Servers) || declared == nil {
+	if _, ok := s.cfg.Program.Global().Find(name); !ok {
 		return nil, fault.New(fault.NotFound, "a variable that no server has")
 	}
-	value, err := tensor.New(declared.DType, declared.Dims...)
+	value, err := s.emptyOf(s.cfg.Program, name)
 	if err != nil {
 		return nil, err
 	}
-	who := s.cfg.Identity
-	who.Generation, who.Fence = g.Number, s.lead.Fence
-	err = wire.Retry(ctx, func(retry id.Retry) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		m := &rpc.GetRequest{Id: who.Of(g.Members[0].Rank, g.Round, retry), Name: there, AnyVersion: true}
-		stream, err := s.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
-		var header *rpc.VariableChunk
-		if err == nil {
-			header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return value, nil })
-		}
-		if err == nil && header.Version != uint64(g.Round) {
-			err = fault.E(fault.Unavailable, fault.Gotf("the value after %d rounds", header.Version), fault.Want(fmt.Sprint(g.Round)))
-		}
-		return wire.FromStatus(serverName(server), err)
-	})
+	err = wire.Retry(ctx, func(retry id.Retry) error { return s.getVariable(ctx, g, g.Round, server, there, value, retry) })
 	return value, err
+}
+
+// getVariable makes one try to receive a variable from a server, as the first member of a generation. If the server has not applied exactly the rounds
+// below round, the error is of kind fault.Unavailable.
+func (c *core) getVariable(ctx context.Context, g generation.Generation, round id.Round, server int, there string, into *tensor.Tensor,
+	retry id.Retry) error {
+	if server >= len(c.cfg.Servers) {
+		return fault.New(fault.NotFound, "a variable that no server has")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	who := c.cfg.Identity
+	who.Generation, who.Fence = g.Number, c.lead.Fence
+	m := &rpc.GetRequest{Id: who.Of(g.Members[0].Rank, round, retry), Name: there, AnyVersion: true}
+	stream, err := c.cfg.Servers[server].GetVariable(ctx, m, grpc.WaitForReady(false))
+	var header *rpc.VariableChunk
+	if err == nil {
+		header, err = wire.ReceiveVariable(stream, func(*rpc.VariableChunk) (*tensor.Tensor, error) { return into, nil })
+	}
+	if err == nil && header.Version != uint64(round) {
+		err = fault.E(fault.Unavailable, fault.Gotf("the value after %d rounds", header.Version), fault.Want(fmt.Sprint(round)))
+	}
+	return wire.FromStatus(serverName(server), err)
 }
 
 // serverOf tells which server a trainer receives a whole variable from, and what it is called there.

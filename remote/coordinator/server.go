@@ -30,6 +30,7 @@ type Server struct {
 	steps    *steps
 	feeds    *feeds
 	ending   *ending
+	reader   *stateReader
 	overview *overview
 }
 
@@ -47,6 +48,7 @@ func New(cfg Config) *Server {
 	s.follower = &follower{core: c, store: s.store}
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds}
+	s.reader = &stateReader{core: c, members: s.members, ending: s.ending}
 	s.overview = &overview{core: c, store: s.store, members: s.members}
 	s.members.store, s.members.changes = s.store, s.changes
 	s.steps.store, s.steps.members, s.steps.feeds = s.store, s.members, s.feeds
@@ -217,20 +219,20 @@ func (s *Server) NextFeed(m *rpc.NextFeedRequest, stream grpc.ServerStreamingSer
 	return wire.Send(stream, share)
 }
 
-// Feed does one item of a fed job, for its user.
+// Feed does one item of a fed job, for its user. Of a job that reads its own data it reads variables.
 func (s *Server) Feed(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
-	if err := s.checkFed(); err != nil {
-		return err
-	}
 	run := &rpc.StepRun{}
 	if err := wire.ReceiveFrom("the user", stream, run, wire.MaxStep, s.cfg.Identity.Check); err != nil {
 		return err
 	}
 	var err error
 	done := &rpc.StepDone{}
-	if run.GiveUp {
+	switch {
+	case !s.cfg.Fed:
+		done, err = s.reader.read(stream.Context(), run)
+	case run.GiveUp:
 		done.Steps, err = s.feeds.giveUp(stream.Context(), run)
-	} else {
+	default:
 		done.Step, err = s.feeds.feed(stream.Context(), run)
 	}
 	if err != nil {

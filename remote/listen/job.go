@@ -172,6 +172,8 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
 		RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, Placement: j.plan.loads}
 	switch m.Role {
+	case job.Role_COORDINATOR:
+		s.SaveProgram = j.plan.save
 	case job.Role_PSERVER:
 		s.Program = j.plan.pservers[m.Index]
 	case job.Role_TRAINER:

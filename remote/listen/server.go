@@ -182,7 +182,7 @@ func (s *Server) StartRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, r
 	return launch.ServeRole(stream, s.Local)
 }
 
-// RunStep passes one fed step on to the job's coordinator, and its answer back, piece by piece.
+// RunStep passes one fed step, or the reading of variables, on to the job's coordinator, and its answer back, piece by piece.
 func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) error {
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -195,7 +195,7 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 	if err != nil {
 		return err
 	}
-	if !j.spec.Fed {
+	if !j.spec.Fed && j.spec.MaxAhead == 0 {
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
 			fault.Want("a job without data"))
 	}

@@ -104,6 +104,24 @@ func (s startState) constants(p *program.Program) func(*executor.Scope) error {
 	}
 }
 
+// constant returns what finds a persistable variable of trainers that no server holds; nil when the startup program makes all.
+func (s startState) constant(p *program.Program) func(name string) (*tensor.Tensor, error) {
+	if s.dir == "" {
+		return nil
+	}
+	return func(name string) (t *tensor.Tensor, err error) {
+		declared, ok := p.Global().Var(name)
+		if !ok || !declared.Persistable {
+			return nil, nil
+		}
+		err = s.withFiles(func(files *executor.DirStorage) (err error) {
+			t, err = s.load(files, name, declared.DType, declared.Dims)
+			return err
+		})
+		return t, err
+	}
+}
+
 // load returns a variable, or nil where the startup program is to make it.
 func (s startState) load(files *executor.DirStorage, name string, dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 	t, err := tensor.New(dtype, dims...)
