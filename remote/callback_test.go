@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -100,5 +101,46 @@ func TestCloseInTheCallback(t *testing.T) {
 		if err := c.CloseInCallback(bounded(t), newExecutor(t, l, &remote.JobSpec{Trainers: 2, Pservers: 1}), ends); err != nil {
 			t.Errorf("Close, and %v: %v", ends, err)
 		}
+	}
+}
+
+// What the callback saves is right also when the coordinator or a trainer is lost meanwhile. When parameters are lost, the state after the step is gone:
+// Save says so, and the callback is given the steps of the next attempt.
+func TestSaveFromTheCallbackOfAJobThatIsStruck(t *testing.T) {
+	t.Parallel()
+	c := testkit.NewContract(t, t.TempDir(), false)
+	r := newRig(t)
+	e := executorOf(t, r.listener(), shortLived())
+	want := oracleOf(t, c, 2)
+	defer want.Close()
+	states := map[uint64]string{}
+	run := executor.TrainOptions{Data: c.Data, Passes: 2}
+	if _, err := want.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		states[s.Step] = t.TempDir()
+		return want.Save(bounded(t), states[s.Step], c.Program)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	strikes := map[uint64]string{3: "coordinator", 5: "trainer-1", 8: "pserver-0"}
+	lost := 0
+	_, err := e.Train(bounded(t), c.Program, run, func(s executor.StepResult) error {
+		role := strikes[s.Step]
+		if role != "" {
+			delete(strikes, s.Step)
+			r.signal(role, syscall.SIGKILL)
+		}
+		saved := t.TempDir()
+		err := e.Save(bounded(t), saved, c.Program)
+		if role == "pserver-0" && errors.Is(err, fault.LostMember) {
+			lost++
+			return nil
+		}
+		if err == nil {
+			mustBeSaved(t, saved, states[s.Step], c)
+		}
+		return err
+	})
+	if err != nil || lost != 1 {
+		t.Errorf("%v; %d calls have lost their state", err, lost)
 	}
 }

@@ -252,7 +252,7 @@ func (c *jobRun) forget(ctx context.Context) error {
 	c.job.mu.Lock()
 	cause := c.machine.Cause()
 	c.job.mu.Unlock()
-	c.job.startOver(cause, c.watcher, c.finals, c.job.finishing)
+	c.job.startOver(cause, c.watcher, c.finals, c.job.acks, c.job.finishing)
 	return nil
 }
 

@@ -278,6 +278,7 @@ type acknowledgements struct {
 	// Guarded by job.mu.
 	attempt int32
 	steps   uint64
+	cut     context.CancelFunc // ends the call that is under way; nil: none was made
 }
 
 func newAcknowledgements(j *Job) *acknowledgements {
@@ -302,6 +303,13 @@ func (a *acknowledgements) again() {
 	}
 }
 
+// forget ends the call that is under way: it must not reach the coordinator of the next attempt. job.mu is held.
+func (a *acknowledgements) forget() {
+	if a.cut != nil {
+		a.cut()
+	}
+}
+
 // passOn works until ctx ends.
 func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorClient) {
 	for {
@@ -311,7 +319,10 @@ func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorCli
 			return
 		}
 		retry(ctx, a.job, "the acknowledgement of steps", func() error {
+			ctx, cut := context.WithCancel(ctx)
+			defer cut()
 			a.job.mu.Lock()
+			a.cut = cut
 			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt}
 			current := a.attempt == a.job.status.Attempt
 			a.job.mu.Unlock()
