@@ -28,6 +28,20 @@ const (
 	readerLimit     = 128  // bytes of Progress.Reader
 )
 
+// Bounds of a Progress. Each leaves room for as much again, so that no number of a run that begins with it can wrap.
+const (
+	maxSteps = math.MaxInt64 / 2
+	maxPass  = math.MaxInt32 / 2
+)
+
+// CheckPasses refuses a TrainOptions.Passes that is out of range.
+func CheckPasses(n int) error {
+	if n >= 0 && n <= maxPass {
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.Gotf("%d passes", n), fault.Wantf("0 to %d", maxPass), fault.Hint("0 leaves the number to the program"))
+}
+
 // progressText is the content of a ProgressFile: JSON on one line, in exactly the form that encodeProgress writes.
 type progressText struct {
 	Version int    `json:"version"`
@@ -41,8 +55,10 @@ type progressText struct {
 func (p Progress) Check() error {
 	bad := func(got, want string) error { return fault.E(fault.InvalidArgument, fault.Got(got), fault.Want(want)) }
 	switch {
-	case p.Pass < 0 || p.Pass > math.MaxInt32:
-		return bad(fmt.Sprintf("pass %d", p.Pass), fmt.Sprintf("0 to %d", math.MaxInt32))
+	case p.Steps > maxSteps:
+		return bad(fmt.Sprintf("%d steps", p.Steps), fmt.Sprintf("0 to %d", uint64(maxSteps)))
+	case p.Pass < 0 || p.Pass > maxPass:
+		return bad(fmt.Sprintf("pass %d", p.Pass), fmt.Sprintf("0 to %d", maxPass))
 	case p.Batch > math.MaxInt64:
 		return bad(fmt.Sprintf("batch %d", p.Batch), fmt.Sprintf("0 to %d", math.MaxInt64))
 	case len(p.Reader) > readerLimit:

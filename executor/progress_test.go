@@ -18,7 +18,7 @@ func TestProgressSurvivesItsFile(t *testing.T) {
 	for _, want := range []Progress{
 		{},
 		{Steps: 7},
-		{Steps: math.MaxUint64, Pass: math.MaxInt32, Batch: math.MaxInt64, Reader: strings.Repeat("f", 32)},
+		{Steps: math.MaxInt64 / 2, Pass: math.MaxInt32 / 2, Batch: math.MaxInt64, Reader: strings.Repeat("f", 32)},
 	} {
 		if err := WriteProgress(dir, want); err != nil {
 			t.Fatal(err)
@@ -60,12 +60,23 @@ func TestOnlyDirectoriesHaveProgress(t *testing.T) {
 func TestWrongProgressIsNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	for _, p := range []Progress{
-		{Pass: -1, Reader: "r"}, {Pass: math.MaxInt32 + 1, Reader: "r"}, {Batch: math.MaxInt64 + 1, Reader: "r"}, {Pass: 1}, {Batch: 1},
+		{Pass: -1, Reader: "r"}, {Pass: math.MaxInt32/2 + 1, Reader: "r"}, {Steps: math.MaxInt64/2 + 1}, {Steps: math.MaxUint64}, {Batch: math.MaxInt64 + 1, Reader: "r"}, {Pass: 1}, {Batch: 1},
 		{Reader: strings.Repeat("r", 129)},
 	} {
 		if err := WriteProgress(dir, p); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%+v: %v", p, err)
 		}
+	}
+}
+
+func TestPassesAreBounded(t *testing.T) {
+	for n, wrong := range map[int]bool{-1: true, math.MinInt: true, 0: false, 1: false, math.MaxInt32 / 2: false, math.MaxInt32: true, math.MaxInt: true} {
+		if err := CheckPasses(n); errors.Is(err, fault.InvalidArgument) != wrong {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if _, err := OpenFiles(t.Context(), program.New(), nil, -1); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "-1 passes") {
+		t.Error(err)
 	}
 }
 

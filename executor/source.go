@@ -202,6 +202,9 @@ type FileSource struct {
 // OpenFiles opens the dataset that p reads, as OpenReader does. passes is how often it is read; 0 leaves that to the program. The caller
 // ends the source with Close.
 func OpenFiles(ctx context.Context, p *program.Program, data map[string][]string, passes int) (*FileSource, error) {
+	if err := CheckPasses(passes); err != nil {
+		return nil, err
+	}
 	r, err := OpenReader(ctx, p, data)
 	if err != nil {
 		return nil, err

@@ -289,7 +289,10 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 }
 
 func (e *Executor) submit(ctx context.Context, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	var err error
+	err := executor.CheckPasses(run.Passes)
+	if err != nil {
+		return nil, err
+	}
 	if spec.Program, err = p.Encode(); err != nil {
 		return nil, err
 	}

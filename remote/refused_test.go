@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
@@ -122,4 +123,13 @@ func forge(ctx context.Context, server rpc.ParameterServerClient, header *rpc.Va
 	_ = wire.SendVariable(stream, header, value) // a refusal ends the stream, and is the answer
 	answer, err := stream.CloseAndRecv()
 	return answer.GetDuplicate(), wire.FromStatus("pserver", err)
+}
+
+// A number of passes that no run can have is refused before anything is sent.
+func TestPassesThatCannotBeAreRefused(t *testing.T) {
+	for _, n := range []int{-1, 1 << 40} {
+		if _, err := new(remote.Executor).Submit(t.Context(), program.New(), executor.TrainOptions{Passes: n}); !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%d passes: %v", n, err)
+		}
+	}
 }
