@@ -27,6 +27,9 @@ import (
 // MaxState bounds the values of one call of WriteState or ReadState, in encoded bytes.
 const MaxState = 1 << 30
 
+// MaxVariables bounds the variables of one call of WriteState: each is a file.
+const MaxVariables = 1 << 16
+
 // Bounds of the states that a listener holds at a time where its Config says nothing.
 const (
 	defaultStates     = 100
@@ -277,8 +280,12 @@ func eachVariable(dir string, do func(name string, size int64) error) error {
 	})
 }
 
-// write makes a state of what an executor has uploaded, and returns its id.
-func (s *states) write(m *rpc.StateValues) (id string, err error) {
+// write makes a state of what an executor has uploaded, and returns its id. It stops, and leaves nothing behind, when ctx ends: nobody would learn of
+// the id.
+func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err error) {
+	if len(m.Values) > MaxVariables {
+		return "", fault.E(fault.TooLarge, fault.Gotf("a state of %d variables", len(m.Values)), fault.Wantf("at most %d", MaxVariables))
+	}
 	progress := jobspec.ProgressOf(m.Progress)
 	if err := progress.Check(); err != nil {
 		return "", err
@@ -301,7 +308,7 @@ func (s *states) write(m *rpc.StateValues) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = writeValues(dir, m.Values, progress)
+	err = writeValues(ctx, dir, m.Values, progress)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.held[id]
@@ -316,7 +323,7 @@ func (s *states) write(m *rpc.StateValues) (id string, err error) {
 	return id, err
 }
 
-func writeValues(dir string, values []*job.Value, progress executor.Progress) error {
+func writeValues(ctx context.Context, dir string, values []*job.Value, progress executor.Progress) error {
 	storage, err := executor.NewStateWriter(dir)
 	if err != nil {
 		return err
@@ -326,6 +333,9 @@ func writeValues(dir string, values []*job.Value, progress executor.Progress) er
 		return err
 	}
 	for _, v := range values {
+		if ctx.Err() != nil {
+			return fault.E(fault.Canceled, fault.Got("an upload whose sender is gone"), fault.Cause(context.Cause(ctx)))
+		}
 		t, rest, err := tensor.DecodeStream(v.Stream, tensor.Limits{Bytes: MaxState})
 		if err == nil && len(rest) > 0 {
 			err = fault.E(fault.Corrupt, fault.Gotf("%d bytes after the tensor", len(rest)), fault.Want("one tensor"))
@@ -401,7 +411,7 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 	if err := wire.Receive("executor", stream, m, MaxState); err != nil {
 		return err
 	}
-	id, err := s.Manager.states.write(m)
+	id, err := s.Manager.states.write(stream.Context(), m)
 	if err != nil {
 		return err
 	}

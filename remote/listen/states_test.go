@@ -1,6 +1,7 @@
 package listen_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -197,5 +198,27 @@ func TestTemporaryFilesAreNoVariables(t *testing.T) {
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || files[0].Name() != "a" {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// An upload of too many variables is refused. One whose sender is gone stops, and leaves neither files nor a state that counts.
+func TestUploadsEnd(t *testing.T) {
+	dir := t.TempDir()
+	h := newHarness(t, listen.Config{StateDir: dir, MaxStates: 1}, all(idle))
+	many := &rpc.StateValues{Values: make([]*job.Value, listen.MaxVariables+1)}
+	if _, err := listen.Upload(t.Context(), h.Manager, many); !errors.Is(err, fault.TooLarge) {
+		t.Errorf("too many variables: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := &rpc.StateValues{Values: []*job.Value{value(t, "a", 3)}}
+	if _, err := listen.Upload(gone, h.Manager, m); !errors.Is(err, fault.Canceled) {
+		t.Errorf("a sender that is gone: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) > 1 { // its lock
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if _, err := listen.Upload(t.Context(), h.Manager, m); err != nil {
+		t.Error(err)
 	}
 }
