@@ -22,6 +22,13 @@ func flagFault(cmd *cobra.Command, err error) error {
 		f = valueFault("--"+wrong.GetFlag().Name, wrong)
 	}
 	f.Hint = seeHelp(cmd)
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedShortnames()) == 0 {
+		var names []string
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+		meant := fault.E(f.Kind, fault.DidYouMean(unknown.GetSpecifiedName(), names)).Hint
+		f.Hint = strings.TrimSpace(meant + " " + f.Hint)
+	}
 	return f
 }
 

@@ -76,10 +76,18 @@ func listOps(c *console, output string) error {
 	return t.Flush()
 }
 
+// opTypes are the types of all ops that this build knows.
+func opTypes() (types []string) {
+	for _, d := range ops.All() {
+		types = append(types, d.Type)
+	}
+	return types
+}
+
 func showOp(c *console, opType, output string) error {
 	d, ok := ops.Lookup(opType)
 	if !ok {
-		return fault.E(fault.NotFound, fault.Got("op "+fault.Quote(opType)), fault.Want("one that \"edl show ops\" lists"))
+		return fault.E(fault.NotFound, fault.Got("op "+fault.Quote(opType)), fault.Want("one that \"edl show ops\" lists"), fault.DidYouMean(opType, opTypes()))
 	}
 	r := describeOp(d)
 	if output == "json" {

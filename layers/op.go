@@ -35,8 +35,12 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	l := opLayer(m, opType, in)
 	def, ok := ops.Lookup(opType)
 	if !ok && !l.failed {
+		var types []string
+		for _, d := range ops.All() {
+			types = append(types, d.Type)
+		}
 		l.mistake(fault.E(fault.Unsupported, fault.Op(opType), fault.Got("an op type that is not registered"),
-			fault.Want("an op that `edl show ops` lists")))
+			fault.Want("an op that `edl show ops` lists"), fault.DidYouMean(opType, types)))
 	}
 	if l.failed {
 		return Outputs{model: m}

@@ -46,16 +46,12 @@ func findFetched(s *state) error {
 }
 
 func unknownFetch(s *state, name string) *fault.Fault {
-	f := fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
-		fault.Want("the name of one"))
 	var names []string
 	for _, v := range s.global().Vars() {
 		names = append(names, v.Name)
 	}
-	if meant := closest(name, names); meant != "" {
-		f.Hint = "did you mean " + fault.Quote(meant) + "?"
-	}
-	return f
+	return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
+		fault.Want("the name of one"), fault.DidYouMean(name, names))
 }
 
 // isOnTrainer reports whether the trainer program has the variable with its value.
@@ -72,36 +68,4 @@ func isOnTrainer(s *state, name string) bool {
 		}
 	}
 	return s.variable(name).Persistable && s.serverVars.of(name) == nil
-}
-
-// closest returns the candidate with the fewest edits to name, the first of several. It returns "" if none is close enough.
-func closest(name string, candidates []string) string {
-	best, distance := "", max(2, len(name)/3)+1
-	for _, c := range candidates {
-		if d := edits(name, c); d < distance {
-			best, distance = c, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

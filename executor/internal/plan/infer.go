@@ -248,11 +248,15 @@ func (in *inference) fetchUntouched(name string) error {
 			return nil
 		}
 	}
-	got := "a variable that no op computes"
-	if !ok {
-		got = "a name that the program does not declare"
+	if ok {
+		return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("a variable that no op computes"), fault.Want("a variable to fetch"))
 	}
-	return fault.E(fault.NotFound, fault.Var(name), fault.Got(got), fault.Want("a variable to fetch"))
+	var names []string
+	for _, v := range in.Block.Vars() {
+		names = append(names, v.Name)
+	}
+	return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("the name of one"),
+		fault.DidYouMean(name, names))
 }
 
 // isTensor reports whether a variable has elements: it is a tensor, or some rows of one.
