@@ -148,6 +148,11 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
+	if spec.Save != "" {
+		if err := executor.CheckNames(p); err != nil {
+			return err
+		}
+	}
 	if f.where.remote && f.where.address == "" && spec.Save != "" { // a listener may be on a machine with other directories
 		if err := executor.PrepareSave(spec.Save); err != nil {
 			return err

@@ -31,6 +31,16 @@ func Persistables(p *program.Program) []string {
 	return names
 }
 
+// CheckNames refuses a program with a variable that cannot be saved, because its name is no name of a file below a directory.
+func CheckNames(p *program.Program) error {
+	for _, name := range Persistables(p) {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PrepareSave makes dir, and fails where no file can be created in it: what trains for hours should not learn that when it saves.
 func PrepareSave(dir string) error {
 	return inRoot(dir, true, func(root *os.Root) error {

@@ -274,3 +274,22 @@ func TestStorageRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A name that is no name of a file below the directory is refused before anything is trained.
+func TestANameThatCannotBeSavedIsToldFirst(t *testing.T) {
+	m := fixture.FitALine(t, optimizer.SGD(0.1))
+	for _, name := range []string{"../evil", "/tmp/evil", executor.ProgressFile} {
+		p := m.Program.Clone()
+		if _, err := p.Global().AddVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}, Persistable: true}); err != nil {
+			t.Fatal(err)
+		}
+		l := executor.New()
+		defer l.Close()
+		trained := false
+		run := executor.TrainOptions{Data: map[string][]string{"train": {"nothing"}}, Save: t.TempDir()}
+		_, err := l.TrainFrom(t.Context(), p, nil, run, func(executor.StepResult) error { trained = true; return nil })
+		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), name) || trained {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -58,10 +58,14 @@ func checkName(name string) error {
 	case IncompleteFile:
 		got = "the name of the file that marks an incomplete directory"
 	default:
-		if !IsTemporary(name) {
+		switch {
+		case !filepath.IsLocal(name):
+			got = "a name that leads out of the directory"
+		case IsTemporary(name):
+			got = "the name of a temporary file"
+		default:
 			return nil
 		}
-		got = "the name of a temporary file"
 	}
 	return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got(got), fault.Want("another name"))
 }

@@ -72,6 +72,9 @@ func (t *training) all(ctx context.Context, each func(StepResult) error) (Summar
 	}
 	defer l.lock.endTraining()
 	if t.run.Save != "" {
+		if err := CheckNames(t.program); err != nil {
+			return t.summary, err
+		}
 		if err := PrepareSave(t.run.Save); err != nil {
 			return t.summary, err
 		}

@@ -52,7 +52,8 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		says  string
 	}{
 		{"unknown option", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.IsTest()) }, fault.InvalidArgument, "option IsTest"},
-		{"unknown activation", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.Act("rellu")) }, fault.Unsupported, "rellu"},
+		{"unknown activation", func(m *layers.Model, x layers.Variable) { layers.FC(x, 1, layers.Act("rellu")) }, fault.Unsupported,
+			`did you mean "relu"?`},
 		{"name that leaves its directory", func(m *layers.Model, x layers.Variable) {
 			layers.FC(x, 1, layers.Param(layers.ParamAttr{Name: "../evil"}))
 		}, fault.InvalidArgument, "../evil"},

@@ -35,12 +35,7 @@ func Op(m *Model, opType string, in In, attrs Attrs) Outputs {
 	l := opLayer(m, opType, in)
 	def, ok := ops.Lookup(opType)
 	if !ok && !l.failed {
-		var types []string
-		for _, d := range ops.All() {
-			types = append(types, d.Type)
-		}
-		l.mistake(fault.E(fault.Unsupported, fault.Op(opType), fault.Got("an op type that is not registered"),
-			fault.Want("an op that `edl show ops` lists"), fault.DidYouMean(opType, types)))
+		l.mistake(ops.Unregistered(opType, fault.Op(opType)))
 	}
 	if l.failed {
 		return Outputs{model: m}

@@ -169,10 +169,10 @@ func Lookup(opType string) (*Def, bool) {
 	return d, ok
 }
 
-// unregistered makes the error of an op whose type Lookup does not know.
-func unregistered(fields ...fault.Field) *fault.Fault {
-	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"),
-		fault.Want("an op that `edl show ops` lists"))...)
+// Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
+func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
+	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
+		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)
 }
 
 // All returns every registered op, sorted by type.

@@ -241,7 +241,7 @@ func attr[V any](a attrs, name string, read func(*program.Op, string) (V, bool))
 func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error) {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return nil, unregistered(fault.On(op))
+		return nil, Unregistered(op.Type, fault.On(op))
 	}
 	if faults := def.Check(op); len(faults) > 0 {
 		return nil, faults[0]

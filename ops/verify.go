@@ -47,7 +47,7 @@ type registryRules struct {
 func (r registryRules) CheckOp(b *program.Block, op *program.Op) fault.List {
 	def, ok := Lookup(op.Type)
 	if !ok {
-		return fault.List{unregistered()}
+		return fault.List{Unregistered(op.Type)}
 	}
 	var faults fault.List
 	err := guard(op, func() { faults = def.Check(op) })
