@@ -158,14 +158,14 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 		return r.GetJob(), c.at(err)
 	}
 	if err == nil {
-		c.discard(ctx, r.Job)
+		discard(ctx, c, r.Job)
 	}
 	return "", c.at(status.FromContextError(ctx.Err()).Err())
 }
 
 // discard stops a job that nobody will follow, and releases its state if it has ended before. The listener stops it, too, when it sees that its answer
 // is lost.
-func (c *Client) discard(ctx context.Context, id string) {
+func discard(ctx context.Context, c *Client, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	s, err := c.service.Stop(ctx, &rpc.JobRequest{Job: id})

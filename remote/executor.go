@@ -144,12 +144,12 @@ func (e *Executor) enter(ctx context.Context, call string, reads bool) (_ contex
 	}, nil
 }
 
-// orClosed says that a call has failed because the executor was closed, or because the context of its caller has ended, if that is why.
-func (e *Executor) orClosed(ctx context.Context, what string, err error) error {
+// orClosed says that a call has failed because the executor was closed, whose context is open, or because the context of its caller has ended.
+func orClosed(open, ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case e.open.Err() != nil:
+	case open.Err() != nil:
 		return fault.E(fault.Canceled, fault.At("remote executor"), fault.Got(what+", and the end of the executor"), fault.Cause(err))
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()): // the transport tells of the end of a context without the context's own error
 		return fault.E(fault.KindOf(err), fault.At("remote executor"), fault.Cause(&endOfContext{err, ctx.Err()}))
@@ -222,7 +222,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	} else {
 		summary, err = e.evaluate(ctx, p, run, each)
 	}
-	return summary, e.orClosed(caller, "Train", err)
+	return summary, orClosed(e.open, caller, "Train", err)
 }
 
 func (e *Executor) train(ctx context.Context, p *program.Program, run executor.TrainOptions,
@@ -234,7 +234,7 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 	if spec.Mode == job.Mode_SYNC && each != nil && run.Ahead >= 0 {
 		spec.MaxAhead = int32(min(run.Ahead, math.MaxInt32-1)) + 1
 	}
-	j, err := e.submit(ctx, spec, p, run)
+	j, err := submit(ctx, e.client, e.spec, spec, p, run)
 	if err != nil {
 		return executor.Summary{}, err
 	}
@@ -285,10 +285,11 @@ func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executo
 // Submit sends p as a job that reads its own data. The job has a state of its own, which is not that of the executor: it begins with run.Params or
 // the startup program. It goes on without this process, unless the listener is embedded.
 func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	return e.submit(ctx, proto.Clone(e.spec).(*JobSpec), p, run)
+	return submit(ctx, e.client, e.spec, proto.Clone(e.spec).(*JobSpec), p, run)
 }
 
-func (e *Executor) submit(ctx context.Context, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
+// submit sends p as a job that reads its own data. spec is filled in; template says which datasets grow.
+func submit(ctx context.Context, c *Client, template, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
 	err := executor.CheckPasses(run.Passes)
 	if err != nil {
 		return nil, err
@@ -298,7 +299,7 @@ func (e *Executor) submit(ctx context.Context, spec *JobSpec, p *program.Program
 	}
 	spec.Data, spec.Fed = nil, false
 	for _, name := range sortedNames(run.Data) {
-		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name]), Follow: follows(e.spec, name)}
+		binding := &job.DataBinding{Dataset: name, Globs: slices.Clone(run.Data[name]), Follow: follows(template, name)}
 		for i, glob := range binding.Globs {
 			if binding.Globs[i], err = dataset.Absolute(glob); err != nil {
 				return nil, err
@@ -313,11 +314,11 @@ func (e *Executor) submit(ctx context.Context, spec *JobSpec, p *program.Program
 	if err := absolute(&spec.Save, &spec.Params); err != nil {
 		return nil, err
 	}
-	id, err := e.client.Submit(ctx, spec)
+	id, err := c.Submit(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &Job{ID: id, client: e.client, fetch: run.Fetch, sync: spec.Mode == job.Mode_SYNC, ahead: spec.MaxAhead > 0}, nil
+	return &Job{ID: id, client: c, fetch: run.Fetch, sync: spec.Mode == job.Mode_SYNC, ahead: spec.MaxAhead > 0}, nil
 }
 
 // follows reports whether the template of jobs says that a dataset grows.

@@ -132,7 +132,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 			values, err = local.Run(ctx, p, feed, fetch...)
 		}
 	}
-	return values, e.orClosed(caller, "a step", err)
+	return values, orClosed(e.open, caller, "a step", err)
 }
 
 // trainStep runs one fed step of a program that trains.

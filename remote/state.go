@@ -87,7 +87,7 @@ func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) err
 		return err
 	}
 	defer leave()
-	return e.orClosed(caller, "Save", e.save(ctx, dir, p))
+	return orClosed(e.open, caller, "Save", e.save(ctx, dir, p))
 }
 
 func (e *Executor) save(ctx context.Context, dir string, p *program.Program) error {
@@ -126,7 +126,7 @@ func (e *Executor) Load(ctx context.Context, from string, p *program.Program, op
 	}
 	defer leave()
 	report, err := e.load(ctx, from, p, options)
-	return report, e.orClosed(caller, "Load", err)
+	return report, orClosed(e.open, caller, "Load", err)
 }
 
 func (e *Executor) load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {

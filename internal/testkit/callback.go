@@ -65,7 +65,7 @@ func (c *Contract) CloseInCallback(ctx context.Context, subject executor.Executo
 		return errors.Join(subject.Close(), ends)
 	})
 	if !errors.Is(err, fault.Canceled) || told != 3 {
-		return fmt.Errorf("Train ends with %w after %d steps", err, told)
+		return fmt.Errorf("the call of Train ends with %w after %d steps", err, told)
 	}
 	if _, err := subject.Run(ctx, c.Forward, c.Batches[0], c.Loss); err == nil {
 		return errors.New("a step runs after Close")
