@@ -188,6 +188,8 @@ func (e *Executor) end() error {
 		var s *job.JobStatus
 		if s, err = e.client.Finish(ctx, e.session.id, nil); err == nil {
 			e.state.become(ctx, e.session.id, s.Progress)
+		} else {
+			_, err = e.look(ctx, err)
 		}
 	}
 	e.state.become(ctx, "", nil)
@@ -201,7 +203,7 @@ func (e *Executor) end() error {
 
 // Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
 // Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is
-// that before the call.
+// that before the call. When only the saving to Save fails, the state is that of the last step.
 //
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
@@ -253,7 +255,7 @@ func (e *Executor) adopt(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
 	s, err := e.client.Status(ctx, id)
-	if err == nil && s.State == job.State_SUCCEEDED {
+	if err == nil && (s.State == job.State_SUCCEEDED || s.Kept) {
 		e.state.become(ctx, id, s.Progress)
 	}
 }

@@ -196,6 +196,11 @@ func (e *Executor) look(ctx context.Context, err error) (kept bool, _ error) {
 		e.state.become(ctx, e.session.id, s.Progress)
 		e.session = nil
 		return true, err
+	case unknown == nil && s.Kept: // only the saving of its model has failed
+		e.state.become(ctx, e.session.id, s.Progress)
+		e.session = nil
+		e.forgetValues()
+		return false, err
 	}
 	lost := e.session.trained
 	e.session = nil

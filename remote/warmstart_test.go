@@ -1,7 +1,9 @@
 package remote_test
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -53,6 +55,30 @@ func TestWarmStartInAnotherShape(t *testing.T) {
 	if err := testkit.Difference(testkit.Saved(t, third, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
 		t.Errorf("from a combined file: %v", err)
 	}
+}
+
+// A directory that cannot take the model costs no training: the error names the trainer and the file, and the executor has the state of the last step.
+func TestStateOutlivesAFailedSave(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.Momentum(0.05, 0.9))
+	run := executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 20), Save: t.TempDir()}
+	parameter := executor.Persistables(m.Program)
+	if err := os.MkdirAll(filepath.Join(run.Save, parameter[0], "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4, MaxRestarts: -1})
+	_, err := e.Train(bounded(t), m.Program, run, nil)
+	if err == nil || !strings.Contains(err.Error(), "trainer ") || !strings.Contains(err.Error(), parameter[0]) {
+		t.Errorf("the error of Train is %v", err)
+	}
+	elsewhere := t.TempDir()
+	if err := e.Save(bounded(t), elsewhere, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok, err := executor.ReadProgress(elsewhere); err != nil || !ok || p.Steps != 4 || p.Pass != 1 {
+		t.Errorf("saved elsewhere with %+v, %v, %v", p, ok, err)
+	}
+	run.Save = elsewhere
+	mustEqualReference(t, m, 2, run)
 }
 
 // Listeners that joined one etcd cluster share the roles of a job, which one of them was sent.

@@ -135,16 +135,24 @@ func (j *Job) run(ctx context.Context) {
 	j.mu.Unlock()
 	j.setState(job.State_STARTING, nil)
 	err := runRoles(ctx, j)
-	if err == nil {
-		var p *job.Progress
-		if p, err = j.state.finish(); p != nil {
-			j.withLock(func() { j.status.Progress = p })
+	if err == nil || !j.isStopped() {
+		p, wrong := j.state.finish(err != nil)
+		if p != nil {
+			j.withLock(func() { j.status.Progress, j.status.Kept = p, true })
 		}
+		err = cmp.Or(err, wrong)
 	}
 	if wrong := j.state.close(); wrong != nil {
 		j.manager.cfg.Log.Warn("files of the job are left behind", "job", j.ID, "error", wrong)
 	}
 	j.end(err)
+}
+
+// isStopped reports whether a user, or the end of the listener, has stopped the job.
+func (j *Job) isStopped() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopped || j.manager.ctx.Err() != nil
 }
 
 // end writes the last event.
@@ -153,7 +161,7 @@ func (j *Job) end(err error) {
 	j.mu.Lock()
 	if err != nil {
 		state = job.State_FAILED
-		if j.stopped || j.manager.ctx.Err() != nil {
+		if j.stopped || j.manager.ctx.Err() != nil { // as isStopped
 			state = job.State_STOPPED
 		}
 	}

@@ -93,10 +93,16 @@ func (s *jobState) give(spec *job.RoleSpec) {
 	}
 }
 
-// finish keeps the state of a job that has ended well, and returns its Progress if it is known.
-func (s *jobState) finish() (*job.Progress, error) {
+// finish keeps the state of a job, and returns its Progress if it is known. A job that has failed leaves a state only if its last step is trained and
+// the state is whole, for example when the user's directory was full.
+func (s *jobState) finish(failed bool) (*job.Progress, error) {
 	if s.keep == nil {
 		return nil, nil
+	}
+	if failed {
+		if p, whole, err := executor.ReadProgress(s.keep.dir); err != nil || !whole || p.Steps <= s.begin.Steps {
+			return nil, nil // close removes it
+		}
 	}
 	p, err := s.keep.keep()
 	s.keep = nil

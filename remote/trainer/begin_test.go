@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -296,5 +298,29 @@ func TestStateIsSavedAndKept(t *testing.T) {
 				t.Errorf("%s: files %v for the variables %v, %v", name, files, slices.Collect(maps.Keys(kept)), err)
 			}
 		}
+	}
+}
+
+// The kept state is whole, and the trainer names itself, when the directory of the user cannot take a variable.
+func TestStateIsKeptAlthoughItIsNotSaved(t *testing.T) {
+	m := testkit.Reading(t, 5, optimizer.Momentum(0.05, 0.9))
+	spec := &job.JobSpec{Trainers: 1, Pservers: 2, Save: t.TempDir()}
+	variable := executor.Persistables(m.Program)[0]
+	if err := os.MkdirAll(filepath.Join(spec.Save, variable, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := newTestJob(t, m, testkit.Samples(t, t.TempDir(), 20), spec, queue.Policy{Passes: 1, RecordsPerTask: 7, MaxFailures: 3})
+	c.keep, c.coordinator.progress = t.TempDir(), &job.Progress{Steps: 4, Pass: 1, Reader: "r"}
+	if err := c.train(bounded(t), 1); err == nil || !strings.Contains(err.Error(), "trainer 0") || !strings.Contains(err.Error(), variable) {
+		t.Errorf("%v", err)
+	}
+	if kept := testkit.Saved(t, c.keep, m.Program); len(kept) != len(executor.Persistables(m.Program)) {
+		t.Errorf("kept variables %v", slices.Collect(maps.Keys(kept)))
+	}
+	if p, ok, err := executor.ReadProgress(c.keep); err != nil || !ok || p.Steps != 4 {
+		t.Errorf("kept progress %+v, %v, %v", p, ok, err)
+	}
+	if _, ok, err := executor.ReadProgress(spec.Save); err != nil || ok {
+		t.Errorf("saved progress %v, %v", ok, err)
 	}
 }

@@ -3,6 +3,9 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -209,27 +212,35 @@ func (g *generationRun) finish(ctx context.Context) error {
 	return g.comm.Complete(ctx)
 }
 
-// save receives every persistable variable as it is when all others have completed, and writes them and the progress.
+// save receives every persistable variable as it is when all others have completed, and writes them and the progress. If only the user's directory
+// cannot be written, the kept state is whole when save returns the error.
 func (g *generationRun) save(ctx context.Context, progress *job.Progress) error {
 	if g.in.DataEnded { // then the variables that no server holds are not there yet
 		if err := g.startup(ctx); err != nil {
 			return err
 		}
 	}
-	if err := g.storage.begin(); err != nil {
-		return err
+	err := g.storage.begin()
+	if err == nil {
+		g.comm.Receive(final)
+		_, err = g.saver.Run(ctx, g.cfg.Save, nil)
 	}
-	g.comm.Receive(final)
-	if _, err := g.saver.Run(ctx, g.cfg.Save, nil); err != nil {
-		return err
+	if err == nil {
+		err = g.storage.commit(progress)
 	}
-	return g.storage.commit(progress)
+	if err = errors.Join(err, g.storage.failure()); err != nil {
+		return fault.E(fault.KindOf(err), fault.At(fmt.Sprintf("trainer %d", g.cfg.Rank)), fault.Cause(err))
+	}
+	return nil
 }
 
-// storage writes the state of a job into several directories: the same values into each. The zero storage has none.
+// storage writes the state of a job into several directories: the same values into each. The zero storage has none. If a directory after the first one
+// cannot be written, it is left out, and failure tells why: the first one is still whole.
 type storage struct {
-	names []string // of the directories
-	dirs  []*executor.StateWriter
+	mu     sync.Mutex
+	names  []string // of the directories; guarded by mu
+	dirs   []*executor.StateWriter
+	failed error // why directories were left out; guarded by mu
 }
 
 var _ ops.Storage = (*storage)(nil)
@@ -248,6 +259,40 @@ func openStorage(names ...string) (*storage, error) {
 		s.names, s.dirs = append(s.names, name), append(s.dirs, dir)
 	}
 	return s, nil
+}
+
+// each calls do with every directory. A directory after the first one for which do fails is left out from then on.
+func (s *storage) each(do func(dir *executor.StateWriter) error) error {
+	s.mu.Lock()
+	names, dirs := slices.Clone(s.names), slices.Clone(s.dirs)
+	s.mu.Unlock()
+	for i, name := range names {
+		err := do(dirs[i])
+		if err != nil && i == 0 {
+			return err
+		}
+		if err != nil {
+			s.leaveOut(name, err)
+		}
+	}
+	return nil
+}
+
+// leaveOut ends the use of a directory after an error. Only the first error of a directory counts.
+func (s *storage) leaveOut(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.names, name); i >= 0 {
+		s.failed = errors.Join(s.failed, err, s.dirs[i].Close())
+		s.names, s.dirs = slices.Delete(s.names, i, i+1), slices.Delete(s.dirs, i, i+1)
+	}
+}
+
+// failure returns why directories were left out.
+func (s *storage) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 // only leaves one directory and ends the use of the others.
@@ -274,12 +319,7 @@ func (s *storage) Close() (err error) {
 
 // Save implements ops.Storage.
 func (s *storage) Save(name string, tensors []*tensor.Tensor, overwrite bool) error {
-	for _, dir := range s.dirs {
-		if err := dir.Save(name, tensors, overwrite); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.each(func(dir *executor.StateWriter) error { return dir.Save(name, tensors, overwrite) })
 }
 
 // Load implements ops.Storage: a trainer loads nothing with ops.
@@ -288,14 +328,7 @@ func (s *storage) Load(name string, _ []*tensor.Tensor) error {
 }
 
 // begin begins a state in each directory.
-func (s *storage) begin() error {
-	for _, dir := range s.dirs {
-		if err := dir.Begin(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *storage) begin() error { return s.each((*executor.StateWriter).Begin) }
 
 // commit makes what was saved since begin the state in each directory. A nil progress is not known.
 func (s *storage) commit(p *job.Progress) error {
@@ -303,10 +336,5 @@ func (s *storage) commit(p *job.Progress) error {
 	if p != nil {
 		progress = &executor.Progress{Steps: p.Steps, Pass: int(p.Pass), Batch: p.Batch, Reader: p.Reader}
 	}
-	for _, dir := range s.dirs {
-		if err := dir.Commit(progress); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.each(func(dir *executor.StateWriter) error { return dir.Commit(progress) })
 }

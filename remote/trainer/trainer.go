@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg Config) error {
 	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
 	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, caller: c}
-	storage, err := openStorage(cfg.Spec.Save, cfg.KeepDir)
+	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)
 	}
