@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,6 +51,9 @@ const (
 	peerSilence = 10 * time.Second
 	peerAnswer  = 3 * time.Second
 )
+
+// greeting bounds the time in which a new connection has to speak gRPC. Then the server closes it.
+const greeting = 5 * time.Second
 
 // Dial prepares a connection to a server of this package. It does not block: each call waits for the server until its own deadline.
 func Dial(address string) (*grpc.ClientConn, error) {
@@ -84,7 +88,7 @@ func NewServer() *grpc.Server {
 		grpc.WriteBufferSize(256<<10), grpc.ReadBufferSize(256<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 2 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: peerSilence / 2, Timeout: peerAnswer}),
-		grpc.MaxConcurrentStreams(maxStreams), grpc.WaitForHandlers(true),
+		grpc.ConnectionTimeout(greeting), grpc.MaxConcurrentStreams(maxStreams), grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer))
 }
 
@@ -97,8 +101,55 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, fault.Wrap(fault.InvalidArgument, "listen on "+address, err)
 }
 
-// Serve runs s on l until ctx ends, then lets calls in flight finish for at most grace and stops. No handler runs when it has returned.
-func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Duration) error {
+// An openConns is a listener that knows its connections. gRPC does not end those that have not spoken yet.
+type openConns struct {
+	net.Listener
+	mu     sync.Mutex
+	conns  map[*openConn]bool
+	closed bool // no connection is accepted any more
+}
+
+type openConn struct {
+	net.Conn
+	of *openConns
+}
+
+func (l *openConns) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &openConn{conn, l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = conn.Close()
+	}
+	l.conns[c] = true
+	return c, nil
+}
+
+func (c *openConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.conns, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// closeAll closes every connection.
+func (l *openConns) closeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for c := range l.conns {
+		_ = c.Conn.Close() // gRPC notices, and closes it again
+	}
+}
+
+// Serve runs s on l until ctx ends, then lets calls in flight finish for at most grace and stops. It closes every connection then, also those that
+// have not spoken. No handler runs when it has returned.
+func Serve(ctx context.Context, s *grpc.Server, port net.Listener, grace time.Duration) error {
+	l := &openConns{Listener: port, conns: map[*openConn]bool{}}
 	stopped := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -108,13 +159,14 @@ func Serve(ctx context.Context, s *grpc.Server, l net.Listener, grace time.Durat
 		case <-ended:
 			return
 		}
-		timer := time.AfterFunc(grace, s.Stop)
+		timer := time.AfterFunc(grace, func() { l.closeAll(); s.Stop() })
 		defer timer.Stop()
 		s.GracefulStop()
 	}()
 	err := s.Serve(l)
 	close(ended)
 	<-stopped
+	l.closeAll()
 	s.Stop()
 	if ctx.Err() != nil {
 		return nil

@@ -323,3 +323,43 @@ func (m *mute) Close() error {
 	m.once.Do(func() { close(m.closed) })
 	return m.Conn.Close()
 }
+
+// A connection that says nothing is closed soon, and does not keep a server from ending within its grace.
+func TestSilentConnections(t *testing.T) {
+	for _, ending := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := bufconn.Listen(1 << 10)
+			ctx, stop := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- wire.Serve(ctx, wire.NewServer(), l, 2*time.Second) }()
+			conn, err := l.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := make(chan struct{})
+			go func() { // the server speaks first
+				defer close(read)
+				_, _ = io.Copy(io.Discard, conn)
+			}()
+			synctest.Wait()
+			began := time.Now()
+			most := 10 * time.Second
+			if ending {
+				stop()
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				most = 2 * time.Second
+			}
+			<-read
+			if took := time.Since(began); took > most {
+				t.Errorf("ending %v: closed after %v", ending, took)
+			}
+			stop()
+			if !ending {
+				<-served
+			}
+			conn.Close()
+		})
+	}
+}
