@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -139,7 +140,7 @@ func (e *ending) permit(ctx context.Context, who *rpc.Identity) (*rpc.PermitResp
 		}
 		until := end // the user waits for the end, and acknowledges no more
 		if !stopped {
-			until = max(id.Round(e.acknowledged), e.cfg.start().Round) + ahead
+			until = max(min(id.Round(e.acknowledged), math.MaxUint64-ahead), e.cfg.start().Round) + ahead
 		}
 		if e.finishing > 0 || round >= until {
 			return false, nil

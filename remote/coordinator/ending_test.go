@@ -1,10 +1,13 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -207,6 +210,21 @@ func TestPermit(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The largest number of steps that can be acknowledged lets rounds begin, too.
+func TestPermitAfterAHugeAcknowledgement(t *testing.T) {
+	cfg := reading(t, 1)
+	cfg.MaxAhead = 3
+	s := start(t, cfg)
+	s.joinAll(0, 0)
+	s.reportDataset(t, 100)
+	s.acknowledge(math.MaxUint64)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if r, err := s.client.Permit(ctx, &rpc.PermitRequest{Id: idOf(1, 0, 3)}); err != nil || r.Until <= 3 {
+		t.Error(r, err)
 	}
 }
 

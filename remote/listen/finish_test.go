@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // asked is a coordinator that passes on what it is asked to end with.
@@ -126,4 +128,31 @@ func (refusesFinish) Watch(*rpc.WatchRequest, grpc.ServerStreamingServer[rpc.Wat
 
 func (refusesFinish) Finish(context.Context, *rpc.FinishDataRequest) (*rpc.FinishDataResponse, error) {
 	return nil, fault.New(fault.InvalidArgument, "no")
+}
+
+// A word of steps that were never told, or of an attempt that has not begun, is refused. A word that comes late is not.
+func TestAcknowledgementsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	var h *harness
+	h = newHarness(t, listen.Config{}, func(name string) run {
+		return func(ctx context.Context, spec *job.RoleSpec, log io.Writer) error {
+			if name != "coordinator" {
+				return idle(ctx, spec, log)
+			}
+			return serveCoordinator(ctx, h.store, spec, telling{fence: 1, steps: 3, told: func() {}})
+		}
+	})
+	client := serve(t, h.Manager)
+	j := h.begin(t, reading(t))
+	eventually(t, func() bool { return j.Status().Steps == 3 })
+	for _, c := range []struct {
+		attempt int32
+		steps   uint64
+		refused bool
+	}{{0, 3, false}, {0, 1, false}, {0, 4, true}, {0, math.MaxUint64, true}, {1, 0, true}, {math.MaxInt32, 1, true}, {-1, 1, true}} {
+		_, err := client.Acknowledge(bounded(t), &rpc.AcknowledgeRequest{Job: j.ID, Attempt: c.attempt, Steps: c.steps})
+		if err = wire.FromStatus("", err); errors.Is(err, fault.InvalidArgument) != c.refused || err != nil && !c.refused {
+			t.Errorf("steps below %d of attempt %d: %v", c.steps, c.attempt, err)
+		}
+	}
 }

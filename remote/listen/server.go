@@ -168,9 +168,8 @@ func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc
 	if err != nil {
 		return nil, err
 	}
-	j.acks.add(m.Attempt, m.Steps)
 	j.followers.change(0, false)
-	return &rpc.AcknowledgeResponse{}, nil
+	return &rpc.AcknowledgeResponse{}, j.acks.add(m.Attempt, m.Steps)
 }
 
 // StartRole runs a role that another listener sends.

@@ -285,14 +285,24 @@ func newAcknowledgements(j *Job) *acknowledgements {
 	return &acknowledgements{job: j, changed: make(chan struct{}, 1)}
 }
 
-// add takes the word of the follower: of an attempt, it has been told all steps below a number.
-func (a *acknowledgements) add(attempt int32, steps uint64) {
+// add takes the word of the follower: of an attempt, it has been told all steps below a number. The word is refused if the attempt has not begun or the
+// steps were not told yet. What is said of an earlier attempt comes too late and changes nothing.
+func (a *acknowledgements) add(attempt int32, steps uint64) error {
 	a.job.mu.Lock()
+	defer a.job.mu.Unlock()
+	where := fault.At("job " + a.job.ID)
+	switch now := a.job.status.Attempt; {
+	case attempt < 0 || attempt > now:
+		return fault.E(fault.InvalidArgument, where, fault.Gotf("an acknowledgement of steps of attempt %d", attempt), fault.Wantf("attempt %d", now))
+	case attempt == now && steps > a.job.next:
+		return fault.E(fault.InvalidArgument, where, fault.Gotf("an acknowledgement of the steps below %d", steps),
+			fault.Wantf("at most %d, because no later step was told", a.job.next))
+	}
 	if attempt > a.attempt || attempt == a.attempt && steps > a.steps {
 		a.attempt, a.steps = attempt, steps
 	}
-	a.job.mu.Unlock()
 	a.again()
+	return nil
 }
 
 // again passes on what is known once more: there may be another coordinator.
