@@ -55,6 +55,7 @@ type states struct {
 	root   string // made with the first state
 	unlock func() // of root
 	held   map[string]*keptState
+	coming map[*expected]bool // of jobs that run; each has its place
 	closed bool
 }
 
@@ -69,7 +70,8 @@ type keptState struct {
 }
 
 func newStates(parent string, count int, bytes int64) *states {
-	return &states{parent: parent, maxCount: cmp.Or(count, defaultStates), maxBytes: cmp.Or(bytes, defaultStateBytes), held: map[string]*keptState{}}
+	return &states{parent: parent, maxCount: cmp.Or(count, defaultStates), maxBytes: cmp.Or(bytes, defaultStateBytes), held: map[string]*keptState{},
+		coming: map[*expected]bool{}}
 }
 
 // close removes every state. No job may use one any more.
@@ -105,14 +107,26 @@ func (s *states) newDir() (string, error) {
 	return dir, fault.Wrap(fault.Unavailable, "kept states", os.Mkdir(dir, 0o700))
 }
 
-// admit makes room for one more state, or says that there is none. s.mu is held.
-func (s *states) admit(more int64) error {
-	count, bytes := 0, more
+// places is how many states there are, when all jobs that run have left theirs. The state of a job takes the place of the one that the job starts with,
+// which its executor releases then. s.mu is held.
+func (s *states) places() int {
+	count, replaced := len(s.held), map[string]bool{}
+	for e := range s.coming {
+		if s.held[e.from] == nil || replaced[e.from] {
+			count++
+		}
+		replaced[e.from] = true
+	}
+	return count
+}
+
+// admit makes room for a number of states and bytes more, or says that there is none. s.mu is held.
+func (s *states) admit(places int, more int64) error {
+	bytes := more
 	for _, k := range s.held {
-		count++
 		bytes += k.bytes
 	}
-	for count >= s.maxCount || bytes > s.maxBytes {
+	for s.places()+places > s.maxCount || bytes > s.maxBytes {
 		oldest := ""
 		for id, k := range s.held {
 			stale := k.users == 0 && !k.pending && time.Since(k.used) > staleAfter
@@ -121,11 +135,12 @@ func (s *states) admit(more int64) error {
 			}
 		}
 		if oldest == "" {
-			return fault.E(fault.TooLarge, fault.At("listener"), fault.Gotf("%d kept states of %d bytes, and one more of %d", len(s.held), bytes-more, more),
+			return fault.E(fault.TooLarge, fault.At("listener"),
+				fault.Gotf("%d kept states of %d bytes, %d of them of jobs that run, and one more of %d", s.places(), bytes-more, len(s.coming), more),
 				fault.Wantf("at most %d states of %d bytes together", s.maxCount, s.maxBytes),
-				fault.Hint("close executors that are not needed any more"))
+				fault.Hintf("close executors that are not needed any more; the listener gives up a state that nobody has used for %v", staleAfter))
 		}
-		count, bytes = count-1, bytes-s.held[oldest].bytes
+		bytes -= s.held[oldest].bytes
 		s.held[oldest].released = true
 		s.removeUnused(oldest)
 	}
@@ -185,7 +200,8 @@ type expected struct {
 	base   string // directory of from
 }
 
-// expect makes room for the state that a job will leave under an id, which no state has but the one that the job starts with.
+// expect makes room for the state that a job will leave under an id, which no state has but the one that the job starts with. The place is that of the
+// job until keep or drop. Its bytes are not known before keep.
 func (s *states) expect(id, from, base string) (*expected, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,11 +209,29 @@ func (s *states) expect(id, from, base string) (*expected, error) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a name under which the listener holds a state of an earlier job"),
 			fault.Want("another name"), fault.Hint("or close the executor that has run that job"))
 	}
-	if err := s.admit(0); err != nil {
+	places := 1
+	if s.held[from] != nil && !s.replaced(from) {
+		places = 0
+	}
+	if err := s.admit(places, 0); err != nil {
 		return nil, err
 	}
 	dir, err := s.newDir()
-	return &expected{states: s, id: id, from: from, dir: dir, base: base}, err
+	e := &expected{states: s, id: id, from: from, dir: dir, base: base}
+	if err == nil {
+		s.coming[e] = true
+	}
+	return e, err
+}
+
+// replaced reports whether a job that runs will leave a state in the place of another. s.mu is held.
+func (s *states) replaced(id string) bool {
+	for e := range s.coming {
+		if e.from == id {
+			return true
+		}
+	}
+	return false
 }
 
 // keep makes the state that a job has written into dir a kept one, and returns its Progress. Variables that only the state has with which the job
@@ -225,9 +259,8 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	}
 	e.states.mu.Lock()
 	defer e.states.mu.Unlock()
-	if err = e.states.admit(bytes); err != nil {
-		return p, err
-	}
+	delete(e.states.coming, e)
+	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
 	if before := e.states.held[e.id]; before != nil && before.users == 0 {
 		_ = os.RemoveAll(before.dir)
 	}
@@ -236,7 +269,12 @@ func (e *expected) keep() (p executor.Progress, err error) {
 }
 
 // drop removes what a job has written that has not ended well.
-func (e *expected) drop() { _ = os.RemoveAll(e.dir) }
+func (e *expected) drop() {
+	e.states.mu.Lock()
+	delete(e.states.coming, e)
+	e.states.mu.Unlock()
+	_ = os.RemoveAll(e.dir)
+}
 
 // carryOver links the variables of base that dir does not have into dir.
 func carryOver(dir, base string) error {
@@ -296,7 +334,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	id = "state-" + rand.Text()[:10]
 	s.mu.Lock()
-	if err = s.admit(bytes); err != nil {
+	if err = s.admit(1, bytes); err != nil {
 		s.mu.Unlock()
 		return "", err
 	}

@@ -150,6 +150,40 @@ func TestBoundOfStates(t *testing.T) {
 	}
 }
 
+// A job that replaces the state that it starts with needs no free place. The place of any other job is taken from its start to its end, so that no job
+// fails at its end.
+func TestPlacesOfJobs(t *testing.T) {
+	h := newHarness(t, listen.Config{StateDir: t.TempDir(), MaxStates: 2}, all(idle))
+	client := serve(t, h.Manager)
+	id, err := write(t, client, &rpc.StateValues{Values: []*job.Value{value(t, "a", 3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(from string) (*listen.Job, error) {
+		spec := reading(t)
+		spec.State, spec.KeepState, spec.Partial = from, true, from != ""
+		return h.Start(bounded(t), spec)
+	}
+	fresh, err := start("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(id); err != nil {
+		t.Errorf("a job that replaces its state: %v", err)
+	}
+	for name, from := range map[string]string{"with a new state": "", "with a state that another job replaces": id} {
+		if _, err := start(from); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "close executors") {
+			t.Errorf("a job %s: %v", name, err)
+		}
+	}
+	if err := fresh.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(""); err != nil {
+		t.Errorf("a job in the place of one that was stopped: %v", err)
+	}
+}
+
 // The states end with their listener, and those of a listener that was killed with the next one.
 func TestStatesEndWithTheirListener(t *testing.T) {
 	dir := t.TempDir()
