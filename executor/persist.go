@@ -255,7 +255,7 @@ func writeNew(root *os.Root, name string, write func(io.Writer) error) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	filelock.Try(f) // so that no Save takes it for one of a writer that is gone
+	_ = filelock.Try(f) // so that no Save takes it for one of a writer that is gone
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := write(w); err != nil {
 		return err

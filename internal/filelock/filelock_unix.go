@@ -11,6 +11,6 @@ import (
 // Supported says whether this system has such locks.
 const Supported = true
 
-// Try locks an open file, and reports whether it did. Another open file of the same name, also one of this process, cannot lock it then. The lock ends
+// Try locks an open file, or says why it could not. Another open file of the same name, also one of this process, cannot lock it then. The lock ends
 // when f is closed.
-func Try(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
+func Try(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }

@@ -1,23 +1,30 @@
-//go:build unix
-
 package listen
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/edl-go/edl/internal/filelock"
 )
 
-// The directory of a listener's states has a lock file, which the listener locks as long as it lives: the system frees the lock of a process that
-// dies. A directory gets its name when it is locked, so that another listener never finds it without.
+// The directory of a listener's states has a lock file, which the listener locks as long as it lives. A directory gets its name when it is locked, so
+// that another listener never finds it without.
 const (
 	statesPrefix = "edl-states-"
 	statesLock   = "lock"
 )
 
-// lockedDir makes and locks a directory for states in parent.
+// lockedDir makes and locks a directory for states in parent. On a system without locks it only makes one: no listener can know there that another
+// has died.
 func lockedDir(parent string) (dir string, unlock func(), err error) {
+	if !filelock.Supported {
+		if dir, err = os.MkdirTemp(parent, statesPrefix); err != nil {
+			return "", nil, err
+		}
+		dir, err = filepath.Abs(dir)
+		return dir, func() {}, err
+	}
 	made, err := os.MkdirTemp(parent, ".new-"+statesPrefix)
 	if err != nil {
 		return "", nil, err
@@ -31,7 +38,7 @@ func lockedDir(parent string) (dir string, unlock func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err = filelock.Try(f); err != nil {
 		return "", nil, errors.Join(err, f.Close())
 	}
 	dir = filepath.Join(parent, filepath.Base(made)[len(".new-"):])
@@ -42,7 +49,7 @@ func lockedDir(parent string) (dir string, unlock func(), err error) {
 	return dir, func() { _ = f.Close() }, err
 }
 
-// removeLeftStates removes the directories of listeners in parent that have died.
+// removeLeftStates removes the directories of listeners in parent that have died. It removes none on a system without locks.
 func removeLeftStates(parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, statesPrefix+"*"))
 	for _, dir := range left {
@@ -50,7 +57,7 @@ func removeLeftStates(parent string) {
 		if err != nil {
 			continue
 		}
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if filelock.Try(f) == nil {
 			_ = os.RemoveAll(dir) // another listener may do the same
 		}
 		_ = f.Close()
