@@ -3,6 +3,7 @@ package layers
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	_ "github.com/edl-go/edl/ops/all" // shapes follow from the registered ops, so building needs all of them
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
