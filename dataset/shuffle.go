@@ -83,6 +83,9 @@ func (s *shuffle) add(r Record) {
 
 // empty yields the buffer in random order. It reports whether the iteration goes on.
 func (s *shuffle) empty(yield func(Record, error) bool) bool {
+	if s.filled == 0 {
+		return true // at the end of the stream; there may be very many buffers to skip
+	}
 	for ; s.before > 0; s.before-- {
 		s.random.Shuffle(s.size, func(int, int) {})
 	}

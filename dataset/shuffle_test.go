@@ -188,3 +188,15 @@ func TestPrefetchedBatchesAreIntact(t *testing.T) {
 		t.Fatalf("%d batches", next)
 	}
 }
+
+// A position far behind the end of the records has none, and is found in no time.
+func TestShuffleFromBehindTheEnd(t *testing.T) {
+	open := func(from int64) iter.Seq2[Record, error] { return numbered(int(max(0, 10-from))) }
+	for _, from := range []int64{10, 11, 1 << 62} {
+		for _, size := range []int{0, 4, 100} {
+			if got := order(t, ShuffleFrom(from, open, size, 1, 0)); len(got) > 0 {
+				t.Errorf("%v from position %d on, shuffled by %d", got, from, size)
+			}
+		}
+	}
+}

@@ -47,7 +47,8 @@ var ErrStop = errors.New("executor: stop training after this step")
 //     that its ops would update are as they were when it ends.
 //   - Train goes on where the one before it stopped, if both read their data in the same way (same dataset name, batch size, shuffle): pass, batch,
 //     shuffle, learning-rate schedule and dropout are those that one longer call would have had. So Train with one pass and then with two gives the
-//     parameters of Train with three. A program that reads in another way begins at its first pass.
+//     parameters of Train with three. A program that reads in another way begins at its first pass. When files were removed between two calls, no
+//     batch of the pass may be left: then the next call begins with the first batch of the next pass, and the pass that is over does not count.
 //   - Save writes the state of a program's variables with the Progress; Load brings both back, in this executor, another one, or one on a cluster.
 //
 // # Ending early

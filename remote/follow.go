@@ -85,6 +85,7 @@ type follower struct {
 	each    func(executor.StepResult) error
 	attempt int32
 	begin   *job.Progress // of the attempt
+	first   int32         // pass of the first step of the attempt; begin may lie behind the end of the pass before it
 	last    *uint64       // number of the step that each is called with, or has ended with, where the job can end right after it
 	summary executor.Summary
 }
@@ -98,9 +99,12 @@ func (f *follower) take(ctx context.Context, e *job.Event) error {
 	if step == nil {
 		return nil
 	}
+	if f.summary.Steps == 0 {
+		f.first = step.Pass
+	}
 	f.summary.Steps = step.Step + 1 - f.begin.GetSteps() // steps are numbered without gaps, though not all are told
 	f.summary.Records += step.Rows
-	f.summary.Passes = max(f.summary.Passes, int(step.Pass-f.begin.GetPass())+1)
+	f.summary.Passes = max(f.summary.Passes, int(step.Pass-f.first)+1)
 	if f.job.sync {
 		f.last = &step.Step
 	}
@@ -131,7 +135,7 @@ func (f *follower) tell(step *job.Step) error {
 func (f *follower) end(s *job.JobStatus) {
 	f.summary.Steps, f.summary.Records = s.Steps, s.Records
 	if s.Steps > 0 {
-		f.summary.Passes = max(f.summary.Passes, int(s.Pass-f.begin.GetPass())+1)
+		f.summary.Passes = max(f.summary.Passes, int(s.Pass-s.FirstPass)+1)
 	}
 	f.summary.Elapsed = time.Duration(s.Seconds * float64(time.Second))
 }

@@ -1143,12 +1143,13 @@ type JobStatus struct {
 	Seconds       float64                `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
 	Placement     []*ServerLoad          `protobuf:"bytes,12,rep,name=placement,proto3" json:"placement,omitempty"`
-	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"` // wanted
-	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`      // why the job does not go on now; empty when it does
-	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`   // how often the job has started over because its parameters were lost
-	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`  // as last known
-	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`         // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
-	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`   // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
+	Trainers      int32                  `protobuf:"varint,14,opt,name=trainers,proto3" json:"trainers,omitempty"`                    // wanted
+	Paused        string                 `protobuf:"bytes,15,opt,name=paused,proto3" json:"paused,omitempty"`                         // why the job does not go on now; empty when it does
+	Attempt       int32                  `protobuf:"varint,16,opt,name=attempt,proto3" json:"attempt,omitempty"`                      // how often the job has started over because its parameters were lost
+	Progress      *Progress              `protobuf:"bytes,17,opt,name=progress,proto3" json:"progress,omitempty"`                     // as last known
+	FirstPass     int32                  `protobuf:"varint,19,opt,name=first_pass,json=firstPass,proto3" json:"first_pass,omitempty"` // of the first step; of progress, before there is one
+	Kept          bool                   `protobuf:"varint,18,opt,name=kept,proto3" json:"kept,omitempty"`                            // the listener holds the state that the job has left; a job that failed to save its model keeps it, too
+	Refused       uint64                 `protobuf:"varint,13,opt,name=refused,proto3" json:"refused,omitempty"`                      // messages refused by pservers: duplicates, stale and foreign ones; as far as a status asked while they lived
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,6 +1294,13 @@ func (x *JobStatus) GetProgress() *Progress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *JobStatus) GetFirstPass() int32 {
+	if x != nil {
+		return x.FirstPass
+	}
+	return 0
 }
 
 func (x *JobStatus) GetKept() bool {
@@ -1702,7 +1710,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\n" +
 	"RoleReport\x12#\n" +
 	"\x05waits\x18\x01 \x03(\v2\r.edl.job.WaitR\x05waits\x12*\n" +
-	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\"\xb4\x04\n" +
+	"\afailure\x18\x02 \x01(\v2\x10.edl.job.FailureR\afailure\"\xd3\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -1720,7 +1728,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\btrainers\x18\x0e \x01(\x05R\btrainers\x12\x16\n" +
 	"\x06paused\x18\x0f \x01(\tR\x06paused\x12\x18\n" +
 	"\aattempt\x18\x10 \x01(\x05R\aattempt\x12-\n" +
-	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x12\n" +
+	"\bprogress\x18\x11 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12\x1d\n" +
+	"\n" +
+	"first_pass\x18\x13 \x01(\x05R\tfirstPass\x12\x12\n" +
 	"\x04kept\x18\x12 \x01(\bR\x04kept\x12\x18\n" +
 	"\arefused\x18\r \x01(\x04R\arefused\"R\n" +
 	"\n" +

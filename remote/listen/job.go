@@ -56,7 +56,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 		record: record{reports: newReports(), wanted: spec.Trainers, begin: state.begin.Steps, next: state.begin.Steps,
 			status: &job.JobStatus{Job: id, State: job.State_PENDING, ProgramHash: p.hash.String(), Mode: spec.Mode,
 				Passes: int32(state.begin.Pass) + max(1, spec.Passes), Placement: p.loads, Trainers: spec.Trainers,
-				Progress: jobspec.ProgressMessage(state.begin)}}}
+				FirstPass: int32(state.begin.Pass), Progress: jobspec.ProgressMessage(state.begin)}}}
 	j.acks, j.finishing, j.followers = newAcknowledgements(j), newFinishing(j), newFollowers(j)
 	j.plan.user = nil
 	return j

@@ -108,6 +108,10 @@ func (r *record) addStep(step *job.Step) (first, told bool) {
 	r.next = step.Step + 1
 	first = r.status.State != job.State_RUNNING
 	r.status.State = job.State_RUNNING
+	if r.status.Records == 0 {
+		r.status.Passes += step.Pass - r.status.FirstPass // the state may lie behind the end of its pass
+		r.status.FirstPass = step.Pass
+	}
 	r.status.Pass, r.status.Steps = step.Pass, r.next-r.begin
 	r.status.Records += step.Rows
 	_, _ = r.roles.machine.Step(r.roles.now(), supervise.Progressed{})

@@ -169,9 +169,6 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 	if _, ok := entries[headKey]; !ok {
 		return nil, Effects{}, nil
 	}
-	if err := p.check(); err != nil {
-		return nil, Effects{}, inDataset(name, err)
-	}
 	for k, v := range entries {
 		m, err := decode(k, v)
 		if err != nil {
@@ -183,7 +180,7 @@ func Restore(p Policy, name string, entries map[string][]byte, now time.Duration
 	for _, e := range r.numbered {
 		slices.SortFunc(e, func(a, b entry) int { return int(min(1, max(-1, a.number-b.number))) })
 	}
-	for _, read := range []func() error{r.readHead, r.readFiles, r.readTasks, r.readTrainers, r.readSegments} {
+	for _, read := range []func() error{r.readHead, r.readFiles, r.readStart, r.readTasks, r.readTrainers, r.readSegments} {
 		if err := read(); err != nil {
 			return nil, Effects{}, inDataset(name, err)
 		}
@@ -215,9 +212,6 @@ func (r *restore) readHead() error {
 	}
 	if h.Pass < 0 || h.Given < 0 || h.Done < 0 || h.Files < 0 || h.AverageNs < 0 || h.Returns < 0 || h.Retried < 0 || h.Segments < 0 {
 		return corrupt(headKey, "a number below 0")
-	}
-	if h.Pass < r.policy.Start.Pass || h.Pass > r.policy.lastPass() {
-		return corrupt(headKey, fmt.Sprintf("pass %d of a job of the passes %d to %d", h.Pass, r.policy.Start.Pass, r.policy.lastPass()))
 	}
 	r.counters = counters{pass: h.Pass, given: h.Given, done: h.Done, following: h.Following, closed: h.Closed, ended: h.Ended,
 		average: time.Duration(h.AverageNs), returns: h.Returns, retried: h.Retried, regroup: h.Regroup, opened: h.Segments,
@@ -257,6 +251,18 @@ func (r *restore) readFiles() error {
 	}
 	if r.given > r.layout.tasks || r.done > r.given {
 		return corrupt(headKey, fmt.Sprintf("%d tasks given and %d done of %d", r.given, r.done, r.layout.tasks))
+	}
+	return nil
+}
+
+// readStart finds out where the job began, as New did, and checks the pass.
+func (r *restore) readStart() error {
+	r.policy = r.policy.within(r.layout.records, r.following)
+	if err := r.policy.check(); err != nil {
+		return err
+	}
+	if first, last := r.policy.Start.Pass, r.policy.lastPass(); r.pass < first || r.pass > last {
+		return corrupt(headKey, fmt.Sprintf("pass %d of a job of the passes %d to %d", r.pass, first, last))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -257,9 +258,10 @@ func (q *Queue) Segment(round id.Round) *rpc.Segment {
 // Regrouping reports whether a task has failed in sync mode, so that Regrouped must follow.
 func (q *Queue) Regrouping() bool { return q.regroup }
 
-// FirstSegment is the segment that a sync job begins with. It is what trainers are told before the dataset is reported, when there is no queue yet.
+// FirstSegment is the segment that a sync job begins with. It is what trainers are told before the dataset is reported, when there is no queue yet. A
+// batch that no dataset has becomes the last one whose records have numbers: both are behind the end of the pass.
 func (p Policy) FirstSegment() *rpc.Segment {
-	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), FirstBatch: p.Start.Batch}
+	return &rpc.Segment{Pass: p.Start.Pass, FirstRound: uint64(p.Start.Round), FirstBatch: min(p.Start.Batch, uint64(math.MaxInt64/max(1, p.Reading.Rows)))}
 }
 
 // EndRound returns the first round that is not trained, after Stopped in sync mode.
@@ -298,13 +300,8 @@ func (q *Queue) Position(round id.Round) (p Position, ok bool) {
 	}
 	g, rows := q.segments[i], max(1, q.policy.Reading.Rows)
 	p = Position{Round: round, Pass: g.pass, Batch: g.batch(round) + uint64(g.skip.Count()/rows)}
-	if batches := q.layout.records / rows; !q.open() {
-		if q.layout.records%rows > 0 && !q.policy.Reading.DropLast {
-			batches++
-		}
-		if p.Batch >= uint64(batches) {
-			p.Pass, p.Batch = p.Pass+1, 0
-		}
+	if !q.open() && p.Batch >= q.policy.Reading.batches(q.layout.records) {
+		p.Pass, p.Batch = p.Pass+1, 0
 	}
 	return p, true
 }

@@ -91,11 +91,12 @@ type Policy struct {
 	Epoch          time.Time     // to which now is relative; durable times are wall-clock
 }
 
-// A Position is a place in the data: between two batches of a pass. The zero value is the beginning.
+// A Position is a place in the data: between two batches of a pass. The zero value is the beginning. A place behind the last batch of a pass is the
+// beginning of the next pass, see Policy.within.
 type Position struct {
 	Round id.Round // sync: that trains the next batch
 	Pass  int32    // in which the next batch lies, from 0
-	Batch uint64   // sync: batches of that pass before the next one
+	Batch uint64   // batches of that pass before the next one. Async: the pass is trained whole, unless no batch of it is left
 }
 
 // Reading says how a program makes batches of the records of a pass. It tells the queue which records the first batches of a pass have.
@@ -104,6 +105,15 @@ type Reading struct {
 	DropLast      bool  // a last batch that is smaller is left out
 	ShuffleBuffer int   // records that are shuffled at a time; below 2: none
 	ShuffleSeed   uint64
+}
+
+// batches returns how many batches a pass of so many records has.
+func (r Reading) batches(records int64) uint64 {
+	rows := max(1, r.Rows)
+	if records%rows > 0 && !r.DropLast {
+		return uint64(records/rows) + 1
+	}
+	return uint64(records / rows)
 }
 
 // Dataset is what a queue is made of.
@@ -229,19 +239,32 @@ func (p Policy) check() error {
 	return nil
 }
 
+// within returns p for a dataset of so many records: when no batch of the pass of Start is left, Start becomes the beginning of the next pass, and the
+// pass that is over counts as none of Passes. This happens when files were removed since the position was saved. executor.FileSource has the same rule.
+// A dataset that follows a folder has no size; there the position stays. What trainers are told before (FirstSegment) leads them to the same place: they
+// find no batch in the pass, and ask for the next one.
+func (p Policy) within(records int64, following bool) Policy {
+	if !following && p.Start.Batch > 0 && p.Reading.Rows > 0 && p.Start.Batch >= p.Reading.batches(records) {
+		p.Start.Pass, p.Start.Batch = p.Start.Pass+1, 0
+	}
+	return p
+}
+
 // lastPass is the pass that the job ends with.
 func (p Policy) lastPass() int32 { return p.Start.Pass + int32(max(p.Passes, 1)-1) }
 
 // New makes a queue in which all tasks from Policy.Start on are to be done, and the changes that make it durable.
 func New(p Policy, d Dataset) (*Queue, Effects, error) {
-	q := &Queue{policy: p, name: d.Name, counters: counters{following: d.Following, pass: p.Start.Pass}}
+	q := &Queue{policy: p, name: d.Name, counters: counters{following: d.Following}}
 	s := &step{Queue: *q}
-	if err := p.check(); err != nil {
-		return nil, Effects{}, inDataset(d.Name, err)
-	}
 	if err := s.add(d.Files); err != nil {
 		return nil, Effects{}, err
 	}
+	p = p.within(s.layout.records, d.Following)
+	if err := p.check(); err != nil {
+		return nil, Effects{}, inDataset(d.Name, err)
+	}
+	s.policy, s.pass = p, p.Start.Pass
 	if s.layout.records == 0 && !d.Following {
 		return nil, Effects{}, s.fault(fault.NotFound, "no records", "at least one")
 	}
