@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/executor/internal/plan"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
@@ -73,7 +72,7 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	}
 	compiled, err := plan.Compile(request)
 	if err != nil {
-		return nil, explainFeeds(p, err)
+		return nil, err
 	}
 	if k.profile != nil {
 		compiled.SetTrace(&k.profile.trace)
@@ -81,18 +80,6 @@ func (k *planner) compile(ctx context.Context, p *program.Program, shapes map[st
 	k.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
 		compiled.Memory().Arena)
 	return compiled, nil
-}
-
-// explainFeeds adds to a fault of a missing value which feeds the program names itself.
-func explainFeeds(p *program.Program, err error) error {
-	f, ok := err.(*fault.Fault)
-	names := p.Feeds()
-	if !ok || f.Kind != fault.NotFound || len(names) == 0 {
-		return err
-	}
-	c := *f
-	c.Hint = "the program is fed by " + strings.Join(names, ", ")
-	return &c
 }
 
 // A Fusion names one way in which a plan does the work of a program with fewer passes over memory and fewer dispatches than one for

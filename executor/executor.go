@@ -2,7 +2,7 @@
 //
 // Its files in reading order:
 //
-//   - executor.go: the contract of an Executor
+//   - executor.go: the contract of an Executor; check.go: the checks that every Executor makes of what a caller asks for
 //   - local.go: Local and its options; stepper.go: the part of it that runs one step at a time
 //   - startup.go: first values of variables; state.go: Save and Load; train.go: the loop over batches
 //   - source.go: where batches come from

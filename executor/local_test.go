@@ -131,7 +131,7 @@ func TestRunAfterCloseFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Run(t.Context(), m.Program, line(1, 4), m.Loss); !errors.Is(err, fault.InvalidArgument) {
+	if _, err := l.Run(t.Context(), m.Program, line(1, 4), m.Loss); !errors.Is(err, fault.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -93,6 +93,9 @@ func OpenReader(ctx context.Context, p *program.Program, data map[string][]strin
 		return nil, err
 	}
 	globs := data[r.pipeline.Dataset]
+	if err := checkGlobs(r.pipeline.Dataset, globs); err != nil {
+		return nil, err
+	}
 	if r.data, err = dataset.Open(ctx, globs); err != nil {
 		return nil, err
 	}
@@ -183,6 +186,20 @@ func checkBound(read *program.Op, name string, data map[string][]string) error {
 			fault.Want("only "+fault.Quote(name)+", which the program reads"))
 	}
 	return nil
+}
+
+// checkGlobs refuses a dataset without files.
+func checkGlobs(name string, globs []string) error {
+	got := ""
+	switch {
+	case len(globs) == 0:
+		got = "no globs"
+	case slices.Contains(globs, ""):
+		got = "an empty glob"
+	default:
+		return nil
+	}
+	return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got(got), fault.Want("globs of record files"))
 }
 
 // FileSource is the BatchSource of a local run: it reads whole files, pass after pass.

@@ -72,7 +72,7 @@ func (k *stateLock) acquire(ctx context.Context) error {
 	select {
 	case <-k.closed:
 		k.release()
-		return fault.New(fault.InvalidArgument, "the executor is closed")
+		return AfterClose()
 	default:
 		return nil
 	}

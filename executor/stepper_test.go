@@ -33,7 +33,7 @@ func TestStateLock(t *testing.T) {
 			t.Error("close does not report its first call")
 		}
 		k.release()
-		if err := <-third; !errors.Is(err, fault.InvalidArgument) {
+		if err := <-third; !errors.Is(err, fault.Canceled) {
 			t.Errorf("acquiring after close: %v", err)
 		}
 		k.wait()

@@ -24,6 +24,9 @@ func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions,
 	if err := l.lock.checkCallback("Train"); err != nil {
 		return Summary{}, err
 	}
+	if err := CheckRun(p, run); err != nil {
+		return Summary{}, err
+	}
 	source, err := OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return Summary{}, err

@@ -128,6 +128,9 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if err != nil {
 		return executor.Summary{}, err
 	}
+	if err := executor.CheckRun(p, run); err != nil {
+		return executor.Summary{}, err
+	}
 	source, err := executor.OpenFiles(ctx, p, run.Data, run.Passes)
 	if err != nil {
 		return executor.Summary{}, err

@@ -3,7 +3,6 @@ package plan
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -34,13 +33,15 @@ func infer(request *Request) (*inference, error) {
 }
 
 func (in *inference) all() error {
-	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
-		if err := in.addFeed(name); err != nil {
-			return err
-		}
+	known := func(name string) bool {
+		_, ok := in.Scope.Find(name)
+		return ok
 	}
-	if err := in.checkSources(); err != nil {
+	if err := CheckRequest(in.Block, in.Feeds, in.Fetch, known); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
+		in.addFeed(name)
 	}
 	for _, op := range in.Block.Ops {
 		if err := in.addNode(op); err != nil {
@@ -139,9 +140,6 @@ func (in *inference) output(name string, inferred ops.Meta) error {
 			where = scoped
 		}
 		return in.addOutput(name, meta, where)
-	case v.place == fed:
-		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed for a variable that the program computes"),
-			fault.Want("feeds for its inputs"))
 	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims):
 		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(meta.String()), fault.Want(v.meta.String()+", as it was before"))
 	}
@@ -175,62 +173,12 @@ func resolve(declared *program.Var, inferred ops.Meta) (ops.Meta, error) {
 }
 
 // addFeed records a variable that gets its value from outside.
-func (in *inference) addFeed(name string) error {
-	declared, ok := in.Block.Find(name)
-	if !ok {
-		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"))
-	}
+func (in *inference) addFeed(name string) {
 	meta := in.Feeds[name]
-	switch {
-	case declared.Kind != program.LoDTensor || declared.Persistable:
-		return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed"), fault.Want("a feed for a tensor that is not persistable"))
-	case meta.Kind == program.SelectedRows:
-		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want("a dense tensor"))
-	case declared.DType != meta.DType:
-		return fault.E(fault.TypeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
-	case !ops.Compatible(declared.Dims, meta.Dims):
-		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("a feed of %v", meta), fault.Want(ops.MetaOf(declared).String()))
-	}
 	if meta.LoDLevel > 0 {
 		meta.LoDOf = name
 	}
 	in.variables.add(name, meta, fed)
-	return nil
-}
-
-// checkSources makes one error that lists all variables that an op reads before they have a value.
-func (in *inference) checkSources() error {
-	written, missing := map[string]bool{}, map[string]*program.Op{}
-	for _, op := range in.Block.Ops {
-		if border(op) {
-			continue
-		}
-		for _, name := range op.InputNames() {
-			declared, ok := in.Block.Find(name)
-			if !ok || !isTensor(declared) || written[name] || missing[name] != nil {
-				continue
-			}
-			if _, isFed := in.Feeds[name]; isFed {
-				continue
-			}
-			if _, ok := in.Scope.Find(name); !ok || declared.Kind == program.SelectedRows {
-				missing[name] = op
-			}
-		}
-		for _, name := range op.OutputNames() {
-			written[name] = true
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(missing))
-	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed, or a value in the scope"),
-		fault.Hint("if what you fetch does not need it, run the program that Program.InferenceProgram or Program.Prune returns"))
-	if len(names) == 1 {
-		f.Variable, f.Op, f.Line = names[0], missing[names[0]].Type, missing[names[0]].Line()
-	}
-	return f
 }
 
 // border reports whether the outputs of an op come from outside of the program: those of feed and read ops.
@@ -248,15 +196,7 @@ func (in *inference) fetchUntouched(name string) error {
 			return nil
 		}
 	}
-	if ok {
-		return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("a variable that no op computes"), fault.Want("a variable to fetch"))
-	}
-	var names []string
-	for _, v := range in.Block.Vars() {
-		names = append(names, v.Name)
-	}
-	return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("the name of one"),
-		fault.DidYouMean(name, names))
+	return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("a variable that no op computes"), fault.Want("a variable to fetch"))
 }
 
 // isTensor reports whether a variable has elements: it is a tensor, or some rows of one.

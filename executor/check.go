@@ -1,0 +1,53 @@
+package executor
+
+import (
+	"github.com/edl-go/edl/executor/internal/plan"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/reader"
+	"github.com/edl-go/edl/program"
+)
+
+// The checks of this file are those that every executor makes of what a caller asks for, before anything runs. So a mistake has the same error on one
+// machine and on a cluster, and costs no step and no job.
+
+// CheckStep refuses what Run of a program that trains cannot do, whatever the state: feeds that are unknown, missing, computed by the program or of
+// another type or shape than declared, and unknown fetches. Shapes that do not fit to each other are found when the step is compiled.
+func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
+	shapes, err := shapesOf(feed)
+	if err != nil {
+		return err
+	}
+	persistable := func(name string) bool {
+		v, ok := p.Global().Find(name)
+		return ok && v.Persistable
+	}
+	return plan.CheckRequest(p.Global(), shapes, fetch, persistable)
+}
+
+// CheckRun refuses what Train cannot do, whatever the state and the files: a number of passes that is out of range, a program without a read op,
+// datasets that the program does not read, datasets without files, and unknown fetches.
+func CheckRun(p *program.Program, run TrainOptions) error {
+	if err := CheckPasses(run.Passes); err != nil {
+		return err
+	}
+	read, err := ReadOp(p)
+	if err != nil {
+		return err
+	}
+	pipeline, err := reader.PipelineOf(p.Global(), read)
+	if err != nil {
+		return err
+	}
+	if err := checkBound(read, pipeline.Dataset, run.Data); err != nil {
+		return err
+	}
+	if err := checkGlobs(pipeline.Dataset, run.Data[pipeline.Dataset]); err != nil {
+		return err
+	}
+	return plan.CheckFetch(p.Global(), run.Fetch)
+}
+
+// AfterClose is the error of a call that comes after Close.
+func AfterClose() error {
+	return fault.E(fault.Canceled, fault.At("executor"), fault.Got("a call after Close"))
+}
