@@ -409,3 +409,21 @@ func TestCallsFromTheCallback(t *testing.T) {
 		}
 	}
 }
+
+// An evaluation whose ops update moving statistics changes the state for nobody, not even for calls from its callback.
+func TestCallsFromTheCallbackOfAnEvaluation(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), true)
+	oracle, err := reference.New(c.Program, 1)
+	oracle = open(t, oracle, err)
+	saved, want, err := c.EvaluateWithCalls(t.Context(), open(t, executor.New(), nil), t.TempDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, e := range map[string]executor.Executor{"on two workers": open(t, executor.New(executor.WithWorkers(2), executor.WithGrain(0)), nil),
+		"oracle": oracle} {
+		got, err := c.EvaluateFrom(t.Context(), saved, e, t.TempDir)
+		if err != nil || !slices.EqualFunc(got, want, testkit.Same) {
+			t.Errorf("%s: %d values, want the same %d; %v", name, len(got), len(want), err)
+		}
+	}
+}

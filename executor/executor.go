@@ -44,7 +44,8 @@ var ErrStop = errors.New("executor: stop training after this step")
 //     on one machine, an error that says otherwise. A step that fails in the trainers of a fed job on a cluster loses all steps of that job: the state
 //     is that before the first of them, and the error says how many are lost. A step that is cancelled is trained or not; Progress.Steps tells.
 //   - A program that trains nothing (a clone for test, a pruned program for prediction) reads the state and changes nothing: also the moving statistics
-//     that its ops would update are as they were when it ends.
+//     that its ops update are as they were when it ends. The steps of one call of Train go on with what the steps before have written, and report it;
+//     nobody else sees it, not even calls from the callback.
 //   - Train goes on where the one before it stopped, if both read their data in the same way (same dataset name, batch size, shuffle): pass, batch,
 //     shuffle, learning-rate schedule and dropout are those that one longer call would have had. So Train with one pass and then with two gives the
 //     parameters of Train with three. A program that reads in another way begins at its first pass. When files were removed between two calls, no

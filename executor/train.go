@@ -62,8 +62,9 @@ type training struct {
 	variables []string    // that the read op fills
 	feed      Feed        // reused by all steps
 	plans     []shapedPlan
-	kept      *plan.Plan // of a program that does not train: it has a copy of the variables that the program writes; else nil
-	first     int        // pass of the first batch
+	kept      *plan.Plan       // of a program that does not train: it has what the steps have written, while no step runs; nil before the first one
+	fetched   []*tensor.Tensor // by that program: reused by all steps
+	first     int              // pass of the first batch
 	summary   Summary
 }
 
@@ -87,7 +88,6 @@ func (t *training) all(ctx context.Context, each func(StepResult) error) (Summar
 	}
 	start := time.Now()
 	err := t.loop(ctx, each)
-	t.restore()
 	t.summary.Elapsed = time.Since(start)
 	if err == nil && t.run.Save != "" {
 		err = l.Save(ctx, t.run.Save, t.program)
@@ -166,14 +166,25 @@ func (t *training) moved() {
 	p.Reader = t.reader
 }
 
-// restore undoes the changes of a program that does not train.
-func (t *training) restore() {
+// evaluate runs a step of a program that does not train. Between two steps, when others may read the state, the variables have the values of the state:
+// what the steps write is put aside, and the next step goes on with it.
+func (t *training) evaluate(ctx context.Context, compiled *plan.Plan, step ops.Step) ([]*tensor.Tensor, error) {
 	if t.kept == nil {
-		return
+		t.kept = compiled
+		compiled.Keep()
+	} else {
+		t.kept.Swap()
 	}
-	t.local.lock.wait()
-	defer t.local.lock.release()
-	t.kept.Restore()
+	err := t.local.stepper.run(ctx, compiled, t.feed, step)
+	t.kept.Swap()
+	if err != nil {
+		return nil, err
+	}
+	t.fetched = t.fetched[:0]
+	for _, v := range compiled.Fetched() {
+		t.fetched = append(t.fetched, t.kept.Aside(v))
+	}
+	return t.fetched, nil
 }
 
 // canceled makes the fault of a context that ended out of whatever a source returned because of it.
@@ -205,15 +216,14 @@ func (t *training) step(ctx context.Context, batch *Batch) (_ []*tensor.Tensor, 
 	if batch.Step.Rows == 0 {
 		return nil, l.stepper.runEmpty(ctx, compiled, batch.Step)
 	}
-	if t.kept == nil && !compiled.Trains() {
-		t.kept = compiled
-		compiled.Keep()
-	}
 	if t.files != nil {
 		batch.Step.Round = l.stepper.progress.Steps // another goroutine may have trained a step of its own
 	}
 	for i, name := range t.variables {
 		t.feed[name] = batch.Tensors[i]
+	}
+	if !compiled.Trains() {
+		return t.evaluate(ctx, compiled, batch.Step)
 	}
 	if err := l.stepper.run(ctx, compiled, t.feed, batch.Step); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +37,25 @@ func TestCallsFromTheCallback(t *testing.T) {
 				oracle.Close()
 			}
 		})
+	}
+}
+
+// An evaluation whose ops update moving statistics changes the state for nobody, not even for calls from its callback. It computes what one machine does.
+func TestCallsFromTheCallbackOfAnEvaluation(t *testing.T) {
+	c := testkit.NewContract(t, t.TempDir(), true)
+	l := listener(t)
+	for name, spec := range map[string]*remote.JobSpec{"one by one": {Trainers: 1, Pservers: 1}, "two by two": {Trainers: 2, Pservers: 2, MinBlockSize: 4}} {
+		saved, got, err := c.EvaluateWithCalls(bounded(t), executorOf(t, l, spec), t.TempDir)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		local := executor.New()
+		want, err := c.EvaluateFrom(bounded(t), saved, local, t.TempDir)
+		if err != nil || !slices.EqualFunc(got, want, testkit.Same) {
+			t.Errorf("%s: %d values, want the same %d; %v", name, len(got), len(want), err)
+		}
+		local.Close()
 	}
 }
 

@@ -151,12 +151,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if s.trains() {
 		summary, err = e.train(ctx, p, s, source, run.Fetch, each)
 	} else {
-		restore, failed := e.keep(ctx, s)
-		if failed != nil {
-			return summary, failed
-		}
-		summary, err = e.rounds(ctx, s, source, run.Fetch, each, func() {})
-		restore()
+		summary, err = e.evaluate(ctx, s, source, run.Fetch, each)
 	}
 	summary.Elapsed = time.Since(start)
 	if err == nil && run.Save != "" {
@@ -174,16 +169,40 @@ func (e *Executor) train(ctx context.Context, p *program.Program, s *split, sour
 		now.Pass, now.Batch = 0, 0
 	}
 	source.GoOn(now.Pass, now.Batch, now.Steps)
-	return e.rounds(ctx, s, source, fetch, each, func() {
+	return e.rounds(ctx, s, source, fetch, each, e.runRound, func() {
 		now := executor.Progress{Steps: e.local.Progress().Steps, Reader: reader}
 		now.Pass, now.Batch = source.Position()
 		e.local.SetProgress(now)
 	})
 }
 
+// evaluate runs a program that does not train. A round goes on with what the round before has written. While the callback runs, the variables have the
+// values of the state.
+func (e *Executor) evaluate(ctx context.Context, s *split, source executor.BatchSource, fetch []string,
+	each func(executor.StepResult) error) (executor.Summary, error) {
+	var written map[string]*tensor.Tensor // by the rounds so far
+	run := func(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
+		restore, err := e.keep(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		defer restore()
+		if err := e.restore(written); err != nil {
+			return nil, err
+		}
+		fetched, err := e.runRound(ctx, s, number, feed, fetch)
+		written = e.written(s)
+		return fetched, err
+	}
+	return e.rounds(ctx, s, source, fetch, each, run, func() {})
+}
+
+// runner runs one round and returns the fetched variables.
+type runner func(ctx context.Context, s *split, number uint64, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error)
+
 // rounds runs a round for each batch, and calls moved after each, and at the end.
 func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSource, fetch []string, each func(executor.StepResult) error,
-	moved func()) (executor.Summary, error) {
+	run runner, moved func()) (executor.Summary, error) {
 	var summary executor.Summary
 	variables, err := executor.ReadVariables(s.program)
 	if err != nil {
@@ -206,7 +225,7 @@ func (e *Executor) rounds(ctx context.Context, s *split, source executor.BatchSo
 		if s.trains() {
 			batch.Step.Round = e.local.Progress().Steps
 		}
-		fetched, err := e.runRound(ctx, s, batch.Step.Round, feed, fetch)
+		fetched, err := run(ctx, s, batch.Step.Round, feed, fetch)
 		if err != nil {
 			return summary, err
 		}

@@ -225,17 +225,23 @@ func (e *Executor) keep(ctx context.Context, s *split) (restore func(), err erro
 	if err := e.local.Startup(ctx, s.program); err != nil {
 		return nil, err
 	}
-	old := (&round{Executor: e, split: s}).snapshot()
-	for name := range s.updated {
-		if t, ok := e.Scope().Find(name); ok {
-			old[name] = t.Clone()
-		}
-	}
+	old := e.written(s)
 	return func() {
 		if err := e.restore(old); err != nil {
 			panic(err) // dims of variables in a scope never change
 		}
 	}, nil
+}
+
+// written copies what a program writes that does not train.
+func (e *Executor) written(s *split) map[string]*tensor.Tensor {
+	values := (&round{Executor: e, split: s}).snapshot()
+	for name := range s.updated {
+		if t, ok := e.Scope().Find(name); ok {
+			values[name] = t.Clone()
+		}
+	}
+	return values
 }
 
 // mergeState makes one state of what the ranks computed. State that its op gives no rule for is that of the first rank.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // TrainWithCalls trains steps, and makes calls from the callback of Train at random steps. Calls that change the state must be refused. Calls that read
@@ -71,4 +74,66 @@ func (c *Contract) CloseInCallback(ctx context.Context, subject executor.Executo
 		return errors.New("a step runs after Close")
 	}
 	return subject.Close()
+}
+
+// EvaluateWithCalls trains a pass, and then evaluates the program with batch normalization that is not made for test, which would change moving
+// statistics. Calls from the callback, and after the evaluation, must see the state as it was before. It returns the directory of that state, and the
+// values that the steps of the evaluation have fetched, which change from step to step. dir returns new directories.
+func (c *Contract) EvaluateWithCalls(ctx context.Context, subject executor.Executor, dir func() string) (saved string, fetched []*tensor.Tensor, err error) {
+	if _, err := subject.Train(ctx, c.Program, executor.TrainOptions{Data: c.Data, Passes: 1}, nil); err != nil {
+		return "", nil, err
+	}
+	saved = dir()
+	if err := subject.Save(ctx, saved, c.Program); err != nil {
+		return "", nil, err
+	}
+	fetched, err = c.evaluateFrom(ctx, saved, subject, dir)
+	return saved, fetched, err
+}
+
+// EvaluateFrom is the same with a state that was saved.
+func (c *Contract) EvaluateFrom(ctx context.Context, saved string, subject executor.Executor, dir func() string) ([]*tensor.Tensor, error) {
+	if _, err := subject.Load(ctx, saved, c.Program, executor.LoadOptions{}); err != nil {
+		return nil, err
+	}
+	return c.evaluateFrom(ctx, saved, subject, dir)
+}
+
+func (c *Contract) evaluateFrom(ctx context.Context, saved string, subject executor.Executor, dir func() string) (fetched []*tensor.Tensor, err error) {
+	at := slices.IndexFunc(c.Forward.Global().Ops, func(op *program.Op) bool { return op.Type == "batch_norm" })
+	mean := c.Forward.Global().Ops[at].In("Mean")
+	want, err := subject.Run(ctx, c.Forward, c.Batches[0], c.Loss, mean)
+	if err != nil {
+		return nil, err
+	}
+	unchanged := func() error {
+		again := dir()
+		if err := subject.Save(ctx, again, c.Program); err != nil {
+			return err
+		}
+		a, b := executor.NewScope(), executor.NewScope()
+		if err := errors.Join(executor.LoadPersistables(a, again, c.Program), executor.LoadPersistables(b, saved, c.Program)); err != nil {
+			return err
+		}
+		got, err := subject.Run(ctx, c.Forward, c.Batches[0], c.Loss, mean)
+		if err == nil && (!Same(got[0], want[0]) || !Same(got[1], want[1])) {
+			err = fmt.Errorf("a fed step has loss %v and mean %v, want %v and %v", Show(got[0]), Show(got[1]), Show(want[0]), Show(want[1]))
+		}
+		return errors.Join(err, Difference(Persistables(a, c.Program), Persistables(b, c.Program)))
+	}
+	run := executor.TrainOptions{Data: c.Data, Passes: 2, Fetch: []string{c.Loss, mean}}
+	_, err = subject.Train(ctx, c.Forward, run, func(s executor.StepResult) error {
+		if err := unchanged(); err != nil {
+			return fmt.Errorf("from the callback of step %d: %w", s.Step, err)
+		}
+		if n := len(fetched); n > 0 && Same(fetched[n-1], s.Fetched[1]) {
+			return fmt.Errorf("step %d does not go on with the moving mean of the step before", s.Step)
+		}
+		fetched = append(fetched, s.Fetched[0].Clone(), s.Fetched[1].Clone())
+		return nil
+	})
+	if err == nil {
+		err = unchanged()
+	}
+	return fetched, err
 }

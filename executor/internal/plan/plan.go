@@ -208,3 +208,10 @@ func (p *Plan) Keep() { p.undo.keep() }
 
 // Restore gives the variables the values that they had at the last Keep. A second Restore does nothing.
 func (p *Plan) Restore() { p.undo.restore() }
+
+// Swap exchanges the values of the variables with those that Keep has copied, or that the last Swap has put aside. Several runs that begin with what the
+// run before has written, while nobody else may see that, are Keep, run, Swap; then Swap, run, Swap; and so on.
+func (p *Plan) Swap() { p.undo.swap() }
+
+// Aside returns where Swap has put the value of t, if t is a variable that Keep has copied, and else t. Any plan of the same scope may have fetched t.
+func (p *Plan) Aside(t *tensor.Tensor) *tensor.Tensor { return p.undo.aside(t) }

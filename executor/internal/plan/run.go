@@ -179,6 +179,7 @@ type kept struct {
 	value  *tensor.Tensor
 	copy   *tensor.Tensor // nil until the variable had a value when keep was called
 	filled bool           // copy has the value that restore brings back
+	spare  *tensor.Tensor // memory of swap; nil before the first one
 }
 
 func newUndo(scope Scope, beforeUpdate []*piece) undo {
@@ -223,4 +224,33 @@ func (u *undo) restore() {
 		}
 		k.filled = false
 	}
+}
+
+// swap exchanges the values with the copies. It allocates nothing after the first call.
+func (u *undo) swap() {
+	for i := range u.kept {
+		k := &u.kept[i]
+		if !k.filled {
+			continue
+		}
+		if k.spare == nil {
+			k.spare = k.value.Clone()
+		} else if err := k.spare.CopyFrom(k.value); err != nil {
+			panic(err)
+		}
+		if err := k.value.CopyFrom(k.copy); err != nil {
+			panic(err)
+		}
+		k.copy, k.spare = k.spare, k.copy
+	}
+}
+
+// aside returns the copy of a value that swap exchanges; of any other tensor the tensor itself.
+func (u *undo) aside(t *tensor.Tensor) *tensor.Tensor {
+	for i := range u.kept {
+		if k := &u.kept[i]; k.filled && k.value == t {
+			return k.copy
+		}
+	}
+	return t
 }
