@@ -43,15 +43,9 @@ type Batch struct {
 
 // ReadOp returns the op through which p reads its own data.
 func ReadOp(p *program.Program) (*program.Op, error) {
-	var read *program.Op
-	for _, op := range p.Global().Ops {
-		if op.Type != "read" {
-			continue
-		}
-		if read != nil {
-			return nil, ops.At(op, fault.E(fault.Unsupported, fault.Got("a second read op"), fault.Want("one reader per program")))
-		}
-		read = op
+	read, err := reader.ReadOp(p.Global())
+	if err != nil {
+		return nil, err
 	}
 	if read == nil {
 		return nil, fault.E(fault.InvalidProgram, fault.Got("a program without a read op"), fault.Want("a program that reads its own data"),

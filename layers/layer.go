@@ -22,10 +22,11 @@ type layer struct {
 // start begins a layer on its inputs. takes lists the options of the layer besides Name.
 func start(kind string, opts []Option, takes []string, inputs ...Variable) *layer {
 	l := &layer{settings: defaults(), kind: kind}
+	zero := false
 	for _, x := range inputs {
 		switch {
 		case x.model == nil:
-			l.failed = true
+			l.failed, zero = true, true
 		case l.model == nil:
 			l.model = x.model
 		case l.model != x.model:
@@ -37,6 +38,9 @@ func start(kind string, opts []Option, takes []string, inputs ...Variable) *laye
 	}
 	if len(inputs) == 0 {
 		l.failed = true
+	}
+	if zero && l.model != nil {
+		l.mistake(ofNoModel())
 	}
 	return l.open(opts, takes)
 }
@@ -246,6 +250,11 @@ func names(in In) map[string][]string {
 // taken makes the error of a second variable with a name.
 func taken(name string) *fault.Fault {
 	return fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a name that is taken"), fault.Want("a free name"))
+}
+
+// ofNoModel makes the error of an input that is the zero Variable.
+func ofNoModel() *fault.Fault {
+	return fault.E(fault.InvalidArgument, fault.Got("the zero layers.Variable as an input"), fault.Want("a variable that a layer has returned"))
 }
 
 // ofTwoModels makes the error of an input that belongs to another model than the inputs before it.

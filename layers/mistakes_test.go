@@ -79,6 +79,28 @@ func TestEachMistakeSaysWhatIsWrong(t *testing.T) {
 		{"two models", func(m *layers.Model, x layers.Variable) {
 			layers.Add(x, layers.Data(layers.NewModel(), "y", layers.Dims(4)))
 		}, fault.InvalidArgument, "two models"},
+		{"zero variable", func(m *layers.Model, x layers.Variable) { layers.Add(x, layers.Variable{}) }, fault.InvalidArgument, "the zero layers.Variable"},
+		{"zero variable first", func(m *layers.Model, x layers.Variable) {
+			layers.Add(layers.Relu(layers.Variable{}), x)
+		}, fault.InvalidArgument, "layer elementwise_add"},
+		{"zero variable of an op", func(m *layers.Model, x layers.Variable) {
+			layers.Op(m, "relu", layers.In{"X": {layers.Variable{}}}, nil)
+		}, fault.InvalidArgument, "layer relu: "},
+		{"probability below 0", func(m *layers.Model, x layers.Variable) { layers.Dropout(x, -0.5) }, fault.InvalidArgument, "dropout_prob"},
+		{"probability above 1", func(m *layers.Model, x layers.Variable) { layers.Dropout(x, 1.5) }, fault.InvalidArgument, "dropout_prob"},
+		{"shuffle of batches", func(m *layers.Model, x layers.Variable) {
+			layers.Read(layers.Shuffle(layers.Batch(layers.OpenDataset(m, "d", layers.Field("f", layers.Dims(4))), 2), 10, 1))
+		}, fault.InvalidProgram, "a shuffle of batches"},
+		{"reader without batches", func(m *layers.Model, x layers.Variable) {
+			layers.Read(layers.OpenDataset(m, "d", layers.Field("f", layers.Dims(4))))
+		}, fault.InvalidProgram, "a reader of single samples"},
+		{"two batches", func(m *layers.Model, x layers.Variable) {
+			layers.Read(layers.Batch(layers.Batch(layers.OpenDataset(m, "d", layers.Field("f", layers.Dims(4))), 2), 2))
+		}, fault.InvalidProgram, "a second create_batch_reader"},
+		{"two readers", func(m *layers.Model, x layers.Variable) {
+			layers.Read(layers.Batch(layers.OpenDataset(m, "a", layers.Field("f", layers.Dims(4))), 2))
+			layers.Read(layers.Batch(layers.OpenDataset(m, "b", layers.Field("g", layers.Dims(4))), 2))
+		}, fault.Unsupported, "a second read op"},
 		{"axis", func(m *layers.Model, x layers.Variable) { layers.Concat([]layers.Variable{x, x}, 2) }, fault.InvalidArgument, "axis 2"},
 		{"parts", func(m *layers.Model, x layers.Variable) { layers.Split(x, 0, 1) }, fault.InvalidArgument, "0 parts"},
 		{"k", func(m *layers.Model, x layers.Variable) { layers.TopK(x, 0) }, fault.InvalidArgument, "k below 1"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -32,7 +33,7 @@ func (m *Model) Seed(seed int64) *Model {
 	return m
 }
 
-// Program returns the finished program with its startup program. It has passed ops.Verify. If mistakes were made, Program returns all of them as a
+// Program returns the finished program with its startup program. It has passed ops.Verify, and reader.Check if it reads its own data. If mistakes were made, Program returns all of them as a
 // fault.List, each with its line of user code.
 func (m *Model) Program() (*program.Program, error) {
 	if err := m.mistakes.Err(); err != nil {
@@ -40,6 +41,9 @@ func (m *Model) Program() (*program.Program, error) {
 	}
 	if err := ops.Verify(m.main, program.StageLocal); err != nil {
 		return nil, err
+	}
+	if f := reader.Check(m.main.Global()); f != nil {
+		return nil, fault.List{f}
 	}
 	return m.main, nil
 }

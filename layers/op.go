@@ -79,6 +79,9 @@ func opLayer(m *Model, opType string, slots ...In) *layer {
 	}
 	l := start(opType, nil, nil, all...)
 	if l.model != m && m != nil {
+		if l.model == nil {
+			m.Report(ofNoModel().In("layer "+opType, ": "))
+		}
 		l.model = m
 		if l.failed {
 			return l

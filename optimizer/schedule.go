@@ -37,9 +37,9 @@ func sourceOf[R Rate](rate R) source {
 // build returns the variable of the learning rate, [1]. A constant is a persistable variable with an initial value, so that a feed or a load can
 // change it.
 func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
-	if s.schedule == nil && (math.IsNaN(s.constant) || math.IsInf(s.constant, 0)) {
+	if s.schedule == nil && !isRate(s.constant) {
 		m.Report(fault.E(fault.InvalidArgument, fault.Gotf("a learning rate %v", s.constant),
-			fault.Want("a finite number, or a schedule that is not nil")))
+			fault.Want("a finite number that is not negative, or a schedule that is not nil")))
 		return layers.Variable{}
 	}
 	if s.schedule == nil {
@@ -53,6 +53,9 @@ func (s source) build(m *layers.Model, dtype tensor.DType) layers.Variable {
 	}
 	return rate
 }
+
+// isRate reports whether a learning rate is one: it is finite and not negative.
+func isRate(rate float64) bool { return rate >= 0 && !math.IsInf(rate, 0) }
 
 // A Schedule builds the learning rate [1] of a step. Its argument is the number of the step, [1], which is 0 in the first step and exact below 2²⁴.
 // The ops run once per global step, however many machines take part.
@@ -88,12 +91,25 @@ func atLeast(step layers.Variable, name string, value, least float64) (layers.Va
 	return layers.Variable{}, false
 }
 
+// rates is atLeast for learning rates, which are at least 0.
+func rates(step layers.Variable, values ...float64) (layers.Variable, bool) {
+	for _, v := range values {
+		if bad, ok := atLeast(step, "learning rate", v, 0); !ok {
+			return bad, false
+		}
+	}
+	return step, true
+}
+
 // Exponential is rate · decay^(step/steps). With staircase, the exponent is rounded down.
 func Exponential(rate float64, steps int, decay float64, staircase bool) Schedule {
 	return func(step layers.Variable) layers.Variable {
 		periods, ok := periods(step, steps, staircase)
 		if !ok {
 			return periods
+		}
+		if bad, ok := rates(step, rate); !ok {
+			return bad
 		}
 		factor := layers.Pow(constant(step, decay), periods)
 		return layers.Mul(factor, constant(step, rate))
@@ -107,6 +123,9 @@ func NaturalExp(rate float64, steps int, decay float64, staircase bool) Schedule
 		if !ok {
 			return periods
 		}
+		if bad, ok := rates(step, rate); !ok {
+			return bad
+		}
 		return layers.Scale(layers.Exp(layers.Scale(periods, -decay, 0)), rate, 0)
 	}
 }
@@ -117,6 +136,9 @@ func InverseTime(rate float64, steps int, decay float64, staircase bool) Schedul
 		periods, ok := periods(step, steps, staircase)
 		if !ok {
 			return periods
+		}
+		if bad, ok := rates(step, rate); !ok {
+			return bad
 		}
 		return layers.Div(constant(step, rate), layers.Scale(periods, decay, 1))
 	}
@@ -139,6 +161,9 @@ func periods(step layers.Variable, steps int, staircase bool) (layers.Variable, 
 func Polynomial(rate float64, steps int, end, power float64, cycle bool) Schedule {
 	return func(step layers.Variable) layers.Variable {
 		if bad, ok := atLeast(step, "steps", float64(steps), 1); !ok {
+			return bad
+		}
+		if bad, ok := rates(step, rate, end); !ok {
 			return bad
 		}
 		total := constant(step, float64(steps))
@@ -180,6 +205,9 @@ func Cosine(rate float64, stepsPerEpoch, epochs int) Schedule {
 		if !ok {
 			return epoch
 		}
+		if bad, ok := rates(step, rate); !ok {
+			return bad
+		}
 		return layers.Scale(layers.Cos(layers.Scale(epoch, math.Pi/float64(epochs), 0)), rate/2, rate/2)
 	}
 }
@@ -197,6 +225,9 @@ func Piecewise(boundaries []int, values []float64) Schedule {
 			step.Model().Report(fault.E(fault.InvalidArgument, fault.At("schedule Piecewise"),
 				fault.Gotf("boundaries %v and values %v", boundaries, values), fault.Want("rising boundaries and one value more")))
 			return layers.Variable{}
+		}
+		if bad, ok := rates(step, values...); !ok {
+			return bad
 		}
 		if len(boundaries) == 0 {
 			return constant(step, values[0])
@@ -223,6 +254,9 @@ func LinearWarmup[R Rate](inner R, warmup int, start, end float64) Schedule {
 	source := sourceOf(inner)
 	return func(step layers.Variable) layers.Variable {
 		if bad, ok := atLeast(step, "warmup", float64(warmup), 1); !ok {
+			return bad
+		}
+		if bad, ok := rates(step, start, end, source.constant); !ok {
 			return bad
 		}
 		after := constant(step, source.constant)

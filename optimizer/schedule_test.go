@@ -129,6 +129,10 @@ func TestMistakesInSchedules(t *testing.T) {
 func TestRatesThatAreNone(t *testing.T) {
 	for name, o := range map[string]*optimizer.Optimizer{
 		"not a number": optimizer.SGD(math.NaN()), "infinite": optimizer.SGD(math.Inf(1)), "no schedule": optimizer.SGD(optimizer.Schedule(nil)),
+		"negative": optimizer.SGD(-0.1), "a negative schedule": optimizer.SGD(optimizer.Exponential(-0.1, 1, 1, false)),
+		"a schedule that falls below 0": optimizer.SGD(optimizer.Polynomial(0.1, 10, -0.1, 1, false)),
+		"a negative piece":              optimizer.SGD(optimizer.Piecewise([]int{1}, []float64{0.1, -0.1})),
+		"a negative rate after warmup":  optimizer.SGD(optimizer.LinearWarmup(-0.1, 2, 0, 0.1)),
 	} {
 		m := layers.NewModel()
 		x := layers.Data(m, "x", layers.Dims(3))

@@ -20,6 +20,32 @@ type Pipeline struct {
 	Passes        int  // how often the dataset is read, at least 1
 }
 
+// ReadOp returns the op through which a block reads its own data, nil if there is none. A block may have one.
+func ReadOp(block *program.Block) (read *program.Op, err error) {
+	for _, op := range block.Ops {
+		if op.Type != readOp {
+			continue
+		}
+		if read != nil {
+			return nil, ops.At(op, fault.E(fault.Unsupported, fault.Got("a second read op"), fault.Want("one reader per program")))
+		}
+		read = op
+	}
+	return read, nil
+}
+
+// Check finds mistakes in how a block reads its own data: those that ReadOp and PipelineOf find. A block that reads none has none.
+func Check(block *program.Block) *fault.Fault {
+	read, err := ReadOp(block)
+	if err == nil && read != nil {
+		_, err = PipelineOf(block, read)
+	}
+	if f, ok := err.(*fault.Fault); ok || err == nil {
+		return f
+	}
+	return fault.E(fault.Internal, fault.Cause(err))
+}
+
 // PipelineOf follows the readers of a read op of block back to the file reader. The error is a *fault.Fault that names the wrong op: its attributes
 // are wrong, no op or more than one creates its reader, a decorator stands twice, a shuffle stands after the batch, or there is no batch.
 func PipelineOf(block *program.Block, read *program.Op) (Pipeline, error) {
