@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"strings"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
 	"github.com/edl-go/edl/ops"
@@ -39,9 +41,10 @@ type Part struct {
 
 // MergeFetch makes of what several trainers fetched what one machine would have fetched, as far as the declaration of the variable
 // tells: rows are put one after another in the order of parts, persistable variables are the same everywhere, whole numbers are
-// counts and are added, and other numbers are averaged with the weight of their rows, or added when loss is ops.MergeSum. At least
-// one part must have rows. The result belongs to the caller.
-func MergeFetch(declared *program.Var, loss ops.Merge, parts []Part) (*tensor.Tensor, error) {
+// counts and are added, and other numbers are averaged with the weight of their rows, or added when loss is ops.MergeSum. Gradients that have rows are
+// scaled when the loss is a mean, because each trainer has divided it by its own rows. rows is how many the batch has, also those that no part has,
+// because its trainer was lost. At least one part must have rows. The result belongs to the caller.
+func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part) (*tensor.Tensor, error) {
 	var shares []merge.Share
 	for _, p := range parts {
 		if p.Rows > 0 {
@@ -61,7 +64,10 @@ func MergeFetch(declared *program.Var, loss ops.Merge, parts []Part) (*tensor.Te
 	}
 	switch {
 	case byRows:
-		return concatenate(declared.Name, shares)
+		if loss != ops.MergeMean || !strings.Contains(declared.Name, program.GradSuffix) {
+			rows = 0
+		}
+		return concatenate(declared.Name, shares, rows)
 	case declared.Persistable || len(shares) == 1 || first.DType() == tensor.Bool:
 		return first.Clone(), nil
 	case first.DType().IsFloat():
@@ -71,8 +77,9 @@ func MergeFetch(declared *program.Var, loss ops.Merge, parts []Part) (*tensor.Te
 	return added(shares)
 }
 
-// concatenate puts the rows of all shares into one tensor.
-func concatenate(name string, shares []merge.Share) (*tensor.Tensor, error) {
+// concatenate puts the rows of all shares into one tensor. When scaledTo is not 0, they are gradients of the mean of each share, and become those of the
+// mean over so many rows.
+func concatenate(name string, shares []merge.Share, scaledTo int64) (*tensor.Tensor, error) {
 	rows := int64(0)
 	for _, s := range shares {
 		if len(s.Value.Dims()) == 0 {
@@ -94,6 +101,11 @@ func concatenate(name string, shares []merge.Share) (*tensor.Tensor, error) {
 		}
 		if err := part.CopyFrom(s.Value); err != nil {
 			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Cause(err))
+		}
+		if scaledTo != 0 {
+			if err := merge.ScaleRows(part, s.Rows, scaledTo); err != nil {
+				return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+			}
 		}
 		from = to
 	}

@@ -3,6 +3,7 @@ package executor_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -33,6 +34,10 @@ func TestFetchedPartsBecomeTheWhole(t *testing.T) {
 			[]*tensor.Tensor{values(t, []float32{1}, 1, 1), values(t, []float32{2, 3, 4}, 3, 1)}, values(t, []float32{1, 2, 3, 4}, 4, 1)},
 		"labels follow each other": {[]int64{program.Unknown}, false, ops.MergeMean,
 			[]*tensor.Tensor{values(t, []int64{1}), values(t, []int64{2, 3, 4})}, values(t, []int64{1, 2, 3, 4})},
+		"gradients of rows are those of the mean over all rows": {[]int64{program.Unknown, 1}, false, ops.MergeMean,
+			[]*tensor.Tensor{values(t, []float32{1}, 1, 1), values(t, []float32{2, 3, 4}, 3, 1)}, values(t, []float32{.25, 1.5, 2.25, 3}, 4, 1)},
+		"gradients of a sum follow each other": {[]int64{program.Unknown, 1}, false, ops.MergeSum,
+			[]*tensor.Tensor{values(t, []float32{1}, 1, 1), values(t, []float32{2, 3, 4}, 3, 1)}, values(t, []float32{1, 2, 3, 4}, 4, 1)},
 		"means are weighted by rows": {[]int64{1}, false, ops.MergeMean,
 			[]*tensor.Tensor{values(t, []float32{8}), values(t, []float32{4})}, values(t, []float32{5})},
 		"sums are added": {[]int64{1}, false, ops.MergeSum,
@@ -44,7 +49,10 @@ func TestFetchedPartsBecomeTheWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			declared := &program.Var{Name: "v", Kind: program.LoDTensor, DType: test.want.DType(), Dims: test.dims, Persistable: test.persistable}
-			got, err := executor.MergeFetch(declared, test.loss, []executor.Part{{test.parts[0], 1}, {nil, 0}, {test.parts[1], 3}})
+			if strings.HasPrefix(name, "gradients") {
+				declared.Name = program.GradName("v")
+			}
+			got, err := executor.MergeFetch(declared, test.loss, 4, []executor.Part{{test.parts[0], 1}, {nil, 0}, {test.parts[1], 3}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,12 +66,24 @@ func TestFetchedPartsBecomeTheWhole(t *testing.T) {
 
 func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 	declared := &program.Var{Name: "v", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{1}}
-	if _, err := executor.MergeFetch(declared, ops.MergeMean, []executor.Part{{nil, 0}}); !errors.Is(err, fault.InvalidArgument) {
+	if _, err := executor.MergeFetch(declared, ops.MergeMean, 1, []executor.Part{{nil, 0}}); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("no rows: %v", err)
 	}
 	parts := []executor.Part{{values(t, []float32{1}), 1}, {values(t, []float32{1, 2}), 1}}
-	if _, err := executor.MergeFetch(declared, ops.MergeMean, parts); !errors.Is(err, fault.ShapeMismatch) {
+	if _, err := executor.MergeFetch(declared, ops.MergeMean, 2, parts); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("two sizes: %v", err)
+	}
+}
+
+// A trainer that is lost leaves a gap in the rows. The gradients of the others are still those of the mean over the whole batch.
+func TestGradientsOfRowsWithoutALostTrainer(t *testing.T) {
+	declared := &program.Var{Name: program.GradName("v"), Kind: program.LoDTensor, DType: tensor.Float64, Dims: []int64{program.Unknown}}
+	got, err := executor.MergeFetch(declared, ops.MergeMean, 8, []executor.Part{{values(t, []float64{1, 2}), 2}})
+	if err != nil || !slices.Equal(got.Float64s(), []float64{.25, .5}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := executor.MergeFetch(declared, ops.MergeMean, 1, []executor.Part{{values(t, []float64{1, 2}), 2}}); !errors.Is(err, fault.ShapeMismatch) {
+		t.Errorf("more rows than the batch has: %v", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		}
 		return nil, err
 	}
-	return r.fetched(fetch, updated, shares)
+	return r.fetched(fetch, updated, shares, rows)
 }
 
 // wantedFromForward lists what the forward half delivers: what crosses, and what is fetched and neither persistable nor updated.
@@ -127,7 +127,7 @@ func (e *Executor) prepare(ctx context.Context, half *program.Program, feed exec
 }
 
 // fetched gathers the fetched variables from where they are.
-func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, shares []share) ([]*tensor.Tensor, error) {
+func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, shares []share, rows int64) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(fetch))
 	for i, name := range fetch {
 		if t := updated[name]; t != nil {
@@ -148,7 +148,7 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows}
 		}
 		var err error
-		if out[i], err = executor.MergeFetch(declared, r.merge, parts); err != nil {
+		if out[i], err = executor.MergeFetch(declared, r.merge, rows, parts); err != nil {
 			return nil, err
 		}
 	}

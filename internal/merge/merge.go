@@ -7,6 +7,7 @@
 //	Gradients, MergeMean    sum of value[t] * (rows[t] / R)      the gradient of a mean loss; each weight is computed first
 //	Gradients, MergeSum     sum of value[t]                      the gradient of a summed loss
 //	Gradients, MergeFirst   value[0]                             what is the same on every trainer
+//	Row gradients           value[t] * (rows[t] / R), rows after rows   fetched; of a mean loss, whose rows each trainer has divided by rows[t]
 //	State, MergeMean        as Gradients                         moving statistics
 //	State, MergeSum         old + sum of (value[t] - old)        counters: every trainer has added its own part
 //	State, MergeFirst       value[0]
@@ -16,6 +17,8 @@
 package merge
 
 import (
+	"math"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
@@ -46,6 +49,32 @@ func Gradients(dst *tensor.Tensor, shares []Share, how ops.Merge) error {
 		return fault.E(fault.TypeMismatch, fault.Got("contributions of "+dst.String()), fault.Want("float32 or float64"))
 	}
 	return nil
+}
+
+// ScaleRows makes gradients of a trainer's rows, of a mean over these rows, what they are of the mean over all rows of the batch. A trainer that has all
+// rows has them already. It refuses what is no gradient.
+func ScaleRows(gradients *tensor.Tensor, rows, all int64) error {
+	switch {
+	case rows == all:
+		return nil
+	case rows < 1 || rows > all:
+		return fault.E(fault.ShapeMismatch, fault.Gotf("gradients of %d rows of %d", rows, all), fault.Want("at least one row, and no more than all"))
+	}
+	switch gradients.DType() {
+	case tensor.Float32:
+		scaleRows[float32](gradients, rows, all)
+	case tensor.Float64:
+		scaleRows[float64](gradients, rows, all)
+	default:
+		return fault.E(fault.TypeMismatch, fault.Got("gradients of "+gradients.String()), fault.Want("float32 or float64"))
+	}
+	return nil
+}
+
+func scaleRows[T tensor.Float](gradients *tensor.Tensor, rows, all int64) {
+	data := tensor.Data[T](gradients)
+	none := T(math.Copysign(0, -1)) // keeps the sign of zeros, which 0 does not
+	kernel.Scale(data, data, T(rows)/T(all), none, true)
 }
 
 // check refuses what cannot be merged.

@@ -123,3 +123,36 @@ func TestWhatCannotBeMerged(t *testing.T) {
 		t.Errorf("a sum of bools: %v", err)
 	}
 }
+
+func TestScaleRows(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	for name, c := range map[string]struct {
+		rows, all int64
+		want      []float64
+		kind      error
+		float     bool
+	}{
+		"a part":        {1, 4, []float64{zero, .5}, nil, true},
+		"all rows":      {4, 4, []float64{zero, 2}, nil, true},
+		"more than all": {5, 4, nil, fault.ShapeMismatch, true},
+		"no row":        {0, 4, nil, fault.ShapeMismatch, true},
+		"no gradients":  {1, 4, nil, fault.TypeMismatch, false},
+	} {
+		g, err := tensor.FromSlice([]float64{zero, 2})
+		if !c.float {
+			g, err = tensor.FromSlice([]int64{0, 2})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = merge.ScaleRows(g, c.rows, c.all)
+		if !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.kind)
+		}
+		for i, want := range c.want {
+			if got := g.Float64s()[i]; math.Float64bits(got) != math.Float64bits(want) {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
+	}
+}

@@ -212,7 +212,8 @@ func received(p *program.Program) map[string]bool {
 // mergeReports makes one list of values of what the trainers fetched in one step. same are the variables that have one value for all. A pending report
 // may lack values that servers hold; then another report has them, or none.
 func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
-	if len(reports) == 1 {
+	rows := reports[0].GlobalRows
+	if one := reports[0]; len(reports) == 1 && (one.Rows == rows || one.Rows == 0) {
 		return reports[0].Fetched, nil
 	}
 	most := slices.MaxFunc(reports, func(a, b *rpc.TrainerStep) int { return cmp.Compare(len(a.Fetched), len(b.Fetched)) })
@@ -241,7 +242,7 @@ func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, repo
 			}
 			parts = append(parts, executor.Part{Value: t, Rows: report.Rows})
 		}
-		merged, err := executor.MergeFetch(declared, loss, parts)
+		merged, err := executor.MergeFetch(declared, loss, rows, parts)
 		if err != nil {
 			return nil, err
 		}

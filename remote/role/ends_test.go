@@ -169,7 +169,7 @@ func TestReceivedValuesAreNotAveraged(t *testing.T) {
 			}
 			return &job.Value{Name: name, Stream: tensor.AppendStream(nil, one)}
 		}
-		reports = append(reports, &rpc.TrainerStep{Rows: rows, Fetched: []*job.Value{value("rate", rate), value("loss", float32(rows))}})
+		reports = append(reports, &rpc.TrainerStep{Rows: rows, GlobalRows: 8, Fetched: []*job.Value{value("rate", rate), value("loss", float32(rows))}})
 	}
 	merged, err := mergeReports(p, ops.MergeMean, received(p), reports)
 	if err != nil {
