@@ -250,3 +250,40 @@ func barrier(opType, doc string, wait func(ops.Comm) ops.Kernel) {
 		},
 	})
 }
+
+// A Traffic is what a trainer program sends to one server in every step, and receives from it: names at the server, in the order of the ops.
+type Traffic struct{ Send, Receive []string }
+
+// TrafficOf returns the traffic of a trainer program with each of its servers, by index. servers is how many there are. The error is a *fault.Fault.
+func TrafficOf(p *program.Program, servers int) ([]Traffic, error) {
+	all := make([]Traffic, servers)
+	for _, op := range p.Global().Ops {
+		variables, namesAttr := op.Inputs["X"], "send_varnames"
+		switch op.Type {
+		case "send":
+		case "recv":
+			variables, namesAttr = op.Outputs["Out"], "recv_varnames"
+		default:
+			continue
+		}
+		s, err := ops.Infer(op, func(string) (ops.Meta, bool) { return ops.Meta{Kind: program.LoDTensor}, true })
+		if err != nil {
+			return nil, err
+		}
+		to, err := destinations(s, variables, namesAttr)
+		if err != nil {
+			return nil, ops.At(op, err)
+		}
+		for _, d := range to {
+			if d.server >= servers {
+				return nil, ops.At(op, fault.E(fault.InvalidProgram, fault.Gotf("server %d", d.server), fault.Wantf("0 to %d", servers-1)))
+			}
+			if t := &all[d.server]; op.Type == "send" {
+				t.Send = append(t.Send, d.name)
+			} else {
+				t.Receive = append(t.Receive, d.name)
+			}
+		}
+	}
+	return all, nil
+}

@@ -72,6 +72,56 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_proto_job_job_proto_rawDescGZIP(), []int{0}
 }
 
+// Transport says how the gradients and parameters of a sync round travel between trainers and pservers. Control messages always travel over gRPC.
+type Transport int32
+
+const (
+	Transport_AUTO Transport = 0 // the fastest that works
+	Transport_GRPC Transport = 1 // as calls of the control plane
+	Transport_TCP  Transport = 2 // as frames on a TCP connection; where it cannot be opened, over gRPC
+)
+
+// Enum value maps for Transport.
+var (
+	Transport_name = map[int32]string{
+		0: "AUTO",
+		1: "GRPC",
+		2: "TCP",
+	}
+	Transport_value = map[string]int32{
+		"AUTO": 0,
+		"GRPC": 1,
+		"TCP":  2,
+	}
+)
+
+func (x Transport) Enum() *Transport {
+	p := new(Transport)
+	*p = x
+	return p
+}
+
+func (x Transport) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Transport) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_job_job_proto_enumTypes[1].Descriptor()
+}
+
+func (Transport) Type() protoreflect.EnumType {
+	return &file_proto_job_job_proto_enumTypes[1]
+}
+
+func (x Transport) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Transport.Descriptor instead.
+func (Transport) EnumDescriptor() ([]byte, []int) {
+	return file_proto_job_job_proto_rawDescGZIP(), []int{1}
+}
+
 // Role says what a process does in a job.
 type Role int32
 
@@ -109,11 +159,11 @@ func (x Role) String() string {
 }
 
 func (Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_job_job_proto_enumTypes[1].Descriptor()
+	return file_proto_job_job_proto_enumTypes[2].Descriptor()
 }
 
 func (Role) Type() protoreflect.EnumType {
-	return &file_proto_job_job_proto_enumTypes[1]
+	return &file_proto_job_job_proto_enumTypes[2]
 }
 
 func (x Role) Number() protoreflect.EnumNumber {
@@ -122,7 +172,7 @@ func (x Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Role.Descriptor instead.
 func (Role) EnumDescriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{1}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
 }
 
 // State is how far a job is.
@@ -168,11 +218,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_job_job_proto_enumTypes[2].Descriptor()
+	return file_proto_job_job_proto_enumTypes[3].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_proto_job_job_proto_enumTypes[2]
+	return &file_proto_job_job_proto_enumTypes[3]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -181,7 +231,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_job_job_proto_rawDescGZIP(), []int{2}
+	return file_proto_job_job_proto_rawDescGZIP(), []int{3}
 }
 
 // DataBinding binds a dataset name of the program to files.
@@ -276,6 +326,7 @@ type JobSpec struct {
 	State           string                 `protobuf:"bytes,26,opt,name=state,proto3" json:"state,omitempty"`                                               // id of a state that the listener holds: the job starts with it. If params is given, too, its variables replace those of the state
 	KeepState       bool                   `protobuf:"varint,27,opt,name=keep_state,json=keepState,proto3" json:"keep_state,omitempty"`                     // the listener holds the job's last state, under the job's id, until it is released
 	MaxAhead        int32                  `protobuf:"varint,28,opt,name=max_ahead,json=maxAhead,proto3" json:"max_ahead,omitempty"`                        // sync: a step begins only when at most so many steps before it are not acknowledged yet. A job that nobody follows for start_deadline fails. 0: steps wait for nobody
+	Transport       Transport              `protobuf:"varint,30,opt,name=transport,proto3,enum=edl.job.Transport" json:"transport,omitempty"`               // how the slices of a sync round travel
 	Partial         bool                   `protobuf:"varint,29,opt,name=partial,proto3" json:"partial,omitempty"`                                          // params or state may lack variables of the program: the startup program initialises those
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -505,6 +556,13 @@ func (x *JobSpec) GetMaxAhead() int32 {
 		return x.MaxAhead
 	}
 	return 0
+}
+
+func (x *JobSpec) GetTransport() Transport {
+	if x != nil {
+		return x.Transport
+	}
+	return Transport_AUTO
 }
 
 func (x *JobSpec) GetPartial() bool {
@@ -1615,7 +1673,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\vDataBinding\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x14\n" +
 	"\x05globs\x18\x02 \x03(\tR\x05globs\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\b\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xc7\b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12(\n" +
@@ -1646,7 +1704,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05state\x18\x1a \x01(\tR\x05state\x12\x1d\n" +
 	"\n" +
 	"keep_state\x18\x1b \x01(\bR\tkeepState\x12\x1b\n" +
-	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x12\x18\n" +
+	"\tmax_ahead\x18\x1c \x01(\x05R\bmaxAhead\x120\n" +
+	"\ttransport\x18\x1e \x01(\x0e2\x12.edl.job.TransportR\ttransport\x12\x18\n" +
 	"\apartial\x18\x1d \x01(\bR\apartial\"b\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
@@ -1757,7 +1816,11 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"unreported*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
-	"\x05ASYNC\x10\x01*G\n" +
+	"\x05ASYNC\x10\x01*(\n" +
+	"\tTransport\x12\b\n" +
+	"\x04AUTO\x10\x00\x12\b\n" +
+	"\x04GRPC\x10\x01\x12\a\n" +
+	"\x03TCP\x10\x02*G\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vCOORDINATOR\x10\x01\x12\v\n" +
@@ -1784,63 +1847,65 @@ func file_proto_job_job_proto_rawDescGZIP() []byte {
 	return file_proto_job_job_proto_rawDescData
 }
 
-var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_proto_job_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_proto_job_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_proto_job_job_proto_goTypes = []any{
 	(Mode)(0),                     // 0: edl.job.Mode
-	(Role)(0),                     // 1: edl.job.Role
-	(State)(0),                    // 2: edl.job.State
-	(*DataBinding)(nil),           // 3: edl.job.DataBinding
-	(*JobSpec)(nil),               // 4: edl.job.JobSpec
-	(*Progress)(nil),              // 5: edl.job.Progress
-	(*RoleSpec)(nil),              // 6: edl.job.RoleSpec
-	(*Failure)(nil),               // 7: edl.job.Failure
-	(*RoleStatus)(nil),            // 8: edl.job.RoleStatus
-	(*Wait)(nil),                  // 9: edl.job.Wait
-	(*RoleReport)(nil),            // 10: edl.job.RoleReport
-	(*JobStatus)(nil),             // 11: edl.job.JobStatus
-	(*ServerLoad)(nil),            // 12: edl.job.ServerLoad
-	(*Value)(nil),                 // 13: edl.job.Value
-	(*Event)(nil),                 // 14: edl.job.Event
-	(*Step)(nil),                  // 15: edl.job.Step
-	nil,                           // 16: edl.job.RoleSpec.OpsEntry
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(Transport)(0),                // 1: edl.job.Transport
+	(Role)(0),                     // 2: edl.job.Role
+	(State)(0),                    // 3: edl.job.State
+	(*DataBinding)(nil),           // 4: edl.job.DataBinding
+	(*JobSpec)(nil),               // 5: edl.job.JobSpec
+	(*Progress)(nil),              // 6: edl.job.Progress
+	(*RoleSpec)(nil),              // 7: edl.job.RoleSpec
+	(*Failure)(nil),               // 8: edl.job.Failure
+	(*RoleStatus)(nil),            // 9: edl.job.RoleStatus
+	(*Wait)(nil),                  // 10: edl.job.Wait
+	(*RoleReport)(nil),            // 11: edl.job.RoleReport
+	(*JobStatus)(nil),             // 12: edl.job.JobStatus
+	(*ServerLoad)(nil),            // 13: edl.job.ServerLoad
+	(*Value)(nil),                 // 14: edl.job.Value
+	(*Event)(nil),                 // 15: edl.job.Event
+	(*Step)(nil),                  // 16: edl.job.Step
+	nil,                           // 17: edl.job.RoleSpec.OpsEntry
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_proto_job_job_proto_depIdxs = []int32{
-	3,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
+	4,  // 0: edl.job.JobSpec.data:type_name -> edl.job.DataBinding
 	0,  // 1: edl.job.JobSpec.mode:type_name -> edl.job.Mode
-	17, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
-	17, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
-	17, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
-	17, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
-	17, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
-	1,  // 7: edl.job.RoleSpec.role:type_name -> edl.job.Role
-	4,  // 8: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
-	12, // 9: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
-	5,  // 10: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
-	16, // 11: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
-	1,  // 12: edl.job.RoleStatus.role:type_name -> edl.job.Role
-	2,  // 13: edl.job.RoleStatus.state:type_name -> edl.job.State
-	7,  // 14: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
-	18, // 15: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
-	18, // 16: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
-	9,  // 17: edl.job.RoleReport.waits:type_name -> edl.job.Wait
-	7,  // 18: edl.job.RoleReport.failure:type_name -> edl.job.Failure
-	2,  // 19: edl.job.JobStatus.state:type_name -> edl.job.State
-	0,  // 20: edl.job.JobStatus.mode:type_name -> edl.job.Mode
-	8,  // 21: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
-	7,  // 22: edl.job.JobStatus.failure:type_name -> edl.job.Failure
-	12, // 23: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
-	5,  // 24: edl.job.JobStatus.progress:type_name -> edl.job.Progress
-	15, // 25: edl.job.Event.step:type_name -> edl.job.Step
-	11, // 26: edl.job.Event.status:type_name -> edl.job.JobStatus
-	13, // 27: edl.job.Step.fetched:type_name -> edl.job.Value
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	18, // 2: edl.job.JobSpec.start_deadline:type_name -> google.protobuf.Duration
+	18, // 3: edl.job.JobSpec.round_deadline:type_name -> google.protobuf.Duration
+	18, // 4: edl.job.JobSpec.lease:type_name -> google.protobuf.Duration
+	18, // 5: edl.job.JobSpec.min_task_timeout:type_name -> google.protobuf.Duration
+	18, // 6: edl.job.JobSpec.max_task_timeout:type_name -> google.protobuf.Duration
+	1,  // 7: edl.job.JobSpec.transport:type_name -> edl.job.Transport
+	2,  // 8: edl.job.RoleSpec.role:type_name -> edl.job.Role
+	5,  // 9: edl.job.RoleSpec.spec:type_name -> edl.job.JobSpec
+	13, // 10: edl.job.RoleSpec.placement:type_name -> edl.job.ServerLoad
+	6,  // 11: edl.job.RoleSpec.begin:type_name -> edl.job.Progress
+	17, // 12: edl.job.RoleSpec.ops:type_name -> edl.job.RoleSpec.OpsEntry
+	2,  // 13: edl.job.RoleStatus.role:type_name -> edl.job.Role
+	3,  // 14: edl.job.RoleStatus.state:type_name -> edl.job.State
+	8,  // 15: edl.job.RoleStatus.failure:type_name -> edl.job.Failure
+	19, // 16: edl.job.Wait.since:type_name -> google.protobuf.Timestamp
+	19, // 17: edl.job.Wait.until:type_name -> google.protobuf.Timestamp
+	10, // 18: edl.job.RoleReport.waits:type_name -> edl.job.Wait
+	8,  // 19: edl.job.RoleReport.failure:type_name -> edl.job.Failure
+	3,  // 20: edl.job.JobStatus.state:type_name -> edl.job.State
+	0,  // 21: edl.job.JobStatus.mode:type_name -> edl.job.Mode
+	9,  // 22: edl.job.JobStatus.roles:type_name -> edl.job.RoleStatus
+	8,  // 23: edl.job.JobStatus.failure:type_name -> edl.job.Failure
+	13, // 24: edl.job.JobStatus.placement:type_name -> edl.job.ServerLoad
+	6,  // 25: edl.job.JobStatus.progress:type_name -> edl.job.Progress
+	16, // 26: edl.job.Event.step:type_name -> edl.job.Step
+	12, // 27: edl.job.Event.status:type_name -> edl.job.JobStatus
+	14, // 28: edl.job.Step.fetched:type_name -> edl.job.Value
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_proto_job_job_proto_init() }
@@ -1857,7 +1922,7 @@ func file_proto_job_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_job_job_proto_rawDesc), len(file_proto_job_job_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -3597,6 +3597,195 @@ func (x *SendResponse) GetDuplicate() bool {
 	return false
 }
 
+// OpenDataRequest names the slices of this server that a trainer sends and receives in every round. Frames know them by their place in these lists.
+type OpenDataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Send          []string               `protobuf:"bytes,2,rep,name=send,proto3" json:"send,omitempty"`
+	Receive       []string               `protobuf:"bytes,3,rep,name=receive,proto3" json:"receive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenDataRequest) Reset() {
+	*x = OpenDataRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenDataRequest) ProtoMessage() {}
+
+func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
+func (*OpenDataRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *OpenDataRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *OpenDataRequest) GetSend() []string {
+	if x != nil {
+		return x.Send
+	}
+	return nil
+}
+
+func (x *OpenDataRequest) GetReceive() []string {
+	if x != nil {
+		return x.Receive
+	}
+	return nil
+}
+
+type OpenDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`     // admits one connection
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of TCP
+	Send          []*SliceInfo           `protobuf:"bytes,3,rep,name=send,proto3" json:"send,omitempty"`       // as in the request
+	Receive       []*SliceInfo           `protobuf:"bytes,4,rep,name=receive,proto3" json:"receive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenDataResponse) Reset() {
+	*x = OpenDataResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenDataResponse) ProtoMessage() {}
+
+func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
+func (*OpenDataResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *OpenDataResponse) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *OpenDataResponse) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *OpenDataResponse) GetSend() []*SliceInfo {
+	if x != nil {
+		return x.Send
+	}
+	return nil
+}
+
+func (x *OpenDataResponse) GetReceive() []*SliceInfo {
+	if x != nil {
+		return x.Receive
+	}
+	return nil
+}
+
+type SliceInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dtype         int32                  `protobuf:"varint,1,opt,name=dtype,proto3" json:"dtype,omitempty"`
+	Dims          []int64                `protobuf:"varint,2,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SliceInfo) Reset() {
+	*x = SliceInfo{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SliceInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SliceInfo) ProtoMessage() {}
+
+func (x *SliceInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
+func (*SliceInfo) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *SliceInfo) GetDtype() int32 {
+	if x != nil {
+		return x.Dtype
+	}
+	return 0
+}
+
+func (x *SliceInfo) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+func (x *SliceInfo) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type BarrierRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3610,7 +3799,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +3811,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +3824,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3681,7 +3870,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3882,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +3895,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3719,7 +3908,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +3920,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +3933,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3767,7 +3956,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3779,7 +3968,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3792,7 +3981,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -3843,7 +4032,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4044,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4057,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -3909,7 +4098,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3921,7 +4110,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3934,7 +4123,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -3964,7 +4153,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4165,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4178,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4028,7 +4217,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4040,7 +4229,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4053,7 +4242,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 type LedgerRequest struct {
@@ -4068,7 +4257,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4269,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4282,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4136,7 +4325,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4337,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4350,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4202,7 +4391,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4403,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4416,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4257,7 +4446,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4269,7 +4458,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4282,7 +4471,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4329,7 +4518,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +4530,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +4543,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -4372,7 +4561,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4573,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4586,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 type StatusRequest struct {
@@ -4409,7 +4598,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4610,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4623,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -4457,7 +4646,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4658,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4671,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -4791,7 +4980,20 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\aversion\x18\a \x01(\x04R\aversion\x12\x12\n" +
 	"\x04data\x18\b \x01(\fR\x04data\",\n" +
 	"\fSendResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xa9\x01\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"b\n" +
+	"\x0fOpenDataRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
+	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +
+	"\areceive\x18\x03 \x03(\tR\areceive\"\x98\x01\n" +
+	"\x10OpenDataResponse\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12&\n" +
+	"\x04send\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x04send\x12,\n" +
+	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\"K\n" +
+	"\tSliceInfo\x12\x14\n" +
+	"\x05dtype\x18\x01 \x01(\x05R\x05dtype\x12\x12\n" +
+	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"\xa9\x01\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -4896,11 +5098,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Permit\x12\x16.edl.rpc.PermitRequest\x1a\x17.edl.rpc.PermitResponse\x126\n" +
 	"\x05Leave\x12\x15.edl.rpc.LeaveRequest\x1a\x16.edl.rpc.LeaveResponse\x128\n" +
 	"\x05Watch\x12\x15.edl.rpc.WatchRequest\x1a\x16.edl.rpc.WatchResponse0\x01\x122\n" +
-	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xf8\x03\n" +
+	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x012\xb9\x04\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
-	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x129\n" +
+	"\vGetVariable\x12\x13.edl.rpc.GetRequest\x1a\x16.edl.rpc.VariableChunk0\x01\x12?\n" +
+	"\bOpenData\x12\x18.edl.rpc.OpenDataRequest\x1a\x19.edl.rpc.OpenDataResponse\x129\n" +
 	"\x06Freeze\x12\x16.edl.rpc.FreezeRequest\x1a\x17.edl.rpc.FreezeResponse\x129\n" +
 	"\x06Resume\x12\x16.edl.rpc.ResumeRequest\x1a\x17.edl.rpc.ResumeResponse\x122\n" +
 	"\x06Ledger\x12\x16.edl.rpc.LedgerRequest\x1a\x0e.edl.rpc.Piece0\x01\x12?\n" +
@@ -4919,7 +5122,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -4980,54 +5183,57 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*QueuesResponse)(nil),        // 56: edl.rpc.QueuesResponse
 	(*VariableChunk)(nil),         // 57: edl.rpc.VariableChunk
 	(*SendResponse)(nil),          // 58: edl.rpc.SendResponse
-	(*BarrierRequest)(nil),        // 59: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 60: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 61: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 62: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 63: edl.rpc.Declared
-	(*Member)(nil),                // 64: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 65: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 66: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 67: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 68: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 69: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 70: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 71: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 72: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 73: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 74: edl.rpc.StatusResponse
-	nil,                           // 75: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 76: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 77: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 78: edl.job.JobStatus
-	(*job.Wait)(nil),              // 79: edl.job.Wait
-	(*job.JobSpec)(nil),           // 80: edl.job.JobSpec
-	(*job.Progress)(nil),          // 81: edl.job.Progress
-	(*job.Value)(nil),             // 82: edl.job.Value
-	(*job.Step)(nil),              // 83: edl.job.Step
-	(*job.RoleStatus)(nil),        // 84: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 85: edl.job.RoleReport
-	(*job.Failure)(nil),           // 86: edl.job.Failure
-	(*job.Event)(nil),             // 87: edl.job.Event
+	(*OpenDataRequest)(nil),       // 59: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 60: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 61: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 62: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 63: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 64: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 65: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 66: edl.rpc.Declared
+	(*Member)(nil),                // 67: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 68: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 69: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 70: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 71: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 72: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 73: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 74: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 75: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 76: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 77: edl.rpc.StatusResponse
+	nil,                           // 78: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 79: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 80: edl.rpc.StatusResponse.RefusedEntry
+	(*job.JobStatus)(nil),         // 81: edl.job.JobStatus
+	(*job.Wait)(nil),              // 82: edl.job.Wait
+	(*job.JobSpec)(nil),           // 83: edl.job.JobSpec
+	(*job.Progress)(nil),          // 84: edl.job.Progress
+	(*job.Value)(nil),             // 85: edl.job.Value
+	(*job.Step)(nil),              // 86: edl.job.Step
+	(*job.RoleStatus)(nil),        // 87: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 88: edl.job.RoleReport
+	(*job.Failure)(nil),           // 89: edl.job.Failure
+	(*job.Event)(nil),             // 90: edl.job.Event
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	75,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	78,  // 2: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	78,  // 3: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	79,  // 4: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	78,  // 5: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	80,  // 6: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	78,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	81,  // 2: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	81,  // 3: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	82,  // 4: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	81,  // 5: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	83,  // 6: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	56,  // 7: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	69,  // 8: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	81,  // 9: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	82,  // 10: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	82,  // 11: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	83,  // 12: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	81,  // 13: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	72,  // 8: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	84,  // 9: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	85,  // 10: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	85,  // 11: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	86,  // 12: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	84,  // 13: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
 	9,   // 14: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	84,  // 15: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	85,  // 16: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	87,  // 15: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	88,  // 16: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
 	25,  // 17: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
 	28,  // 18: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
 	33,  // 19: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
@@ -5043,121 +5249,126 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	25,  // 29: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	34,  // 30: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	25,  // 31: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	81,  // 32: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	84,  // 32: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	25,  // 33: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	82,  // 34: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	85,  // 34: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	33,  // 35: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	25,  // 36: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	25,  // 37: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	25,  // 38: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	82,  // 39: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	85,  // 39: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	25,  // 40: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	86,  // 41: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	87,  // 42: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
+	89,  // 41: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	90,  // 42: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
 	55,  // 43: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	33,  // 44: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	54,  // 45: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	79,  // 46: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	76,  // 47: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	82,  // 46: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	79,  // 47: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
 	25,  // 48: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 49: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 50: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 51: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	63,  // 52: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	63,  // 53: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 54: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 55: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	64,  // 56: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	63,  // 57: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 58: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	68,  // 59: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 60: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 61: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	77,  // 62: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	79,  // 63: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 64: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 65: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 66: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 67: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 68: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 69: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 70: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 71: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 72: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 73: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 74: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 75: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 76: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 77: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 78: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 79: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 80: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 81: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 82: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 83: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 84: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 85: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 86: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 87: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 88: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	44,  // 89: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 90: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 91: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	49,  // 92: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	51,  // 93: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	53,  // 94: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	57,  // 95: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	59,  // 96: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	70,  // 97: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	61,  // 98: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	65,  // 99: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	67,  // 100: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	71,  // 101: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	73,  // 102: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 103: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 104: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	78,  // 105: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 106: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	87,  // 107: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 108: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	78,  // 109: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	78,  // 110: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 111: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 112: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 113: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 114: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 115: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 116: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 117: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	78,  // 118: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 119: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 120: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 121: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 122: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 123: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 124: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 125: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 126: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 127: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	45,  // 128: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 129: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 130: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	50,  // 131: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	52,  // 132: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 133: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	58,  // 134: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	60,  // 135: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	57,  // 136: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	62,  // 137: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	66,  // 138: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 139: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	72,  // 140: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	74,  // 141: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	103, // [103:142] is the sub-list for method output_type
-	64,  // [64:103] is the sub-list for method input_type
-	64,  // [64:64] is the sub-list for extension type_name
-	64,  // [64:64] is the sub-list for extension extendee
-	0,   // [0:64] is the sub-list for field type_name
+	25,  // 49: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	61,  // 50: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	61,  // 51: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	25,  // 52: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	33,  // 53: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	25,  // 54: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	66,  // 55: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	66,  // 56: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	33,  // 57: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	25,  // 58: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	67,  // 59: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	66,  // 60: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	33,  // 61: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	71,  // 62: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	25,  // 63: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	25,  // 64: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	80,  // 65: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	82,  // 66: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 67: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 68: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 69: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	6,   // 70: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 71: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	8,   // 72: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 73: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	13,  // 74: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	14,  // 75: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	17,  // 76: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 77: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	19,  // 78: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 79: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 80: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 81: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	11,  // 82: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	23,  // 83: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	26,  // 84: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 85: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	35,  // 86: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	37,  // 87: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	39,  // 88: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 89: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
+	43,  // 90: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 91: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	44,  // 92: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	14,  // 93: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	46,  // 94: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	49,  // 95: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	51,  // 96: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	53,  // 97: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	57,  // 98: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	62,  // 99: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	73,  // 100: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	59,  // 101: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	64,  // 102: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	68,  // 103: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	70,  // 104: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	74,  // 105: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	76,  // 106: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 107: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 108: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	81,  // 109: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	7,   // 110: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	90,  // 111: edl.rpc.Listener.Watch:output_type -> edl.job.Event
+	9,   // 112: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	81,  // 113: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	81,  // 114: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	15,  // 115: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 116: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	18,  // 117: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	20,  // 118: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 119: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	10,  // 120: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 121: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	81,  // 122: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	24,  // 123: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	27,  // 124: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	32,  // 125: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	36,  // 126: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	38,  // 127: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	40,  // 128: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	42,  // 129: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
+	0,   // 130: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 131: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	45,  // 132: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	15,  // 133: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	47,  // 134: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	50,  // 135: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	52,  // 136: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 137: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	58,  // 138: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	63,  // 139: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	57,  // 140: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	60,  // 141: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	65,  // 142: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	69,  // 143: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 144: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	75,  // 145: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	77,  // 146: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	107, // [107:147] is the sub-list for method output_type
+	67,  // [67:107] is the sub-list for method input_type
+	67,  // [67:67] is the sub-list for extension type_name
+	67,  // [67:67] is the sub-list for extension extendee
+	0,   // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5175,7 +5386,7 @@ func file_proto_rpc_rpc_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1375,6 +1375,7 @@ const (
 	ParameterServer_SendVariable_FullMethodName = "/edl.rpc.ParameterServer/SendVariable"
 	ParameterServer_SendBarrier_FullMethodName  = "/edl.rpc.ParameterServer/SendBarrier"
 	ParameterServer_GetVariable_FullMethodName  = "/edl.rpc.ParameterServer/GetVariable"
+	ParameterServer_OpenData_FullMethodName     = "/edl.rpc.ParameterServer/OpenData"
 	ParameterServer_Freeze_FullMethodName       = "/edl.rpc.ParameterServer/Freeze"
 	ParameterServer_Resume_FullMethodName       = "/edl.rpc.ParameterServer/Resume"
 	ParameterServer_Ledger_FullMethodName       = "/edl.rpc.ParameterServer/Ledger"
@@ -1394,6 +1395,9 @@ type ParameterServerClient interface {
 	SendBarrier(ctx context.Context, in *BarrierRequest, opts ...grpc.CallOption) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
+	// OpenData opens a connection of the data plane for the rounds of a generation: the contributions and parameters of a sync job travel on it in
+	// place of SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
 	// Resume begins a generation with the members and the round that the coordinator has decided on.
@@ -1454,6 +1458,16 @@ func (c *parameterServerClient) GetVariable(ctx context.Context, in *GetRequest,
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableClient = grpc.ServerStreamingClient[VariableChunk]
+
+func (c *parameterServerClient) OpenData(ctx context.Context, in *OpenDataRequest, opts ...grpc.CallOption) (*OpenDataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OpenDataResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_OpenData_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *parameterServerClient) Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -1526,6 +1540,9 @@ type ParameterServerServer interface {
 	SendBarrier(context.Context, *BarrierRequest) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
+	// OpenData opens a connection of the data plane for the rounds of a generation: the contributions and parameters of a sync job travel on it in
+	// place of SendVariable, SendBarrier and GetVariable. A later call of the same rank ends the connection of an earlier one.
+	OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error)
 	// Freeze ends a generation: from its answer on nothing of it counts any more, and the answer tells what did.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
 	// Resume begins a generation with the members and the round that the coordinator has decided on.
@@ -1553,6 +1570,9 @@ func (UnimplementedParameterServerServer) SendBarrier(context.Context, *BarrierR
 }
 func (UnimplementedParameterServerServer) GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error {
 	return status.Error(codes.Unimplemented, "method GetVariable not implemented")
+}
+func (UnimplementedParameterServerServer) OpenData(context.Context, *OpenDataRequest) (*OpenDataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OpenData not implemented")
 }
 func (UnimplementedParameterServerServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
@@ -1625,6 +1645,24 @@ func _ParameterServer_GetVariable_Handler(srv interface{}, stream grpc.ServerStr
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ParameterServer_GetVariableServer = grpc.ServerStreamingServer[VariableChunk]
+
+func _ParameterServer_OpenData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OpenDataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).OpenData(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_OpenData_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).OpenData(ctx, req.(*OpenDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _ParameterServer_Freeze_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FreezeRequest)
@@ -1719,6 +1757,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SendBarrier",
 			Handler:    _ParameterServer_SendBarrier_Handler,
+		},
+		{
+			MethodName: "OpenData",
+			Handler:    _ParameterServer_OpenData_Handler,
 		},
 		{
 			MethodName: "Freeze",

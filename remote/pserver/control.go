@@ -28,6 +28,7 @@ func (s *Server) Freeze(ctx context.Context, m *rpc.FreezeRequest) (*rpc.FreezeR
 	if refused == nil {
 		c.freezes++
 		c.carryOut(f)
+		c.changed()
 	}
 	c.Unlock()
 	switch {
@@ -94,6 +95,7 @@ func (s *Server) resume(e Resumed) (hold bool, err error) {
 		return f.Hold, err
 	}
 	c.inbox.keepFor(len(e.Members))
+	c.lines.cut(e.Generation)
 	for _, m := range e.Members {
 		if m.Since == e.Generation {
 			c.heard[m.Rank] = time.Time{} // another process, which was not heard yet
@@ -101,6 +103,7 @@ func (s *Server) resume(e Resumed) (hold bool, err error) {
 	}
 	s.updaters.abandon()
 	c.carryOut(f)
+	c.changed()
 	return false, nil
 }
 
@@ -126,6 +129,7 @@ func (s *Server) dismiss(e Resumed) error {
 		}
 		s.updaters.abandon()
 		c.carryOut(f)
+		c.changed()
 	}
 	c.release()
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/tensor"
 )
 
 // core is the state of a server and the one lock that guards it: the machine, what its effects act on, and the waits for changes. The calls, the
@@ -27,6 +28,7 @@ type core struct {
 	inbox      inbox
 	ledger     *Ledger // nil but on server 0
 	sums       partialSums
+	lines      lines
 	heard      []time.Time // the last message, by rank
 	refused    map[string]uint64
 	deadline   deadline
@@ -37,7 +39,7 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		sums: newPartialSums(), heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
+		sums: newPartialSums(), lines: lines{}, heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
 }
@@ -54,7 +56,8 @@ func (c *core) step(e Event) (Effects, error) {
 	return c.updates.Step(0, e)
 }
 
-// carryOut does what an event asks for, but for Hold, Ignore and LearningRate, which concern the call that has brought the event.
+// carryOut does what an event asks for, but for Hold, Ignore and LearningRate, which concern the call that has brought the event. The caller calls changed
+// afterwards.
 func (c *core) carryOut(f Effects) {
 	for _, d := range f.Commit {
 		if c.ledger == nil {
@@ -73,7 +76,6 @@ func (c *core) carryOut(f Effects) {
 	if f.Finished {
 		c.end(nil)
 	}
-	c.changed()
 }
 
 // decide tells the machine a message. While the machine holds the message, decide waits and tells it again after every change. ignored reports that
@@ -88,8 +90,14 @@ func (c *core) decide(ctx context.Context, e Event) (ignored bool, err error) {
 		}
 		switch e.(type) {
 		case Declared, Completed: // others change nothing that anybody waits for
-			if refused == nil && !f.Ignore {
-				c.carryOut(f)
+			if refused != nil || f.Ignore {
+				break
+			}
+			c.carryOut(f)
+			if _, ok := e.(Declared); ok && c.rounds != nil {
+				c.watch() // whoever waits for the round waits until it is applied
+			} else {
+				c.changed()
 			}
 		}
 		return true, nil
@@ -112,6 +120,20 @@ func (c *core) refuse(why error) error {
 // duplicate counts a message that was applied before. It takes the lock.
 func (c *core) duplicate(what string, variable string, from Sender) {
 	_ = c.refuse(fault.E(fault.Duplicate, fault.Var(variable), fault.Gotf("trainer %d's %s to round %d again", from.Rank, what, from.Round)))
+}
+
+// hear notes that a trainer has sent something. The lock is held.
+func (c *core) hear(rank id.Rank) {
+	if int(rank) < len(c.heard) {
+		c.heard[rank] = time.Now()
+	}
+}
+
+// giveBack takes back the buffer of a contribution that does not count. It takes the lock.
+func (c *core) giveBack(name string, buffer *tensor.Tensor) {
+	c.Lock()
+	defer c.Unlock()
+	c.inbox.give(name, buffer)
 }
 
 // serves waits until the program serves. It takes the lock.

@@ -11,6 +11,7 @@ import (
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -31,6 +32,7 @@ type Config struct {
 	RoundDeadline time.Duration                                      // from the first message of a round to the last
 	Workers       int                                                // optimize blocks that run at the same time; at least 1
 	Peer          func(index int) (rpc.ParameterServerClient, error) // the client of another server; it does not wait
+	Data          *dataplane.Acceptor                                // of the rounds of a sync job; nil: they come over gRPC
 	Log           *slog.Logger
 }
 
@@ -151,6 +153,7 @@ func (s *Server) applyRounds(ctx context.Context, by *stepper) error {
 			c.inbox.recycle()
 			f, _ := c.step(Applied{}) // is never refused
 			c.carryOut(f)
+			c.changed()
 			c.Unlock()
 		case <-c.ended:
 			return nil

@@ -2,12 +2,12 @@ package pserver
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -27,9 +27,7 @@ func (s *Server) admitTrainer(ctx context.Context, m *rpc.Identity) (Sender, err
 	}
 	s.core.Lock()
 	defer s.core.Unlock()
-	if int(m.Rank) < len(s.core.heard) {
-		s.core.heard[m.Rank] = time.Now()
-	}
+	s.core.hear(id.Rank(m.Rank))
 	return Sender(wire.SenderOf(m)), s.core.Err()
 }
 
@@ -55,11 +53,8 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 	taken := false
 	if err == nil {
 		taken, err = s.deliver(sent, buffer)
-	}
-	if !taken && buffer != nil {
-		s.core.Lock()
-		s.core.inbox.give(sent.Variable, buffer)
-		s.core.Unlock()
+	} else if buffer != nil {
+		s.core.giveBack(sent.Variable, buffer)
 	}
 	if err != nil {
 		return err
@@ -68,11 +63,15 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 }
 
 // deliver enters a contribution that has arrived. It is not taken when another try came first, and refused when its generation has ended meanwhile.
+// value, which may be nil, belongs to the server from then on.
 func (s *Server) deliver(e Received, value *tensor.Tensor) (taken bool, err error) {
 	if s.core.rounds != nil {
 		taken, err = s.core.keep(e, value)
 	} else {
 		taken, err = s.updaters.deliver(e, value)
+	}
+	if !taken && value != nil {
+		s.core.giveBack(e.Variable, value)
 	}
 	switch {
 	case err != nil:
@@ -89,22 +88,27 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 	if err != nil {
 		return nil, err
 	}
+	return &rpc.BarrierResponse{}, s.declare(ctx, from, m)
+}
+
+// declare takes the declaration of a trainer, whose identity is checked.
+func (s *Server) declare(ctx context.Context, from Sender, m *rpc.BarrierRequest) error {
 	e := Declared{Sender: from, Variables: int(m.Variables), Declaration: Declaration{Rows: m.Rows, Pass: m.Pass, Records: wire.RangesOf(m.Records)}}
 	if err := checkRecords(e.Declaration.Pass, e.Declaration.Records); err != nil {
-		return nil, s.core.refuse(err)
+		return s.core.refuse(err)
 	}
 	if s.core.updates != nil && s.core.ledger == nil {
-		return nil, s.core.refuse(fault.E(fault.InvalidArgument, fault.At(s.core.Where), fault.Got("a barrier in async mode"),
+		return s.core.refuse(fault.E(fault.InvalidArgument, fault.At(s.core.Where), fault.Got("a barrier in async mode"),
 			fault.Want("one to pserver 0, which keeps the ledger")))
 	}
 	again, err := s.core.decide(ctx, e)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if again {
 		s.core.duplicate("barrier", "", from)
 	}
-	return &rpc.BarrierResponse{}, nil
+	return nil
 }
 
 // Complete says that a trainer contributes to no later round.

@@ -191,6 +191,7 @@ func (us *updaters) release(d delivery) {
 		us.core.inbox.give(name, value)
 		f, _ := us.core.step(Applied{Rank: d.from.Rank}) // is never refused
 		us.core.carryOut(f)
+		us.core.changed()
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
@@ -27,10 +29,15 @@ func (r *runner) serve(ctx context.Context) error {
 	}
 	peers := cluster.NewPeers(context.WithoutCancel(ctx), r.registry)
 	defer peers.Close()
+	data, endData, err := r.listenForData(ctx)
+	if err != nil {
+		return err
+	}
+	defer endData()
 	server := pserver.New(pserver.Config{
 		Identity: r.identity, Index: int(r.spec.Index), Servers: int(spec.Pservers), MaxTrainers: int(max(spec.Trainers, spec.TrainersMax)),
 		Start: id.Round(r.spec.Begin.GetSteps()), StartDeadline: r.deadlines.Idle, RoundDeadline: r.deadlines.Round,
-		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Log: r.log,
+		Workers: min(runtime.GOMAXPROCS(0), int(spec.Workers)), Peer: peers.Server, Data: data, Log: r.log,
 	})
 	l, err := r.listen(ctx)
 	if err != nil {
@@ -61,6 +68,25 @@ func (r *runner) serve(ctx context.Context) error {
 	err = errors.Join(err, local.Close())
 	err = end(err) // before the address is gone: clients that follow it hang up then, also where an answer is under way
 	return errors.Join(err, r.leave(ctx, member))
+}
+
+// listenForData opens the port of the data plane, unless the job has none. end closes it and every connection; nothing serves them then.
+func (r *runner) listenForData(ctx context.Context) (a *dataplane.Acceptor, end func(), err error) {
+	if r.spec.Spec.Transport == job.Transport_GRPC || r.spec.Spec.Mode != job.Mode_SYNC {
+		return nil, func() {}, nil
+	}
+	if a, err = dataplane.Listen(ctx, r.host()); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := a.Serve(ctx); err != nil {
+			r.log.Warn("no more data connections", "error", err)
+		}
+	}()
+	return a, func() { cancel(); <-ended }, nil
 }
 
 // serving runs a server until end is called. The context that it returns ends with ctx, and also when the server has stopped before: a role that

@@ -191,12 +191,11 @@ func (r *runner) program(b []byte, stage program.Stage) (*program.Program, error
 
 // listen opens the port of a server role.
 func (r *runner) listen(ctx context.Context) (net.Listener, error) {
-	host := r.spec.Advertise
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return r.open(ctx, net.JoinHostPort(host, "0"))
+	return r.open(ctx, net.JoinHostPort(r.host(), "0"))
 }
+
+// host is what servers of this role listen on.
+func (r *runner) host() string { return cmp.Or(r.spec.Advertise, "127.0.0.1") }
 
 // whileMember returns a context that ends with the membership's lease, too.
 func whileMember(ctx context.Context, m cluster.Membership) (context.Context, context.CancelFunc) {

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/trainer"
 	"github.com/edl-go/edl/remote/waits"
@@ -35,10 +36,14 @@ func (r *runner) train(ctx context.Context) error {
 	run := peers.Context()
 	servers, coordinator, err := r.connect(ctx, run, peers)
 	if err == nil {
+		var data *dataplane.Dialer
+		if r.spec.Spec.Transport != job.Transport_GRPC {
+			data = &dataplane.Dialer{}
+		}
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
 			Spec: r.spec.Spec, Begin: r.spec.Begin, KeepDir: r.spec.KeepDir, Program: p, Save: save, Constants: r.start().constants(p),
-			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Drain: drain, Waits: &r.waits, Log: r.log,
+			Deadlines: r.deadlines, Servers: servers, Coordinator: coordinator, Data: data, Drain: drain, Waits: &r.waits, Log: r.log,
 		})
 	}
 	err = reasonOf(run, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -35,6 +39,9 @@ type Comm struct {
 	Sync     bool
 	Deadline time.Duration // of each call to a server
 	Servers  []rpc.ParameterServerClient
+	Data     *dataplane.Dialer // of sync rounds; nil: they go over gRPC
+	Traffic  []comm.Traffic    // of a step, by server; only with Data
+	Log      *slog.Logger      // only with Data
 
 	identity wire.Identity // of the generation
 	caller   caller
@@ -46,6 +53,7 @@ type Comm struct {
 	sends    callGroup
 	recvs    callGroup
 	ledger   callGroup     // async: declarations
+	links    []*link       // by server, of the generation; nil, or an entry that is nil: gRPC
 	slots    chan struct{} // holds one token for each call under way
 	once     sync.Once
 
@@ -82,6 +90,11 @@ func (c *Comm) BeginGeneration(identity wire.Identity, first id.Round) {
 func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 	c.init()
 	c.step, c.version, c.pass, c.records = step, afterStep, int32(pass), wire.Ranges(records)
+	for _, l := range c.links {
+		if l != nil {
+			l.begin()
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.sent)
@@ -110,6 +123,13 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.mu.Lock()
 	c.sent[m.Server]++
 	c.mu.Unlock()
+	if l := c.link(m.Server); l != nil {
+		early, err := l.add(m.Name, m.Value)
+		if early {
+			c.sends.start(ctx, c.slots, func(ctx context.Context) error { l.writeEarly(ctx); return nil })
+		}
+		return err
+	}
 	identity, round := c.identity, c.round()
 	c.sends.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, "taking "+m.Name, func(ctx context.Context, to rpc.ParameterServerClient, retry id.Retry) error {
@@ -126,7 +146,18 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
+	if err := c.contributeAll(ctx); err != nil {
+		return err
+	}
+	if c.links != nil && !slices.Contains(c.links, nil) {
+		c.declareAll(ctx)
+		return nil
+	}
 	return c.noteSuperseded(c.everyServer(ctx, func(ctx context.Context, server int) error {
+		if l := c.link(server); l != nil {
+			l.declare(ctx)
+			return nil
+		}
 		return c.declare(ctx, server, c.identity, c.round(), c.declaration(server))
 	}))
 }
@@ -151,6 +182,9 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
+	if l := c.link(m.Server); l != nil && c.version == afterStep {
+		return l.expect(m.Name, m.Value)
+	}
 	identity := c.identity
 	c.recvs.start(ctx, c.slots, func(ctx context.Context) error {
 		return c.call(ctx, m.Server, fmt.Sprintf("%s of round %d", m.Name, round),
@@ -163,7 +197,11 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 
 // FetchBarrier waits until everything is received. In async mode it starts entering the step in the ledger: everything of it has arrived.
 func (c *Comm) FetchBarrier(ctx context.Context) error {
-	if err := c.noteSuperseded(c.recvs.end()); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
+	err := c.recvs.end()
+	if c.links != nil && c.version == afterStep && c.Superseded() == nil {
+		err = moreTelling(err, c.fetchAll(ctx))
+	}
+	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
 		return err
 	}
 	if err := c.sends.end(); err != nil {
@@ -208,11 +246,12 @@ func (c *Comm) noteSuperseded(err error) error {
 	return nil
 }
 
-// Abort ends the calls that a failed step left behind, so that their tensors may be used again.
+// Abort ends the calls that a failed step left behind, so that their tensors may be used again, and the connections of the generation.
 func (c *Comm) Abort() {
 	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger} {
 		group.abort()
 	}
+	c.closeLinks()
 }
 
 // round is the round of the step.

@@ -52,6 +52,9 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		return err
 	}
 	if !in.DataEnded {
+		if err := t.comm.openLinks(ctx); err != nil {
+			return err
+		}
 		if err := g.startup(ctx); err != nil {
 			return err
 		}

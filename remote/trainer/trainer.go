@@ -12,9 +12,11 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
@@ -36,6 +38,7 @@ type Config struct {
 	Deadlines   jobspec.Deadlines           // of the job
 	Servers     []rpc.ParameterServerClient // by index
 	Coordinator rpc.CoordinatorClient
+	Data        *dataplane.Dialer // opens data connections to the servers; nil: sync rounds go over gRPC
 	// Drain is closed when the trainer is to end before its data does: it finishes the step that it is in and takes leave. May be nil.
 	Drain <-chan struct{}
 	Waits *waits.Board // lists what the trainer waits for; may be nil
@@ -63,7 +66,13 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	c := caller{unavailable: cfg.Deadlines.Unavailable, drain: cfg.Drain, waits: cfg.Waits}
 	t := &Trainer{cfg: cfg, caller: c, members: newMembership(&cfg, c)}
-	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, caller: c}
+	t.comm = &Comm{Rank: cfg.Rank, Sync: cfg.Sync, Deadline: cfg.Deadlines.TrainerRound, Servers: cfg.Servers, Data: cfg.Data, Log: cfg.Log, caller: c}
+	if cfg.Data != nil {
+		var err error
+		if t.comm.Traffic, err = comm.TrafficOf(cfg.Program, len(cfg.Servers)); err != nil {
+			return t.leave(ctx, err)
+		}
+	}
 	storage, err := openStorage(cfg.KeepDir, cfg.Spec.Save)
 	if err != nil {
 		return t.leave(ctx, err)

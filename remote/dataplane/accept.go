@@ -1,0 +1,210 @@
+package dataplane
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// hello is the first thing that a trainer sends: the version of the protocol and its token.
+const hello = "EDLdata1"
+
+const (
+	tokenBytes = 16
+	greeting   = 5 * time.Second  // for a hello to arrive whole
+	claimTime  = 60 * time.Second // for a token to be claimed
+	maxSilent  = 256              // connections that have not said hello yet; more are closed
+	// socketBuffer is the size that the buffers of a TCP connection are asked to have, so that a round of a small model needs no wait for the peer to read.
+	socketBuffer = 2 << 20
+)
+
+// A Token admits one connection.
+type Token [tokenBytes]byte
+
+// An Acceptor is the end of a server. It admits connections whose tokens were given out, and no others.
+type Acceptor struct {
+	port net.Listener
+
+	mu     sync.Mutex
+	offers map[Token]*Offer
+	conns  map[net.Conn]bool // all that are open
+	silent int               // that have not said hello
+	closed bool
+	group  sync.WaitGroup // connections
+}
+
+// Listen opens a TCP port on a host. Serve must follow, or Close.
+func Listen(ctx context.Context, host string) (*Acceptor, error) {
+	port, err := wire.Listen(ctx, net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	return &Acceptor{port: port, offers: map[Token]*Offer{}, conns: map[net.Conn]bool{}}, nil
+}
+
+// Address is where trainers connect.
+func (a *Acceptor) Address() string { return a.port.Addr().String() }
+
+// An Offer is the right to open one connection.
+type Offer struct {
+	Token  Token
+	of     *Acceptor
+	serve  func(ctx context.Context, c *Conn)
+	expiry *time.Timer
+	ctx    context.Context // of the connection
+	cancel context.CancelFunc
+	conn   net.Conn // nil until it is claimed
+}
+
+// Offer makes a token. When a peer shows it, serve runs on a goroutine of its own until it returns; the connection is closed then. The context of serve
+// ends when the offer or the Acceptor is closed. A token that nobody claims within a minute is forgotten.
+func (a *Acceptor) Offer(serve func(ctx context.Context, c *Conn)) (*Offer, error) {
+	o := &Offer{of: a, serve: serve}
+	if _, err := rand.Read(o.Token[:]); err != nil {
+		return nil, fault.Wrap(fault.Internal, "token", err)
+	}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		o.cancel()
+		return nil, fault.E(fault.Unavailable, fault.Got("a connection to a server that ends"))
+	}
+	a.offers[o.Token] = o
+	o.expiry = time.AfterFunc(claimTime, func() {
+		a.mu.Lock()
+		unclaimed := o.conn == nil
+		a.mu.Unlock()
+		if unclaimed {
+			o.Close()
+		}
+	})
+	return o, nil
+}
+
+// Close takes the offer back, and ends its connection. It may be called again.
+func (o *Offer) Close() {
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	o.end()
+}
+
+// end is Close with the lock held.
+func (o *Offer) end() {
+	o.expiry.Stop()
+	o.cancel()
+	delete(o.of.offers, o.Token)
+	if o.conn != nil {
+		_ = o.conn.Close()
+	}
+}
+
+// Serve admits connections until ctx ends. It returns when all of them are closed and nothing serves them any more.
+func (a *Acceptor) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, a.close)
+	defer stop()
+	defer a.group.Wait()
+	defer a.close()
+	for {
+		c, err := a.port.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fault.Wrap(fault.Unavailable, "accept on "+a.Address(), err)
+		}
+		if !a.enter(c) {
+			_ = c.Close()
+		}
+	}
+}
+
+// Close is for an Acceptor that does not Serve.
+func (a *Acceptor) Close() { a.close() }
+
+func (a *Acceptor) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	_ = a.port.Close()
+	for _, o := range a.offers {
+		o.end()
+	}
+	for c := range a.conns {
+		_ = c.Close()
+	}
+}
+
+// enter starts the goroutine of a connection, unless too many are silent.
+func (a *Acceptor) enter(c net.Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.silent >= maxSilent {
+		return false
+	}
+	a.silent++
+	a.conns[c] = true
+	a.group.Go(func() {
+		defer func() {
+			_ = c.Close()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			delete(a.conns, c)
+		}()
+		a.admit(c)
+	})
+	return true
+}
+
+// admit serves a connection that shows a good token.
+func (a *Acceptor) admit(c net.Conn) {
+	o, err := a.claim(c)
+	if o == nil && err == nil {
+		return
+	}
+	tune(c)
+	conn := newConn(c)
+	if err != nil {
+		conn.Fail(err)
+		return
+	}
+	defer o.Close()
+	if conn.WriteMessage(Head{Kind: Welcome}, nil) == nil {
+		o.serve(o.ctx, conn)
+	}
+}
+
+// claim reads a hello and returns the offer of its token. It returns nil for a peer that says nothing of this protocol.
+func (a *Acceptor) claim(c net.Conn) (*Offer, error) {
+	var said [len(hello) + tokenBytes]byte
+	_ = c.SetDeadline(time.Now().Add(greeting))
+	_, err := io.ReadFull(c, said[:])
+	_ = c.SetDeadline(time.Time{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent--
+	if err != nil || string(said[:len(hello)]) != hello {
+		return nil, nil
+	}
+	o := a.offers[Token(said[len(hello):])]
+	if o == nil || o.conn != nil {
+		return nil, fault.E(fault.Unavailable, fault.Got("a connection with a token that is not known"), fault.Want("the token of an open offer"))
+	}
+	o.conn = c
+	return o, nil
+}
+
+// tune sets what a data connection needs of TCP.
+func tune(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(socketBuffer)
+		_ = tcp.SetWriteBuffer(socketBuffer)
+		_ = tcp.SetNoDelay(true)
+	}
+}

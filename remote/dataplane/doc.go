@@ -1,0 +1,56 @@
+// Package dataplane moves the gradients and parameters of sync rounds between trainers and pservers. The control plane, which is gRPC, opens a
+// connection here for each pair of a trainer and a server in a generation. Then each round is a few frames, which carry no names.
+//
+// The package owns frames, connections and carriers. It does not know what a round is: package pserver decides what counts, and package trainer what is
+// sent. A contribution that comes over gRPC and one that comes over a connection of this package are the same to both.
+//
+// # Files in reading order
+//
+//	head.go    the head of a frame, and its limits
+//	table.go   slices, which a connection knows by number, and how far each has arrived
+//	conn.go    frames on a connection: gather writes, reads into place
+//	accept.go  the end of a server: who may connect
+//	dial.go    the end of a trainer, and the choice of a carrier
+//
+// # A generation
+//
+// The control plane fixes what a connection is about: the job, the generation, the rank, and a Table of what the trainer sends and receives, with types
+// and dims. Its answer has the addresses of the server and a token. Whoever shows the token speaks for that rank in that generation.
+//
+//	trainer                                  pserver
+//	OpenData (gRPC): identity, names   --->  checks the job and the names
+//	                                   <---  token, addresses, types and dims
+//	connect; hello: version, token     --->  one connection for a token; an older one of the rank is closed
+//	                                   <---  Welcome, or Fault
+//
+// # A round
+//
+//	trainer                                  pserver
+//	Data: slices, as they are computed --->  receives each into a buffer of its own
+//	                                   <---  Ack: the contribution is complete here
+//	all servers have acknowledged
+//	Declare: rows, records             --->  the round may commit from here on
+//	                                         all members have declared: apply
+//	                                   <---  Params: the slices of the next version; or Ack, where the trainer receives nothing
+//
+// What holds:
+//
+//   - Data and Declare stay two messages, because no contribution may be declared anywhere before it is everywhere. A job with one server may send both
+//     without waiting between them.
+//   - Gradients must not change until Ack has come: a connection that breaks is opened again and they are sent again. The receiver throws away what it
+//     has already, and acknowledges it.
+//   - Params repeat as often as Declare does. So after Ack, a broken connection costs a Declare and a Params.
+//   - A frame is checked before anything of it counts: the head by its own checksum, lengths against the table, the body by its checksum. A receiver
+//     makes no memory of a length that a peer has chosen, but for Declare and Fault, which are bounded.
+//   - Fault ends a connection. Its body is a job.Failure with the kind of the error, as gRPC has it in its status.
+//
+// # The head
+//
+//	 0  "EDLd"   4  kind   5  flags   6  zero      8  generation
+//	16  round   24  retry 28  rank   32  rows     40  pass     44  parts
+//	48  length of the body            56  crc32c of the body    60  crc32c of the bytes before
+//
+// All numbers are little-endian. The body of Data and Params begins with a list of parts: the number of the slice (4 bytes), the length (4), and the
+// offset in the slice (8). The bytes of the parts follow in the same order. The parts of a slice come in order, without gaps; a slice that is larger than
+// FrameBytes needs several frames.
+package dataplane

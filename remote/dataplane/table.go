@@ -1,0 +1,86 @@
+package dataplane
+
+import (
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// MaxSlices bounds the slices of a table in one direction.
+const MaxSlices = 1 << 20
+
+// A Slice is a variable of a server, as both ends have agreed on it when the connection was opened.
+type Slice struct {
+	Name  string // at the server
+	DType tensor.DType
+	Dims  []int64
+	Bytes int // of all elements
+}
+
+// SliceOf describes a value.
+func SliceOf(name string, t *tensor.Tensor) Slice {
+	return Slice{Name: name, DType: t.DType(), Dims: t.Dims(), Bytes: int(t.Bytes())}
+}
+
+// A Table lists slices of one direction. A frame names a slice by its place.
+type Table []Slice
+
+// Bytes is how many bytes all slices have.
+func (t Table) Bytes() (n int) {
+	for _, s := range t {
+		n += s.Bytes
+	}
+	return n
+}
+
+// A Part is some bytes of a slice, as the list of a frame names it.
+type Part struct {
+	Slice  int
+	Offset int // of the first byte in the slice
+	Length int
+}
+
+// Progress says how much of each slice of a table a round has brought. The zero Progress with a table is the beginning of a round.
+type Progress struct {
+	table    Table
+	at       []int // bytes, by slice
+	complete int   // slices
+	started  []bool
+}
+
+// NewProgress is that of a table at the beginning of a round.
+func NewProgress(t Table) *Progress {
+	return &Progress{table: t, at: make([]int, len(t)), started: make([]bool, len(t))}
+}
+
+// Reset is the beginning of the next round.
+func (p *Progress) Reset() {
+	clear(p.at)
+	clear(p.started)
+	p.complete = 0
+}
+
+// Complete reports whether every byte of every slice is there.
+func (p *Progress) Complete() bool { return p.complete == len(p.table) }
+
+// Has reports whether every byte of a slice is there.
+func (p *Progress) Has(slice int) bool {
+	return p.started[slice] && p.at[slice] == p.table[slice].Bytes
+}
+
+// add notes a part. It refuses one that does not follow the part before.
+func (p *Progress) add(part Part) error {
+	if part.Slice >= len(p.table) {
+		return fault.E(fault.Corrupt, fault.Gotf("slice %d in a frame", part.Slice), fault.Wantf("0 to %d", len(p.table)-1))
+	}
+	s := p.table[part.Slice]
+	if part.Offset != p.at[part.Slice] || part.Length > s.Bytes-part.Offset || part.Length == 0 && s.Bytes > 0 || p.Has(part.Slice) {
+		return fault.E(fault.Corrupt, fault.Var(s.Name), fault.Gotf("%d bytes at offset %d", part.Length, part.Offset),
+			fault.Wantf("at most %d at offset %d", s.Bytes-p.at[part.Slice], p.at[part.Slice]))
+	}
+	p.started[part.Slice] = true
+	p.at[part.Slice] += part.Length
+	if p.at[part.Slice] == s.Bytes {
+		p.complete++
+	}
+	return nil
+}

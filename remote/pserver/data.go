@@ -1,0 +1,299 @@
+package pserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// lines are the connections of the data plane: at most one for each rank. The lock of core guards them.
+type lines map[id.Rank]*line
+
+// A line is the connection of one trainer in one generation. What arrives on it means the same as the calls SendVariable, SendBarrier and GetVariable:
+// the machine is told the same events. One goroutine serves it, and reads nothing while it waits for a round.
+type line struct {
+	server  *Server
+	sender  Sender // its Round is that of the last frame
+	offer   *dataplane.Offer
+	send    dataplane.Table // what the trainer sends
+	receive dataplane.Table
+
+	arrived  *dataplane.Progress // of round sender.Round
+	buffers  []*tensor.Tensor    // of slices that are arriving; nil: the bytes are thrown away, or are not expected
+	finished []int               // slices that the frame has completed
+}
+
+// OpenData implements the rpc. The trainer's earlier connection ends.
+func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.OpenDataResponse, error) {
+	from, err := s.admitTrainer(ctx, m.Id)
+	if err != nil {
+		return nil, err
+	}
+	c := s.core
+	if c.cfg.Data == nil || c.rounds == nil {
+		return nil, fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a request for a data connection"), fault.Want("calls over gRPC"))
+	}
+	l := &line{server: s, sender: from}
+	if l.send, err = s.table(m.Send, s.contribution); err == nil {
+		l.receive, err = s.table(m.Receive, s.values.Variable)
+	}
+	if err != nil {
+		return nil, c.refuse(err)
+	}
+	l.arrived, l.buffers = dataplane.NewProgress(l.send), make([]*tensor.Tensor, len(l.send))
+	if l.offer, err = c.cfg.Data.Offer(l.serve); err != nil {
+		return nil, err
+	}
+	if err := s.replace(l); err != nil {
+		l.offer.Close()
+		return nil, c.refuse(err)
+	}
+	return &rpc.OpenDataResponse{Token: l.offer.Token[:], Address: c.cfg.Data.Address(), Send: infos(l.send), Receive: infos(l.receive)}, nil
+}
+
+// replace enters a line in place of an earlier one of its rank.
+func (s *Server) replace(l *line) error {
+	c := s.core
+	c.Lock()
+	defer c.Unlock()
+	if err := c.rounds.checkRank(l.sender.Rank); err != nil {
+		return err
+	}
+	if old := c.lines[l.sender.Rank]; old != nil {
+		if old.sender.Generation > l.sender.Generation {
+			return fault.E(fault.Superseded, fault.Gotf("a connection of trainer %d in generation %d", l.sender.Rank, l.sender.Generation),
+				fault.Wantf("one in generation %d", old.sender.Generation))
+		}
+		old.offer.Close()
+	}
+	c.lines[l.sender.Rank] = l
+	return nil
+}
+
+// cut ends the connections of generations before one. The lock is held.
+func (ls lines) cut(before id.Generation) {
+	for rank, l := range ls {
+		if l.sender.Generation < before {
+			l.offer.Close()
+			delete(ls, rank)
+		}
+	}
+}
+
+// contribution returns the variable that contributions to a name are merged into.
+func (s *Server) contribution(name string) (*tensor.Tensor, bool) {
+	t, ok := s.core.inbox.targets[name]
+	return t, ok
+}
+
+// table describes variables of this server.
+func (s *Server) table(names []string, find func(string) (*tensor.Tensor, bool)) (dataplane.Table, error) {
+	if len(names) > dataplane.MaxSlices {
+		return nil, fault.E(fault.TooLarge, fault.Gotf("%d slices", len(names)), fault.Wantf("at most %d", dataplane.MaxSlices))
+	}
+	t := make(dataplane.Table, len(names))
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		v, ok := find(name)
+		if !ok || seen[name] {
+			return nil, fault.E(fault.Foreign, fault.Var(name), fault.At(s.core.Where), fault.Got("a slice that is not here, or is named twice"),
+				fault.Want("slices of this server, each once"))
+		}
+		seen[name] = true
+		if _, err := wire.Memory(v); err != nil {
+			return nil, err
+		}
+		t[i] = dataplane.SliceOf(name, v)
+	}
+	return t, nil
+}
+
+func infos(t dataplane.Table) []*rpc.SliceInfo {
+	out := make([]*rpc.SliceInfo, len(t))
+	for i, s := range t {
+		out[i] = &rpc.SliceInfo{Dtype: int32(s.DType), Dims: s.Dims, Bytes: int64(s.Bytes)}
+	}
+	return out
+}
+
+// serve answers the frames of a connection until it ends. It tells the trainer why, unless the connection itself is broken.
+func (l *line) serve(ctx context.Context, conn *dataplane.Conn) {
+	defer l.forget()
+	for {
+		h, err := conn.ReadHead()
+		if err != nil {
+			if !errors.Is(err, fault.Unavailable) {
+				conn.Fail(l.server.core.refuse(err))
+			}
+			return
+		}
+		if err = l.check(h); err == nil {
+			switch h.Kind {
+			case dataplane.Data:
+				err = l.data(ctx, conn, h)
+			case dataplane.Declare:
+				err = l.declare(ctx, conn, h)
+			default:
+				err = l.server.core.refuse(fault.E(fault.Corrupt, fault.Gotf("a frame %s", h.Kind), fault.Want("data or declare")))
+			}
+		}
+		if err != nil {
+			conn.Fail(err)
+			return
+		}
+	}
+}
+
+// check refuses a frame that is not of this connection's trainer and generation, and notes that the trainer was heard.
+func (l *line) check(h dataplane.Head) error {
+	c := l.server.core
+	if h.Rank != l.sender.Rank || h.Generation != l.sender.Generation {
+		return c.refuse(fault.E(fault.Foreign, fault.Gotf("a frame of trainer %d in generation %d", h.Rank, h.Generation),
+			fault.Wantf("trainer %d in generation %d", l.sender.Rank, l.sender.Generation)))
+	}
+	c.Lock()
+	defer c.Unlock()
+	c.hear(l.sender.Rank)
+	if h.Round != l.sender.Round {
+		l.reset()
+		l.sender.Round = h.Round
+	}
+	return c.Err()
+}
+
+// data receives the slices of one frame. When a frame completes a contribution, it is acknowledged.
+func (l *line) data(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) error {
+	parts, err := conn.ReadParts(h, l.arrived)
+	if err != nil {
+		return l.server.core.refuse(err)
+	}
+	l.finished = l.finished[:0]
+	for _, p := range parts {
+		if p.Offset == 0 {
+			if err := l.offered(ctx, p.Slice); err != nil {
+				return err
+			}
+		}
+		if l.arrived.Has(p.Slice) {
+			l.finished = append(l.finished, p.Slice)
+		}
+	}
+	for _, p := range parts {
+		if err := l.take(conn, p); err != nil {
+			return err
+		}
+	}
+	if err := conn.End(h); err != nil {
+		return err
+	}
+	for _, slice := range l.finished {
+		if err := l.received(slice); err != nil {
+			return err
+		}
+	}
+	if !l.arrived.Complete() {
+		return nil
+	}
+	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
+}
+
+// offered makes room for a slice, unless the machine says that it has arrived before.
+func (l *line) offered(ctx context.Context, slice int) error {
+	c, name := l.server.core, l.send[slice].Name
+	again, err := c.decide(ctx, Offered{Sender: l.sender, Variable: name})
+	if err != nil || again {
+		return err
+	}
+	c.Lock()
+	defer c.Unlock()
+	l.buffers[slice], err = c.inbox.take(name)
+	return err
+}
+
+// take reads the bytes of one part.
+func (l *line) take(conn *dataplane.Conn, p dataplane.Part) error {
+	t := l.buffers[p.Slice]
+	if t == nil {
+		return conn.Discard(p.Length)
+	}
+	b, err := wire.Memory(t)
+	if err != nil {
+		return err
+	}
+	return conn.Into(b[p.Offset : p.Offset+p.Length])
+}
+
+// received enters a slice that is complete.
+func (l *line) received(slice int) error {
+	t := l.buffers[slice]
+	if t == nil {
+		return nil
+	}
+	l.buffers[slice] = nil
+	_, err := l.server.deliver(Received{Sender: l.sender, Variable: l.send[slice].Name}, t)
+	return err
+}
+
+// declare takes a declaration, waits until the round is applied, and pushes the parameters.
+func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.Head) error {
+	m := &rpc.BarrierRequest{}
+	if err := conn.ReadMessage(h, m); err != nil {
+		return l.server.core.refuse(err)
+	}
+	if err := l.server.declare(ctx, l.sender, m); err != nil {
+		return err
+	}
+	if len(l.receive) == 0 { // the trainer may go on before the round is applied
+		return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
+	}
+	next := l.sender
+	next.Round++
+	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
+		return err
+	}
+	all := make([]int, len(l.receive))
+	for i := range all {
+		all[i] = i
+	}
+	// The values stay as they are until this trainer has declared the next round, or until its generation has ended; see GetVariable.
+	return conn.WriteSlices(l.answer(dataplane.Params, next.Round), all, func(slice int) ([]byte, error) {
+		t, ok := l.server.values.Variable(l.receive[slice].Name)
+		if !ok || int(t.Bytes()) != l.receive[slice].Bytes {
+			return nil, fault.E(fault.Internal, fault.Var(l.receive[slice].Name), fault.Gotf("%v", t), fault.Want("the variable as it was at first"))
+		}
+		return wire.Memory(t)
+	})
+}
+
+// answer is the head of a frame to the trainer.
+func (l *line) answer(k dataplane.Kind, round id.Round) dataplane.Head {
+	return dataplane.Head{Kind: k, Generation: l.sender.Generation, Round: round, Rank: l.sender.Rank}
+}
+
+// reset forgets what has arrived in part. The lock of core is held.
+func (l *line) reset() {
+	l.arrived.Reset()
+	for i, t := range l.buffers {
+		if t != nil {
+			l.server.core.inbox.give(l.send[i].Name, t)
+			l.buffers[i] = nil
+		}
+	}
+}
+
+// forget ends what the line has on the server.
+func (l *line) forget() {
+	c := l.server.core
+	c.Lock()
+	defer c.Unlock()
+	l.reset()
+	if c.lines[l.sender.Rank] == l {
+		delete(c.lines, l.sender.Rank)
+	}
+}

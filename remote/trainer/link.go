@@ -1,0 +1,443 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
+	"github.com/edl-go/edl/remote/id"
+	"github.com/edl-go/edl/remote/waits"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
+)
+
+// A link is a trainer's end of the connection of the data plane to one server, in one generation. In a sync step it does what send, the barriers and
+// recv do over gRPC. When its connection breaks it opens another one, as often as the deadline of the job allows, and sends again what the server may
+// not have: the contribution until that is acknowledged, the declaration until the parameters are here.
+//
+// add may run at the same time as write. The other methods follow each other.
+type link struct {
+	comm    *Comm
+	server  int
+	traffic comm.Traffic
+	index   map[string]int // of what is sent
+	places  map[string]int // of what is received
+
+	conn     *dataplane.Conn // nil: there is none
+	send     dataplane.Table
+	receive  dataplane.Table
+	arrived  *dataplane.Progress
+	dials    int  // that have failed
+	sends    int  // bytes of a contribution
+	receives int  // bytes of the parameters
+	declared bool // on this connection
+	acked    bool // the server has the whole contribution
+
+	mu      sync.Mutex
+	values  [][]byte // of the contribution, by slice
+	has     []bool   // values that the step has made
+	count   int      // of them
+	ready   []int    // that are not written to this connection
+	bytes   int      // of those
+	writing bool     // write was started by early
+	targets [][]byte // of what is received
+}
+
+// early is how many bytes of a contribution are worth a message of their own while the step still computes. Less goes with the rest, at the barrier.
+const early = 256 << 10
+
+// inline is how many bytes, for one server, are worth a goroutine: less fits into the buffers of a connection.
+const inline = 1 << 20
+
+// dialsAtFirst is how often the first connection to a server is tried. A server that answers calls and cannot be reached here has a firewall between.
+const dialsAtFirst = 3
+
+// openLinks opens a connection to every server that has a data plane, for the generation. Servers without one are spoken to over gRPC.
+func (c *Comm) openLinks(ctx context.Context) error {
+	if c.Data == nil || !c.Sync {
+		return nil
+	}
+	c.init()
+	links := make([]*link, len(c.Servers))
+	err := c.everyServer(ctx, func(ctx context.Context, server int) error {
+		l := newLink(c, server)
+		err := l.exchange(ctx, "a data connection", func(*dataplane.Conn) error { return nil })
+		switch {
+		case err == nil:
+			links[server] = l
+		case errors.Is(err, fault.Unsupported):
+			c.Log.Warn("rounds go over gRPC, because there is no data connection", "server", server, "reason", err.Error())
+			err = nil
+		}
+		return err
+	})
+	c.links = links
+	return err
+}
+
+func newLink(c *Comm, server int) *link {
+	l := &link{comm: c, server: server, traffic: c.Traffic[server], index: map[string]int{}, places: map[string]int{}}
+	for i, name := range l.traffic.Send {
+		l.index[name] = i
+	}
+	for i, name := range l.traffic.Receive {
+		l.places[name] = i
+	}
+	return l
+}
+
+// closeLinks ends the connections of a generation. Nothing uses them.
+func (c *Comm) closeLinks() {
+	for _, l := range c.links {
+		if l != nil {
+			l.disconnect()
+		}
+	}
+	c.links = nil
+}
+
+// link returns the link to a server, or nil when messages to it are calls over gRPC.
+func (c *Comm) link(server int) *link {
+	if c.links == nil || !c.Sync {
+		return nil
+	}
+	return c.links[server]
+}
+
+// begin begins a step.
+func (l *link) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.values)
+	clear(l.has)
+	clear(l.targets)
+	l.ready, l.bytes, l.count = l.ready[:0], 0, 0
+	l.declared, l.acked, l.writing = false, false, false
+}
+
+// add enters a slice of the contribution. write reports whether enough is there to be written now; the caller then calls writeEarly, once a step.
+func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
+	i, err := l.find(l.index, l.send, name, t)
+	if err != nil {
+		return false, err
+	}
+	b, err := wire.Memory(t)
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.has[i] {
+		return false, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a variable that is sent twice in a step"), fault.Want("once"))
+	}
+	l.values[i], l.has[i] = b, true
+	l.ready = append(l.ready, i)
+	l.bytes += len(b)
+	l.count++
+	if write = l.bytes >= early && !l.writing; write {
+		l.writing = true
+	}
+	return write, nil
+}
+
+// expect says where a slice of the parameters goes.
+func (l *link) expect(name string, t *tensor.Tensor) error {
+	i, err := l.find(l.places, l.receive, name, t)
+	if err != nil {
+		return err
+	}
+	l.targets[i], err = wire.Memory(t)
+	return err
+}
+
+// find looks up a slice, and checks that the server has it in the same shape.
+func (l *link) find(places map[string]int, table dataplane.Table, name string, t *tensor.Tensor) (int, error) {
+	i, ok := places[name]
+	if !ok {
+		return 0, fault.E(fault.Internal, fault.Var(name), fault.At(serverName(l.server)), fault.Got("a slice that the program does not name"))
+	}
+	if s := table[i]; s.DType != t.DType() || !slices.Equal(s.Dims, t.Dims()) {
+		return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.At(serverName(l.server)), fault.Got(t.String()), fault.Wantf("%v%v", s.DType, s.Dims))
+	}
+	return i, nil
+}
+
+// writeEarly writes what is ready while the step goes on. A connection that breaks is not mended before the barrier.
+func (l *link) writeEarly(ctx context.Context) {
+	l.attempt(ctx, l.write)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = false
+}
+
+// write sends the slices that are ready.
+func (l *link) write() error {
+	l.mu.Lock()
+	ready := slices.Clone(l.ready)
+	l.ready, l.bytes = l.ready[:0], 0
+	l.mu.Unlock()
+	if len(ready) == 0 {
+		return nil
+	}
+	return l.conn.WriteSlices(l.head(dataplane.Data), ready, func(slice int) ([]byte, error) { return l.values[slice], nil })
+}
+
+// start begins the exchange of contribute. A connection that breaks is mended by contribute.
+func (l *link) start(ctx context.Context) {
+	if l.count > 0 {
+		l.attempt(ctx, l.sendContribution)
+	}
+}
+
+// sendContribution writes what is left of the contribution. A job with one server declares it in the same breath.
+func (l *link) sendContribution() error {
+	err := l.write()
+	if err == nil && len(l.comm.Servers) == 1 && !l.declared {
+		err = l.writeDeclaration()
+	}
+	return err
+}
+
+// attempt does something with the connection, if there is one, and closes it when that fails.
+func (l *link) attempt(ctx context.Context, do func() error) {
+	if l.conn == nil {
+		return
+	}
+	stop := l.conn.Bound(ctx)
+	err := do()
+	if !stop() || err != nil {
+		l.disconnect()
+	}
+}
+
+// contribute returns when the server has the whole contribution.
+func (l *link) contribute(ctx context.Context) error {
+	if l.count == 0 {
+		return nil
+	}
+	return l.exchange(ctx, "taking the contribution", func(conn *dataplane.Conn) error {
+		if err := l.sendContribution(); err != nil {
+			return err
+		}
+		if _, err := l.read(dataplane.Ack, l.comm.round()); err != nil {
+			return err
+		}
+		l.acked = true
+		return nil
+	})
+}
+
+// declare sends the declaration. When the connection breaks, fetch sends it again.
+func (l *link) declare(ctx context.Context) {
+	if !l.declared {
+		l.attempt(ctx, l.writeDeclaration)
+	}
+}
+
+func (l *link) writeDeclaration() error {
+	l.declared = true
+	return l.conn.WriteMessage(l.head(dataplane.Declare), l.comm.declaration(l.server))
+}
+
+// fetch returns when the parameters of the next round are received, or, where nothing is received from the server, when it knows the declaration.
+func (l *link) fetch(ctx context.Context) error {
+	what := "the parameters"
+	if len(l.receive) == 0 {
+		what = "the answer to the declaration"
+	}
+	return l.exchange(ctx, what, func(conn *dataplane.Conn) error {
+		if !l.declared {
+			if err := l.writeDeclaration(); err != nil {
+				return err
+			}
+		}
+		if len(l.receive) == 0 {
+			_, err := l.read(dataplane.Ack, l.comm.round())
+			return err
+		}
+		return l.readParams(conn)
+	})
+}
+
+// readParams reads the frames of one version of the parameters.
+func (l *link) readParams(conn *dataplane.Conn) error {
+	l.arrived.Reset()
+	for {
+		h, err := l.read(dataplane.Params, l.comm.round()+1)
+		if err != nil {
+			return err
+		}
+		parts, err := conn.ReadParts(h, l.arrived)
+		if err != nil {
+			return err
+		}
+		for _, p := range parts {
+			if to := l.targets[p.Slice]; to != nil {
+				err = conn.Into(to[p.Offset : p.Offset+p.Length])
+			} else {
+				err = conn.Discard(p.Length)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := conn.End(h); err != nil {
+			return err
+		}
+		switch last := h.Flags&dataplane.Last != 0; {
+		case last && l.arrived.Complete():
+			return nil
+		case last:
+			return fault.E(fault.Corrupt, fault.At(serverName(l.server)), fault.Got("parameters with slices missing"), fault.Want("all slices"))
+		}
+	}
+}
+
+// read reads the head of the frame that must come now.
+func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
+	h, err := l.conn.ReadHead()
+	if err == nil && (h.Kind != k || h.Round != round || h.Generation != l.comm.identity.Generation || h.Rank != l.comm.Rank) {
+		err = fault.E(fault.Corrupt, fault.At(serverName(l.server)), fault.Gotf("a frame %s of round %d", h.Kind, h.Round),
+			fault.Wantf("%s of round %d", k, round))
+	}
+	return h, err
+}
+
+func (l *link) head(k dataplane.Kind) dataplane.Head {
+	return dataplane.Head{Kind: k, Generation: l.comm.identity.Generation, Round: l.comm.round(), Rank: l.comm.Rank, Rows: l.comm.step.Rows,
+		Pass: l.comm.pass}
+}
+
+// exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job.
+func (l *link) exchange(ctx context.Context, what string, do func(*dataplane.Conn) error) error {
+	target := callTarget{serverName(l.server), what}
+	return l.comm.caller.within(ctx, l.comm.Deadline, target, func(ctx context.Context, retry id.Retry) error {
+		if l.conn == nil {
+			if err := l.connect(ctx, retry); err != nil {
+				return err
+			}
+		}
+		conn := l.conn
+		stop := conn.Bound(ctx)
+		err := do(conn)
+		if bounded := stop(); err == nil && bounded {
+			return nil
+		}
+		l.disconnect()
+		if ctx.Err() != nil {
+			return waits.GaveUp(ctx, serverName(l.server), waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round())})
+		}
+		return err
+	})
+}
+
+// connect opens a connection.
+func (l *link) connect(ctx context.Context, retry id.Retry) error {
+	c := l.comm
+	answer, err := c.Servers[l.server].OpenData(ctx, &rpc.OpenDataRequest{Id: c.message(c.identity, c.round(), retry), Send: l.traffic.Send,
+		Receive: l.traffic.Receive}, grpc.WaitForReady(false))
+	if err != nil {
+		return err
+	}
+	if l.send, err = tableOf(l.traffic.Send, answer.Send); err == nil {
+		l.receive, err = tableOf(l.traffic.Receive, answer.Receive)
+	}
+	if err != nil {
+		return fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
+	}
+	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Token: answer.Token})
+	if err != nil {
+		if l.dials++; l.values == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
+			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Cause(err))
+		}
+		return err
+	}
+	l.conn, l.arrived = conn, dataplane.NewProgress(l.receive)
+	l.sends, l.receives = l.send.Bytes(), l.receive.Bytes()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.values == nil {
+		l.values, l.has, l.targets = make([][]byte, len(l.send)), make([]bool, len(l.send)), make([][]byte, len(l.receive))
+	}
+	return nil
+}
+
+// tableOf joins names and what the server says of them.
+func tableOf(names []string, infos []*rpc.SliceInfo) (dataplane.Table, error) {
+	if len(infos) != len(names) {
+		return nil, fault.E(fault.Corrupt, fault.Gotf("%d slices in the answer", len(infos)), fault.Wantf("%d", len(names)))
+	}
+	t := make(dataplane.Table, len(names))
+	for i, info := range infos {
+		t[i] = dataplane.Slice{Name: names[i], DType: tensor.DType(info.GetDtype()), Dims: info.GetDims(), Bytes: int(info.GetBytes())}
+	}
+	return t, nil
+}
+
+// disconnect ends the connection. What the server has not acknowledged is to be sent again on the next one.
+func (l *link) disconnect() {
+	if l.conn == nil {
+		return
+	}
+	_ = l.conn.Close()
+	l.conn, l.declared = nil, false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ready, l.bytes = l.ready[:0], 0
+	if l.acked {
+		return
+	}
+	for i, has := range l.has {
+		if has {
+			l.ready = append(l.ready, i)
+			l.bytes += len(l.values[i])
+		}
+	}
+}
+
+// contributeAll returns when every server with a link has the whole contribution. It writes to all of them before it waits for any.
+func (c *Comm) contributeAll(ctx context.Context) error {
+	return c.eachLink(ctx, func(l *link) int { return l.sends }, (*link).start, (*link).contribute)
+}
+
+// declareAll declares the contribution to every server. The answers are the parameters, for which fetchAll waits.
+func (c *Comm) declareAll(ctx context.Context) {
+	for _, l := range c.links {
+		l.declare(ctx)
+	}
+}
+
+// fetchAll returns when the parameters of every server with a link are here. It declares the contribution where that is not done.
+func (c *Comm) fetchAll(ctx context.Context) error {
+	return c.eachLink(ctx, func(l *link) int { return l.receives }, (*link).declare, (*link).fetch)
+}
+
+// eachLink starts something on each link, and finishes it on each. Links that have so many bytes to move that they would wait for each other do it on
+// goroutines of their own.
+func (c *Comm) eachLink(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
+	finish func(*link, context.Context) error) error {
+	var group callGroup
+	large := func(l *link) bool { return len(c.links) > 1 && bytes(l) > inline }
+	for _, l := range c.links {
+		if l != nil && large(l) {
+			group.start(ctx, c.slots, func(ctx context.Context) error { return finish(l, ctx) })
+		} else if l != nil {
+			start(l, ctx)
+		}
+	}
+	var err error
+	for _, l := range c.links {
+		if l != nil && !large(l) {
+			err = moreTelling(err, finish(l, ctx))
+		}
+	}
+	return moreTelling(err, group.end())
+}
