@@ -30,6 +30,7 @@ const (
 
 var kindNames = [...]string{"unknown", "data", "declare", "ack", "params", "fault", "welcome"}
 
+// String is the name of the kind, as errors have it.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]

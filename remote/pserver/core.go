@@ -8,7 +8,6 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/waits"
-	"github.com/edl-go/edl/tensor"
 )
 
 // core is the state of a server and the one lock that guards it: the machine, what its effects act on, and the waits for changes. The calls, the
@@ -29,7 +28,7 @@ type core struct {
 	ledger     *Ledger // nil but on server 0
 	sums       partialSums
 	lines      lines
-	heard      []time.Time // the last message, by rank
+	heard      heard
 	refused    map[string]uint64
 	deadline   deadline
 	freezes    int      // how often a coordinator has ended a generation
@@ -39,9 +38,19 @@ type core struct {
 
 func newCore(cfg Config) *core {
 	c := &core{cfg: cfg, name: serverName(cfg.Index), ended: make(chan struct{}), released: make(chan struct{}), toApply: make(chan []Declaration, 1),
-		sums: newPartialSums(), lines: lines{}, heard: make([]time.Time, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
+		sums: newPartialSums(), lines: lines{}, heard: make(heard, cfg.MaxTrainers), refused: map[string]uint64{}, applied: cfg.Start}
 	c.Where = fmt.Sprintf("%s of job %s", c.name, cfg.Identity.Job)
 	return c
+}
+
+// heard is when the last message of each rank has come.
+type heard []time.Time
+
+// note notes a message that has come now.
+func (h heard) note(rank id.Rank) {
+	if int(rank) < len(h) {
+		h[rank] = time.Now()
+	}
 }
 
 // serverName is how waits and errors name a server.
@@ -120,20 +129,6 @@ func (c *core) refuse(why error) error {
 // duplicate counts a message that was applied before. It takes the lock.
 func (c *core) duplicate(what string, variable string, from Sender) {
 	_ = c.refuse(fault.E(fault.Duplicate, fault.Var(variable), fault.Gotf("trainer %d's %s to round %d again", from.Rank, what, from.Round)))
-}
-
-// hear notes that a trainer has sent something. The lock is held.
-func (c *core) hear(rank id.Rank) {
-	if int(rank) < len(c.heard) {
-		c.heard[rank] = time.Now()
-	}
-}
-
-// giveBack takes back the buffer of a contribution that does not count. It takes the lock.
-func (c *core) giveBack(name string, buffer *tensor.Tensor) {
-	c.Lock()
-	defer c.Unlock()
-	c.inbox.give(name, buffer)
 }
 
 // serves waits until the program serves. It takes the lock.

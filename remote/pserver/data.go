@@ -40,8 +40,8 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, fault.E(fault.Unsupported, fault.At(c.Where), fault.Got("a request for a data connection"), fault.Want("calls over gRPC"))
 	}
 	l := &line{server: s, sender: from}
-	if l.send, err = s.table(m.Send, s.contribution); err == nil {
-		l.receive, err = s.table(m.Receive, s.values.Variable)
+	if l.send, err = tableOf(m.Send, c.inbox.target); err == nil {
+		l.receive, err = tableOf(m.Receive, s.values.Variable)
 	}
 	if err != nil {
 		return nil, c.refuse(err)
@@ -50,29 +50,28 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 	if l.offer, err = c.cfg.Data.Offer(l.serve); err != nil {
 		return nil, err
 	}
-	if err := s.replace(l); err != nil {
+	c.Lock()
+	if err = c.rounds.checkRank(from.Rank); err == nil {
+		err = c.lines.enter(l)
+	}
+	c.Unlock()
+	if err != nil {
 		l.offer.Close()
 		return nil, c.refuse(err)
 	}
 	return &rpc.OpenDataResponse{Token: l.offer.Token[:], Address: c.cfg.Data.Address(), Send: infos(l.send), Receive: infos(l.receive)}, nil
 }
 
-// replace enters a line in place of an earlier one of its rank.
-func (s *Server) replace(l *line) error {
-	c := s.core
-	c.Lock()
-	defer c.Unlock()
-	if err := c.rounds.checkRank(l.sender.Rank); err != nil {
-		return err
-	}
-	if old := c.lines[l.sender.Rank]; old != nil {
+// enter enters a line in place of an earlier one of its rank. The lock is held.
+func (ls lines) enter(l *line) error {
+	if old := ls[l.sender.Rank]; old != nil {
 		if old.sender.Generation > l.sender.Generation {
 			return fault.E(fault.Superseded, fault.Gotf("a connection of trainer %d in generation %d", l.sender.Rank, l.sender.Generation),
 				fault.Wantf("one in generation %d", old.sender.Generation))
 		}
 		old.offer.Close()
 	}
-	c.lines[l.sender.Rank] = l
+	ls[l.sender.Rank] = l
 	return nil
 }
 
@@ -86,14 +85,8 @@ func (ls lines) cut(before id.Generation) {
 	}
 }
 
-// contribution returns the variable that contributions to a name are merged into.
-func (s *Server) contribution(name string) (*tensor.Tensor, bool) {
-	t, ok := s.core.inbox.targets[name]
-	return t, ok
-}
-
-// table describes variables of this server.
-func (s *Server) table(names []string, find func(string) (*tensor.Tensor, bool)) (dataplane.Table, error) {
+// tableOf describes variables of a server.
+func tableOf(names []string, find func(string) (*tensor.Tensor, bool)) (dataplane.Table, error) {
 	if len(names) > dataplane.MaxSlices {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("%d slices", len(names)), fault.Wantf("at most %d", dataplane.MaxSlices))
 	}
@@ -102,7 +95,7 @@ func (s *Server) table(names []string, find func(string) (*tensor.Tensor, bool))
 	for i, name := range names {
 		v, ok := find(name)
 		if !ok || seen[name] {
-			return nil, fault.E(fault.Foreign, fault.Var(name), fault.At(s.core.Where), fault.Got("a slice that is not here, or is named twice"),
+			return nil, fault.E(fault.Foreign, fault.Var(name), fault.Got("a slice that is not here, or is named twice"),
 				fault.Want("slices of this server, each once"))
 		}
 		seen[name] = true
@@ -159,7 +152,7 @@ func (l *line) check(h dataplane.Head) error {
 	}
 	c.Lock()
 	defer c.Unlock()
-	c.hear(l.sender.Rank)
+	c.heard.note(l.sender.Rank)
 	if h.Round != l.sender.Round {
 		l.reset()
 		l.sender.Round = h.Round
@@ -246,7 +239,7 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if err := conn.ReadMessage(h, m); err != nil {
 		return l.server.core.refuse(err)
 	}
-	if err := l.server.declare(ctx, l.sender, m); err != nil {
+	if err := declare(ctx, l.server.core, l.sender, m); err != nil {
 		return err
 	}
 	if len(l.receive) == 0 { // the trainer may go on before the round is applied

@@ -12,6 +12,7 @@
 //	updates.go   the machine of an async job
 //	core.go      the state under the one lock of a server; tells the machine events and carries out effects
 //	service.go   the calls of trainers
+//	data.go      the same over connections of the data plane, for sync rounds
 //	control.go   the calls of coordinators, and Status and Ledger
 //	stepper.go   the inbox, where contributions arrive, and the stepper, which applies a sync round to it
 //	updater.go   applies the contributions of an async job
@@ -31,6 +32,9 @@
 //	SendVariable    SendBarrier            in rank     only with a global     once          one a slice          Applied:
 //	(Offered,       (Declared);            order       norm                                                      round = r+1
 //	Received)       the last: Apply
+//
+// Over a connection of the data plane (package dataplane) the same events come in frames, and the parameters are sent when the round is applied, without
+// being asked for. The machine does not see the difference.
 //
 // What holds in each phase:
 //

@@ -108,7 +108,7 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 		}
 	})
 	s.open(ctx, &group, &service, box, blocks)
-	return s.applyRounds(ctx, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: s.core.cfg.Workers})
+	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: s.core.cfg.Workers})
 }
 
 // open lets calls in.
@@ -139,8 +139,7 @@ func (s *Server) open(ctx context.Context, group *sync.WaitGroup, service *comm.
 }
 
 // applyRounds applies the rounds of a sync job, one after another, and returns when the server has ended. In async mode there are none to apply.
-func (s *Server) applyRounds(ctx context.Context, by *stepper) error {
-	c := s.core
+func applyRounds(ctx context.Context, c *core, by *stepper) error {
 	for {
 		select {
 		case from := <-c.toApply:

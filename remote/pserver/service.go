@@ -27,7 +27,7 @@ func (s *Server) admitTrainer(ctx context.Context, m *rpc.Identity) (Sender, err
 	}
 	s.core.Lock()
 	defer s.core.Unlock()
-	s.core.hear(id.Rank(m.Rank))
+	s.core.heard.note(id.Rank(m.Rank))
 	return Sender(wire.SenderOf(m)), s.core.Err()
 }
 
@@ -54,7 +54,9 @@ func (s *Server) SendVariable(stream grpc.ClientStreamingServer[rpc.VariableChun
 	if err == nil {
 		taken, err = s.deliver(sent, buffer)
 	} else if buffer != nil {
-		s.core.giveBack(sent.Variable, buffer)
+		s.core.Lock()
+		s.core.inbox.give(sent.Variable, buffer)
+		s.core.Unlock()
 	}
 	if err != nil {
 		return err
@@ -71,7 +73,9 @@ func (s *Server) deliver(e Received, value *tensor.Tensor) (taken bool, err erro
 		taken, err = s.updaters.deliver(e, value)
 	}
 	if !taken && value != nil {
-		s.core.giveBack(e.Variable, value)
+		s.core.Lock()
+		s.core.inbox.give(e.Variable, value)
+		s.core.Unlock()
 	}
 	switch {
 	case err != nil:
@@ -88,25 +92,25 @@ func (s *Server) SendBarrier(ctx context.Context, m *rpc.BarrierRequest) (*rpc.B
 	if err != nil {
 		return nil, err
 	}
-	return &rpc.BarrierResponse{}, s.declare(ctx, from, m)
+	return &rpc.BarrierResponse{}, declare(ctx, s.core, from, m)
 }
 
 // declare takes the declaration of a trainer, whose identity is checked.
-func (s *Server) declare(ctx context.Context, from Sender, m *rpc.BarrierRequest) error {
+func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) error {
 	e := Declared{Sender: from, Variables: int(m.Variables), Declaration: Declaration{Rows: m.Rows, Pass: m.Pass, Records: wire.RangesOf(m.Records)}}
 	if err := checkRecords(e.Declaration.Pass, e.Declaration.Records); err != nil {
-		return s.core.refuse(err)
+		return c.refuse(err)
 	}
-	if s.core.updates != nil && s.core.ledger == nil {
-		return s.core.refuse(fault.E(fault.InvalidArgument, fault.At(s.core.Where), fault.Got("a barrier in async mode"),
+	if c.updates != nil && c.ledger == nil {
+		return c.refuse(fault.E(fault.InvalidArgument, fault.At(c.Where), fault.Got("a barrier in async mode"),
 			fault.Want("one to pserver 0, which keeps the ledger")))
 	}
-	again, err := s.core.decide(ctx, e)
+	again, err := c.decide(ctx, e)
 	if err != nil {
 		return err
 	}
 	if again {
-		s.core.duplicate("barrier", "", from)
+		c.duplicate("barrier", "", from)
 	}
 	return nil
 }

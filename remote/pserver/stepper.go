@@ -49,6 +49,12 @@ func namesOf(l *comm.Service) []string {
 	return names
 }
 
+// target returns the variable that contributions to a name are merged into.
+func (b *inbox) target(name string) (*tensor.Tensor, bool) {
+	t, ok := b.targets[name]
+	return t, ok
+}
+
 // take returns a buffer for one contribution to name.
 func (b *inbox) take(name string) (*tensor.Tensor, error) {
 	if n := len(b.free[name]); n > 0 {

@@ -14,7 +14,6 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
-	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
@@ -40,7 +39,6 @@ type Comm struct {
 	Deadline time.Duration // of each call to a server
 	Servers  []rpc.ParameterServerClient
 	Data     *dataplane.Dialer // of sync rounds; nil: they go over gRPC
-	Traffic  []comm.Traffic    // of a step, by server; only with Data
 	Log      *slog.Logger      // only with Data
 
 	identity wire.Identity // of the generation
@@ -52,8 +50,8 @@ type Comm struct {
 	records  []*rpc.RecordRange // of the step
 	sends    callGroup
 	recvs    callGroup
-	ledger   callGroup     // async: declarations
-	links    []*link       // by server, of the generation; nil, or an entry that is nil: gRPC
+	ledger   callGroup // async: declarations
+	links    links
 	slots    chan struct{} // holds one token for each call under way
 	once     sync.Once
 
@@ -123,7 +121,7 @@ func (c *Comm) Send(ctx context.Context, m ops.Message) error {
 	c.mu.Lock()
 	c.sent[m.Server]++
 	c.mu.Unlock()
-	if l := c.link(m.Server); l != nil {
+	if l := c.links.to(m.Server); l != nil {
 		early, err := l.add(m.Name, m.Value)
 		if early {
 			c.sends.start(ctx, c.slots, func(ctx context.Context) error { l.writeEarly(ctx); return nil })
@@ -146,15 +144,15 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 	if err := c.sends.end(); err != nil || !c.Sync {
 		return err
 	}
-	if err := c.contributeAll(ctx); err != nil {
+	if err := c.links.contribute(ctx); err != nil {
 		return err
 	}
 	if c.links != nil && !slices.Contains(c.links, nil) {
-		c.declareAll(ctx)
+		c.links.declare(ctx)
 		return nil
 	}
 	return c.noteSuperseded(c.everyServer(ctx, func(ctx context.Context, server int) error {
-		if l := c.link(server); l != nil {
+		if l := c.links.to(server); l != nil {
 			l.declare(ctx)
 			return nil
 		}
@@ -182,7 +180,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 	if c.Superseded() != nil {
 		return nil
 	}
-	if l := c.link(m.Server); l != nil && c.version == afterStep {
+	if l := c.links.to(m.Server); l != nil && c.version == afterStep {
 		return l.expect(m.Name, m.Value)
 	}
 	identity := c.identity
@@ -199,7 +197,7 @@ func (c *Comm) Recv(ctx context.Context, m ops.Message) error {
 func (c *Comm) FetchBarrier(ctx context.Context) error {
 	err := c.recvs.end()
 	if c.links != nil && c.version == afterStep && c.Superseded() == nil {
-		err = moreTelling(err, c.fetchAll(ctx))
+		err = moreTelling(err, c.links.fetch(ctx))
 	}
 	if err := c.noteSuperseded(err); err != nil || c.Sync || c.version != afterStep || len(c.records) == 0 {
 		return err
@@ -251,7 +249,8 @@ func (c *Comm) Abort() {
 	for _, group := range []*callGroup{&c.sends, &c.recvs, &c.ledger} {
 		group.abort()
 	}
-	c.closeLinks()
+	c.links.close()
+	c.links = nil
 }
 
 // round is the round of the step.

@@ -12,6 +12,7 @@
 //	fedsource.go    batches of a fed job: the trainer's share of what the user feeds
 //	tasks.go        what both sources of data share: tasks, their records, and which are finished
 //	comm.go         what send, recv and barrier ops do
+//	link.go         the same for sync rounds, over connections of the data plane
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
 //	call.go         how a trainer calls others, and lists that it waits for them
 //

@@ -52,7 +52,7 @@ func (t *Trainer) runGeneration(ctx context.Context, in *generation) (err error)
 		return err
 	}
 	if !in.DataEnded {
-		if err := t.comm.openLinks(ctx); err != nil {
+		if t.comm.links, err = openLinks(ctx, t.comm, t.cfg.Program); err != nil {
 			return err
 		}
 		if err := g.startup(ctx); err != nil {

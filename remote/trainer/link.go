@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops/comm"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
@@ -60,31 +61,42 @@ const inline = 1 << 20
 // dialsAtFirst is how often the first connection to a server is tried. A server that answers calls and cannot be reached here has a firewall between.
 const dialsAtFirst = 3
 
-// openLinks opens a connection to every server that has a data plane, for the generation. Servers without one are spoken to over gRPC.
-func (c *Comm) openLinks(ctx context.Context) error {
+// links are those of a generation, by server. An entry is nil where calls go over gRPC; without links all do.
+type links []*link
+
+// openLinks opens a connection to every server that has a data plane, for the generation. p is the trainer program. Rounds with servers that have none
+// go over gRPC.
+func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) {
 	if c.Data == nil || !c.Sync {
-		return nil
+		return nil, nil
 	}
 	c.init()
-	links := make([]*link, len(c.Servers))
-	err := c.everyServer(ctx, func(ctx context.Context, server int) error {
-		l := newLink(c, server)
+	traffic, err := comm.TrafficOf(p, len(c.Servers))
+	if err != nil {
+		return nil, err
+	}
+	all := make(links, len(c.Servers))
+	err = c.everyServer(ctx, func(ctx context.Context, server int) error {
+		l := newLink(c, server, traffic[server])
 		err := l.exchange(ctx, "a data connection", func(*dataplane.Conn) error { return nil })
 		switch {
 		case err == nil:
-			links[server] = l
+			all[server] = l
 		case errors.Is(err, fault.Unsupported):
 			c.Log.Warn("rounds go over gRPC, because there is no data connection", "server", server, "reason", err.Error())
 			err = nil
 		}
 		return err
 	})
-	c.links = links
-	return err
+	if err != nil {
+		all.close()
+		return nil, err
+	}
+	return all, nil
 }
 
-func newLink(c *Comm, server int) *link {
-	l := &link{comm: c, server: server, traffic: c.Traffic[server], index: map[string]int{}, places: map[string]int{}}
+func newLink(c *Comm, server int, t comm.Traffic) *link {
+	l := &link{comm: c, server: server, traffic: t, index: map[string]int{}, places: map[string]int{}}
 	for i, name := range l.traffic.Send {
 		l.index[name] = i
 	}
@@ -94,22 +106,21 @@ func newLink(c *Comm, server int) *link {
 	return l
 }
 
-// closeLinks ends the connections of a generation. Nothing uses them.
-func (c *Comm) closeLinks() {
-	for _, l := range c.links {
+// close ends the connections. Nothing uses them.
+func (ls links) close() {
+	for _, l := range ls {
 		if l != nil {
 			l.disconnect()
 		}
 	}
-	c.links = nil
 }
 
-// link returns the link to a server, or nil when messages to it are calls over gRPC.
-func (c *Comm) link(server int) *link {
-	if c.links == nil || !c.Sync {
+// to returns the link to a server, or nil when messages to it are calls over gRPC.
+func (ls links) to(server int) *link {
+	if ls == nil {
 		return nil
 	}
-	return c.links[server]
+	return ls[server]
 }
 
 // begin begins a step.
@@ -403,38 +414,41 @@ func (l *link) disconnect() {
 	}
 }
 
-// contributeAll returns when every server with a link has the whole contribution. It writes to all of them before it waits for any.
-func (c *Comm) contributeAll(ctx context.Context) error {
-	return c.eachLink(ctx, func(l *link) int { return l.sends }, (*link).start, (*link).contribute)
+// contribute returns when every server with a link has the whole contribution. It writes to all of them before it waits for any.
+func (ls links) contribute(ctx context.Context) error {
+	return ls.each(ctx, func(l *link) int { return l.sends }, (*link).start, (*link).contribute)
 }
 
-// declareAll declares the contribution to every server. The answers are the parameters, for which fetchAll waits.
-func (c *Comm) declareAll(ctx context.Context) {
-	for _, l := range c.links {
-		l.declare(ctx)
+// declare declares the contribution to every server. The answers are the parameters, for which fetch waits.
+func (ls links) declare(ctx context.Context) {
+	for _, l := range ls {
+		if l != nil {
+			l.declare(ctx)
+		}
 	}
 }
 
-// fetchAll returns when the parameters of every server with a link are here. It declares the contribution where that is not done.
-func (c *Comm) fetchAll(ctx context.Context) error {
-	return c.eachLink(ctx, func(l *link) int { return l.receives }, (*link).declare, (*link).fetch)
+// fetch returns when the parameters of every server with a link are here. It declares the contribution where that is not done.
+func (ls links) fetch(ctx context.Context) error {
+	return ls.each(ctx, func(l *link) int { return l.receives }, (*link).declare, (*link).fetch)
 }
 
-// eachLink starts something on each link, and finishes it on each. Links that have so many bytes to move that they would wait for each other do it on
+// each starts something on each link, and finishes it on each. Links that have so many bytes to move that they would wait for each other do it on
 // goroutines of their own.
-func (c *Comm) eachLink(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
+func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
 	finish func(*link, context.Context) error) error {
 	var group callGroup
-	large := func(l *link) bool { return len(c.links) > 1 && bytes(l) > inline }
-	for _, l := range c.links {
+	slots := make(chan struct{}, maxCalls)
+	large := func(l *link) bool { return len(ls) > 1 && bytes(l) > inline }
+	for _, l := range ls {
 		if l != nil && large(l) {
-			group.start(ctx, c.slots, func(ctx context.Context) error { return finish(l, ctx) })
+			group.start(ctx, slots, func(ctx context.Context) error { return finish(l, ctx) })
 		} else if l != nil {
 			start(l, ctx)
 		}
 	}
 	var err error
-	for _, l := range c.links {
+	for _, l := range ls {
 		if l != nil && !large(l) {
 			err = moreTelling(err, finish(l, ctx))
 		}
