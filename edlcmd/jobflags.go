@@ -36,6 +36,7 @@ type jobFlags struct {
 	minBlock int64
 	noSlice  bool
 	split    *choice
+	carrier  *choice
 }
 
 // addTraining adds the flags that say what a run reads, and how it trains.
@@ -60,6 +61,7 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
 	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
+	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
 }
 
@@ -177,6 +179,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("split-method") {
 		spec.SplitMethod = f.split.value
+	}
+	if given("transport") {
+		spec.Transport, _ = jobspec.ParseTransport(f.carrier.value)
 	}
 	return nil
 }

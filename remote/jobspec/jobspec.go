@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -99,6 +100,9 @@ func Check(s *job.JobSpec) error {
 	}
 	if s.SplitMethod != "round_robin" && s.SplitMethod != "hash_name" {
 		wrong("split_method", fault.Quote(s.SplitMethod), "round_robin or hash_name")
+	}
+	if _, ok := job.Transport_name[int32(s.Transport)]; !ok {
+		wrong("transport", fmt.Sprint(s.Transport), "one of "+strings.Join(Transports(), ", "))
 	}
 	seen := map[string]bool{}
 	for _, d := range s.Data {

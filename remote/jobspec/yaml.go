@@ -40,6 +40,7 @@ type file struct {
 	MinBlockSize    int64             `yaml:"min_block_size"`
 	NoSlice         bool              `yaml:"no_slice"`
 	SplitMethod     string            `yaml:"split_method"`
+	Transport       transport         `yaml:"transport"`
 	NoFiniteCheck   bool              `yaml:"no_finite_check"`
 	StartDeadline   time.Duration     `yaml:"start_deadline"`
 	RoundDeadline   time.Duration     `yaml:"round_deadline"`
@@ -112,7 +113,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 	}
 	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
-		NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
+		Transport: job.Transport(y.Transport), NoFiniteCheck: y.NoFiniteCheck, RecordsPerTask: y.RecordsPerTask, Workers: y.Workers,
 		MaxRestarts: y.MaxRestarts, MaxTaskFailures: y.MaxTaskFailures}
 	for _, name := range slices.Sorted(maps.Keys(y.Data)) {
 		s.Data = append(s.Data, &job.DataBinding{Dataset: name, Globs: y.Data[name].Files, Follow: y.Data[name].Follow})
@@ -124,6 +125,27 @@ func (y *file) spec() (*job.JobSpec, error) {
 		}
 	}
 	return s, nil
+}
+
+// Transports returns the names of the transports, in the order of job.Transport.
+func Transports() []string {
+	names := make([]string, len(job.Transport_name))
+	for i := range names {
+		names[i] = strings.ToLower(job.Transport(i).String())
+	}
+	return names
+}
+
+// ParseTransport reads a transport by its name; the empty name is auto.
+func ParseTransport(name string) (job.Transport, error) {
+	if name == "" {
+		return job.Transport_AUTO, nil
+	}
+	i := slices.Index(Transports(), name)
+	if i < 0 {
+		return 0, fault.E(fault.InvalidArgument, fault.Got("the transport "+fault.Quote(name)), fault.Want("one of "+strings.Join(Transports(), ", ")))
+	}
+	return job.Transport(i), nil
 }
 
 // ParseMode reads a mode by its name; the empty name is sync.
@@ -190,6 +212,16 @@ type mode job.Mode
 func (m *mode) UnmarshalYAML(n *yaml.Node) error {
 	parsed, err := ParseMode(n.Value)
 	*m = mode(parsed)
+	return atLine(n, err)
+}
+
+// transport is one of Transports.
+type transport job.Transport
+
+// UnmarshalYAML reads the name of a transport.
+func (t *transport) UnmarshalYAML(n *yaml.Node) error {
+	parsed, err := ParseTransport(n.Value)
+	*t = transport(parsed)
 	return atLine(n, err)
 }
 
