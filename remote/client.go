@@ -189,18 +189,20 @@ func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, each func(*job.Ev
 	}
 	var last *job.JobStatus
 	for {
-		e, err := stream.Recv()
+		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) && last != nil {
 			return last, nil
 		}
 		if err != nil {
 			return last, c.at(err)
 		}
-		if s := e.GetStatus(); s != nil {
-			last = s
-		}
-		if err := each(e); err != nil {
-			return last, err
+		for _, e := range m.Events {
+			if s := e.GetStatus(); s != nil {
+				last = s
+			}
+			if err := each(e); err != nil {
+				return last, err
+			}
 		}
 	}
 }

@@ -1,10 +1,11 @@
 // Package eventlog keeps the last entries of something that happens in order, such as the events of a job or the lines of its log. Any number of
-// readers follow it, each at its own pace.
+// readers follow it, each at its own pace, entry by entry (Read) or in batches (ReadBatches).
 package eventlog
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Log is an append-only list that forgets its oldest half when it is full. It is safe for concurrent use.
@@ -15,13 +16,13 @@ type Log[T any] struct {
 	size    func(T) int // nil where bytes are not counted
 	mu      sync.Mutex
 	entries []T
-	dropped uint64 // entries that were forgotten
-	closed  bool
-	changed chan struct{} // closed and replaced at every change
+	dropped uint64        // entries that were forgotten
+	changed chan struct{} // closed at the next change; nil while nobody waits for it
+	ended   chan struct{} // closed by End
 }
 
 // New returns a log that keeps at most max entries, at least 2.
-func New[T any](max int) *Log[T] { return &Log[T]{max: max, changed: make(chan struct{})} }
+func New[T any](max int) *Log[T] { return &Log[T]{max: max, ended: make(chan struct{})} }
 
 // NewSized returns a log that keeps at most max entries, at least 2, and at most limit bytes in all, as size counts them. A single entry may be
 // larger.
@@ -31,24 +32,36 @@ func NewSized[T any](max, limit int, size func(T) int) *Log[T] {
 	return l
 }
 
-// Add appends an entry. After End it does nothing.
-func (l *Log[T]) Add(e T) {
+// Add appends entries. After End it does nothing.
+func (l *Log[T]) Add(entries ...T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.over() || len(entries) == 0 {
 		return
 	}
-	if len(l.entries) >= l.max {
-		l.forget(len(l.entries) / 2)
-	}
-	if l.size != nil {
-		l.bytes += l.size(e)
-		for len(l.entries) > 0 && l.bytes > l.limit {
-			l.forget((len(l.entries) + 1) / 2)
+	for _, e := range entries {
+		if len(l.entries) >= l.max {
+			l.forget(len(l.entries) / 2)
 		}
+		if l.size != nil {
+			l.bytes += l.size(e)
+			for len(l.entries) > 0 && l.bytes > l.limit {
+				l.forget((len(l.entries) + 1) / 2)
+			}
+		}
+		l.entries = append(l.entries, e)
 	}
-	l.entries = append(l.entries, e)
 	l.wake()
+}
+
+// over reports whether End was called. l.mu is held.
+func (l *Log[T]) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // forget drops the oldest n entries. l.mu is held.
@@ -66,36 +79,93 @@ func (l *Log[T]) forget(n int) {
 func (l *Log[T]) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed = true
+	if !l.over() {
+		close(l.ended)
 		l.wake()
 	}
 }
 
+// wake wakes the readers that wait for a change. l.mu is held.
 func (l *Log[T]) wake() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
 }
 
 // Read calls send with the kept entries from a number on, in order. The first entry of all is number 0. A gap between two numbers means that the
 // entries between them were forgotten before they were read. With follow, Read waits for entries until the log has ended; else it returns after the
 // last one. It returns the first error of send, or that of ctx when it ends.
 func (l *Log[T]) Read(ctx context.Context, from uint64, follow bool, send func(number uint64, e T) error) error {
+	return l.read(ctx, from, follow, 0, func(number uint64, entries []T) error {
+		for i, e := range entries {
+			if err := send(number+uint64(i), e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Bounds of a batch of ReadBatches. A single entry may have more bytes.
+const (
+	batchEntries = 1024
+	batchBytes   = 1 << 20
+)
+
+// ReadBatches is Read with follow that calls send with several entries at once, which must not be changed; number is that of the first of them. When
+// entries have been sent, those that come within every are sent together at the end of that time, or at the end of the log. So an entry that comes
+// after a pause is sent at once, and no entry waits longer than every.
+func (l *Log[T]) ReadBatches(ctx context.Context, from uint64, every time.Duration, send func(number uint64, entries []T) error) error {
+	return l.read(ctx, from, true, every, func(number uint64, entries []T) error {
+		for len(entries) > 0 {
+			n := l.batch(entries)
+			if err := send(number, entries[:n:n]); err != nil {
+				return err
+			}
+			number, entries = number+uint64(n), entries[n:]
+		}
+		return nil
+	})
+}
+
+// batch returns how many of the entries, at least one, are sent together.
+func (l *Log[T]) batch(entries []T) int {
+	entries = entries[:min(len(entries), batchEntries)]
+	if l.size == nil {
+		return len(entries)
+	}
+	bytes := 0
+	for i, e := range entries {
+		if bytes += l.size(e); bytes > batchBytes && i > 0 {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+// read calls send with all entries that have come, and not more often than every.
+func (l *Log[T]) read(ctx context.Context, from uint64, follow bool, every time.Duration, send func(number uint64, entries []T) error) error {
 	for next := from; ; {
 		l.mu.Lock()
 		next = min(max(next, l.dropped), l.dropped+uint64(len(l.entries)))
-		batch, closed, changed := l.entries[next-l.dropped:], l.closed, l.changed
+		entries, over := l.entries[next-l.dropped:], l.over()
+		if l.changed == nil && len(entries) == 0 {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
 		l.mu.Unlock()
-		for _, e := range batch {
-			if err := send(next, e); err != nil {
+		switch {
+		case len(entries) > 0:
+			if err := send(next, entries); err != nil {
 				return err
 			}
-			next++
-		}
-		if len(batch) > 0 {
+			next += uint64(len(entries))
+			if err := l.pause(ctx, every); err != nil {
+				return err
+			}
 			continue
-		}
-		if closed || !follow {
+		case over || !follow:
 			return nil
 		}
 		select {
@@ -104,4 +174,20 @@ func (l *Log[T]) Read(ctx context.Context, from uint64, follow bool, send func(n
 			return ctx.Err()
 		}
 	}
+}
+
+// pause returns after a time, or at the end of the log.
+func (l *Log[T]) pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }

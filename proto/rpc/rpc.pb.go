@@ -332,6 +332,50 @@ func (x *JobRequest) GetFollows() bool {
 	return false
 }
 
+type Events struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*job.Event           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Events) Reset() {
+	*x = Events{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Events) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Events) ProtoMessage() {}
+
+func (x *Events) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Events.ProtoReflect.Descriptor instead.
+func (*Events) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Events) GetEvents() []*job.Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -340,7 +384,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +396,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[6]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +409,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{6}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
 }
 
 type ListResponse struct {
@@ -377,7 +421,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +433,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[7]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +446,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{7}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListResponse) GetJobs() []*job.JobStatus {
@@ -423,7 +467,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +479,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[8]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +492,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{8}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LogsRequest) GetJob() string {
@@ -482,7 +526,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +538,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[9]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +551,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{9}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LogLine) GetRole() string {
@@ -534,7 +578,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +590,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[10]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +603,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{10}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WhyResponse) GetStatus() *job.JobStatus {
@@ -586,7 +630,7 @@ type ScaleRequest struct {
 
 func (x *ScaleRequest) Reset() {
 	*x = ScaleRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +642,7 @@ func (x *ScaleRequest) String() string {
 func (*ScaleRequest) ProtoMessage() {}
 
 func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[11]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +655,7 @@ func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
 func (*ScaleRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{11}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ScaleRequest) GetJob() string {
@@ -640,7 +684,7 @@ type JobDetails struct {
 
 func (x *JobDetails) Reset() {
 	*x = JobDetails{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +696,7 @@ func (x *JobDetails) String() string {
 func (*JobDetails) ProtoMessage() {}
 
 func (x *JobDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[12]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +709,7 @@ func (x *JobDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobDetails.ProtoReflect.Descriptor instead.
 func (*JobDetails) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{12}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobDetails) GetStatus() *job.JobStatus {
@@ -707,7 +751,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +763,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[13]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +776,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{13}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FinishRequest) GetJob() string {
@@ -767,7 +811,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +823,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[14]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +836,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{14}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AcknowledgeRequest) GetJob() string {
@@ -824,7 +868,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +880,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[15]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +893,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{15}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
 }
 
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
@@ -863,7 +907,7 @@ type StateValues struct {
 
 func (x *StateValues) Reset() {
 	*x = StateValues{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +919,7 @@ func (x *StateValues) String() string {
 func (*StateValues) ProtoMessage() {}
 
 func (x *StateValues) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[16]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +932,7 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{16}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -915,7 +959,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +971,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[17]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +984,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{17}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReadStateRequest) GetState() string {
@@ -966,7 +1010,7 @@ type WriteStateResponse struct {
 
 func (x *WriteStateResponse) Reset() {
 	*x = WriteStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1022,7 @@ func (x *WriteStateResponse) String() string {
 func (*WriteStateResponse) ProtoMessage() {}
 
 func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[18]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1035,7 @@ func (x *WriteStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteStateResponse.ProtoReflect.Descriptor instead.
 func (*WriteStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{18}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WriteStateResponse) GetState() string {
@@ -1010,7 +1054,7 @@ type ReleaseStateRequest struct {
 
 func (x *ReleaseStateRequest) Reset() {
 	*x = ReleaseStateRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1066,7 @@ func (x *ReleaseStateRequest) String() string {
 func (*ReleaseStateRequest) ProtoMessage() {}
 
 func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[19]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1079,7 @@ func (x *ReleaseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseStateRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{19}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseStateRequest) GetState() string {
@@ -1053,7 +1097,7 @@ type ReleaseStateResponse struct {
 
 func (x *ReleaseStateResponse) Reset() {
 	*x = ReleaseStateResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1109,7 @@ func (x *ReleaseStateResponse) String() string {
 func (*ReleaseStateResponse) ProtoMessage() {}
 
 func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[20]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1122,7 @@ func (x *ReleaseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseStateResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseStateResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{20}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
 }
 
 type StepRun struct {
@@ -1094,7 +1138,7 @@ type StepRun struct {
 
 func (x *StepRun) Reset() {
 	*x = StepRun{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1150,7 @@ func (x *StepRun) String() string {
 func (*StepRun) ProtoMessage() {}
 
 func (x *StepRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[21]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1163,7 @@ func (x *StepRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRun.ProtoReflect.Descriptor instead.
 func (*StepRun) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{21}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepRun) GetFeed() []*job.Value {
@@ -1170,7 +1214,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1226,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[22]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1239,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{22}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepDone) GetStep() *job.Step {
@@ -1230,7 +1274,7 @@ type StartRoleChunk struct {
 
 func (x *StartRoleChunk) Reset() {
 	*x = StartRoleChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1286,7 @@ func (x *StartRoleChunk) String() string {
 func (*StartRoleChunk) ProtoMessage() {}
 
 func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[23]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1299,7 @@ func (x *StartRoleChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRoleChunk.ProtoReflect.Descriptor instead.
 func (*StartRoleChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{23}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartRoleChunk) GetPiece() []byte {
@@ -1276,7 +1320,7 @@ type RoleEvent struct {
 
 func (x *RoleEvent) Reset() {
 	*x = RoleEvent{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1332,7 @@ func (x *RoleEvent) String() string {
 func (*RoleEvent) ProtoMessage() {}
 
 func (x *RoleEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[24]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1345,7 @@ func (x *RoleEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleEvent.ProtoReflect.Descriptor instead.
 func (*RoleEvent) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{24}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RoleEvent) GetLog() *LogLine {
@@ -1341,7 +1385,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1397,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[25]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1410,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{25}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Identity) GetJob() string {
@@ -1428,7 +1472,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1484,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[26]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1497,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JoinRequest) GetId() *Identity {
@@ -1487,7 +1531,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1543,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[27]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1556,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{27}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JoinResponse) GetTrainers() uint32 {
@@ -1585,7 +1629,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1641,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[28]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1654,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{28}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Segment) GetPass() int32 {
@@ -1655,7 +1699,7 @@ type DataFile struct {
 
 func (x *DataFile) Reset() {
 	*x = DataFile{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1711,7 @@ func (x *DataFile) String() string {
 func (*DataFile) ProtoMessage() {}
 
 func (x *DataFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[29]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1724,7 @@ func (x *DataFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataFile.ProtoReflect.Descriptor instead.
 func (*DataFile) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{29}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DataFile) GetPath() string {
@@ -1728,7 +1772,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1784,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[30]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1797,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{30}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Dataset) GetName() string {
@@ -1780,7 +1824,7 @@ type ReportDatasetRequest struct {
 
 func (x *ReportDatasetRequest) Reset() {
 	*x = ReportDatasetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1836,7 @@ func (x *ReportDatasetRequest) String() string {
 func (*ReportDatasetRequest) ProtoMessage() {}
 
 func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[31]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1849,7 @@ func (x *ReportDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetRequest.ProtoReflect.Descriptor instead.
 func (*ReportDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{31}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReportDatasetRequest) GetId() *Identity {
@@ -1830,7 +1874,7 @@ type ReportDatasetResponse struct {
 
 func (x *ReportDatasetResponse) Reset() {
 	*x = ReportDatasetResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1886,7 @@ func (x *ReportDatasetResponse) String() string {
 func (*ReportDatasetResponse) ProtoMessage() {}
 
 func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[32]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1899,7 @@ func (x *ReportDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportDatasetResponse.ProtoReflect.Descriptor instead.
 func (*ReportDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{32}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
 }
 
 // RecordRange is [from, to) in the global numbering of a dataset.
@@ -1869,7 +1913,7 @@ type RecordRange struct {
 
 func (x *RecordRange) Reset() {
 	*x = RecordRange{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1925,7 @@ func (x *RecordRange) String() string {
 func (*RecordRange) ProtoMessage() {}
 
 func (x *RecordRange) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[33]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1938,7 @@ func (x *RecordRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRange.ProtoReflect.Descriptor instead.
 func (*RecordRange) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{33}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RecordRange) GetFrom() int64 {
@@ -1925,7 +1969,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +1981,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[34]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +1994,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{34}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Task) GetId() int64 {
@@ -2011,7 +2055,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2067,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[35]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2080,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{35}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetTaskRequest) GetId() *Identity {
@@ -2109,7 +2153,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2165,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[36]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2178,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{36}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -2190,7 +2234,7 @@ type TaskFailedRequest struct {
 
 func (x *TaskFailedRequest) Reset() {
 	*x = TaskFailedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2246,7 @@ func (x *TaskFailedRequest) String() string {
 func (*TaskFailedRequest) ProtoMessage() {}
 
 func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[37]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2259,7 @@ func (x *TaskFailedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedRequest.ProtoReflect.Descriptor instead.
 func (*TaskFailedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{37}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TaskFailedRequest) GetId() *Identity {
@@ -2247,7 +2291,7 @@ type TaskFailedResponse struct {
 
 func (x *TaskFailedResponse) Reset() {
 	*x = TaskFailedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2303,7 @@ func (x *TaskFailedResponse) String() string {
 func (*TaskFailedResponse) ProtoMessage() {}
 
 func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[38]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2316,7 @@ func (x *TaskFailedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskFailedResponse.ProtoReflect.Descriptor instead.
 func (*TaskFailedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{38}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
 }
 
 type SaveModelRequest struct {
@@ -2284,7 +2328,7 @@ type SaveModelRequest struct {
 
 func (x *SaveModelRequest) Reset() {
 	*x = SaveModelRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2340,7 @@ func (x *SaveModelRequest) String() string {
 func (*SaveModelRequest) ProtoMessage() {}
 
 func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[39]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2353,7 @@ func (x *SaveModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelRequest.ProtoReflect.Descriptor instead.
 func (*SaveModelRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{39}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SaveModelRequest) GetId() *Identity {
@@ -2330,7 +2374,7 @@ type SaveModelResponse struct {
 
 func (x *SaveModelResponse) Reset() {
 	*x = SaveModelResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2386,7 @@ func (x *SaveModelResponse) String() string {
 func (*SaveModelResponse) ProtoMessage() {}
 
 func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[40]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2399,7 @@ func (x *SaveModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveModelResponse.ProtoReflect.Descriptor instead.
 func (*SaveModelResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{40}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SaveModelResponse) GetGranted() bool {
@@ -2379,9 +2423,62 @@ func (x *SaveModelResponse) GetWithoutSave() bool {
 	return false
 }
 
+// TrainerSteps are steps of one generation, in the order in which the sender trained them.
+type TrainerSteps struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // that of its pieces; generation: of all steps
+	Steps         []*TrainerStep         `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainerSteps) Reset() {
+	*x = TrainerSteps{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainerSteps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainerSteps) ProtoMessage() {}
+
+func (x *TrainerSteps) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainerSteps.ProtoReflect.Descriptor instead.
+func (*TrainerSteps) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *TrainerSteps) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *TrainerSteps) GetSteps() []*TrainerStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 type TrainerStep struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // that of its pieces
+	Id         *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // the round; all else is that of the TrainerSteps
 	Pass       int32                  `protobuf:"varint,2,opt,name=pass,proto3" json:"pass,omitempty"`
 	Rows       int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	GlobalRows int64                  `protobuf:"varint,4,opt,name=global_rows,json=globalRows,proto3" json:"global_rows,omitempty"`
@@ -2397,7 +2494,7 @@ type TrainerStep struct {
 
 func (x *TrainerStep) Reset() {
 	*x = TrainerStep{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2506,7 @@ func (x *TrainerStep) String() string {
 func (*TrainerStep) ProtoMessage() {}
 
 func (x *TrainerStep) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[41]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2519,7 @@ func (x *TrainerStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerStep.ProtoReflect.Descriptor instead.
 func (*TrainerStep) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{41}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TrainerStep) GetId() *Identity {
@@ -2481,27 +2578,27 @@ func (x *TrainerStep) GetPending() bool {
 	return false
 }
 
-type ReportStepResponse struct {
+type ReportStepsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReportStepResponse) Reset() {
-	*x = ReportStepResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+func (x *ReportStepsResponse) Reset() {
+	*x = ReportStepsResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReportStepResponse) String() string {
+func (x *ReportStepsResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReportStepResponse) ProtoMessage() {}
+func (*ReportStepsResponse) ProtoMessage() {}
 
-func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[42]
+func (x *ReportStepsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,9 +2609,9 @@ func (x *ReportStepResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReportStepResponse.ProtoReflect.Descriptor instead.
-func (*ReportStepResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{42}
+// Deprecated: Use ReportStepsResponse.ProtoReflect.Descriptor instead.
+func (*ReportStepsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
 }
 
 // NextFeedRequest says by its item that the trainer has done those before it. Items are numbered from 0 on in each generation.
@@ -2528,7 +2625,7 @@ type NextFeedRequest struct {
 
 func (x *NextFeedRequest) Reset() {
 	*x = NextFeedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2637,7 @@ func (x *NextFeedRequest) String() string {
 func (*NextFeedRequest) ProtoMessage() {}
 
 func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[43]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2650,7 @@ func (x *NextFeedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextFeedRequest.ProtoReflect.Descriptor instead.
 func (*NextFeedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{43}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NextFeedRequest) GetId() *Identity {
@@ -2581,7 +2678,7 @@ type FinishDataRequest struct {
 
 func (x *FinishDataRequest) Reset() {
 	*x = FinishDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2690,7 @@ func (x *FinishDataRequest) String() string {
 func (*FinishDataRequest) ProtoMessage() {}
 
 func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[44]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2703,7 @@ func (x *FinishDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataRequest.ProtoReflect.Descriptor instead.
 func (*FinishDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{44}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FinishDataRequest) GetId() *Identity {
@@ -2639,7 +2736,7 @@ type FinishDataResponse struct {
 
 func (x *FinishDataResponse) Reset() {
 	*x = FinishDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2748,7 @@ func (x *FinishDataResponse) String() string {
 func (*FinishDataResponse) ProtoMessage() {}
 
 func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[45]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2761,7 @@ func (x *FinishDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishDataResponse.ProtoReflect.Descriptor instead.
 func (*FinishDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{45}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FinishDataResponse) GetSteps() uint64 {
@@ -2683,7 +2780,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2792,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[46]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2805,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{46}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PermitRequest) GetId() *Identity {
@@ -2728,7 +2825,7 @@ type PermitResponse struct {
 
 func (x *PermitResponse) Reset() {
 	*x = PermitResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2837,7 @@ func (x *PermitResponse) String() string {
 func (*PermitResponse) ProtoMessage() {}
 
 func (x *PermitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[47]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +2850,7 @@ func (x *PermitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitResponse.ProtoReflect.Descriptor instead.
 func (*PermitResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{47}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PermitResponse) GetUntil() uint64 {
@@ -2787,7 +2884,7 @@ type FeedShare struct {
 
 func (x *FeedShare) Reset() {
 	*x = FeedShare{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2896,7 @@ func (x *FeedShare) String() string {
 func (*FeedShare) ProtoMessage() {}
 
 func (x *FeedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[48]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2909,7 @@ func (x *FeedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedShare.ProtoReflect.Descriptor instead.
 func (*FeedShare) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{48}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FeedShare) GetStep() uint64 {
@@ -2876,7 +2973,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2985,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[49]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2998,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{49}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LeaveRequest) GetId() *Identity {
@@ -2933,7 +3030,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3042,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[50]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3055,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{50}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
 }
 
 // WatchRequest says where the watcher is. For another coordinator than the one that answers the position means nothing: that one begins with the first event.
@@ -2973,7 +3070,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3082,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[51]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3095,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{51}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchRequest) GetJob() string {
@@ -3022,11 +3119,12 @@ func (x *WatchRequest) GetFrom() uint64 {
 	return 0
 }
 
-// WatchResponse is one event. A number that does not follow the one before, or 0, says how many events are not kept any more.
+// WatchResponse is one or more events that follow each other. A number that does not follow the last event of the message before, or 0, says how many
+// events are not kept any more.
 type WatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Event         *job.Event             `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // among the events of this coordinator, from 0 on
+	Events        []*job.Event           `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the first of them among the events of this coordinator, from 0 on
 	Fence         uint64                 `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`   // of this coordinator: a later one has a greater one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3034,7 +3132,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3144,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[52]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,12 +3157,12 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{52}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
 }
 
-func (x *WatchResponse) GetEvent() *job.Event {
+func (x *WatchResponse) GetEvents() []*job.Event {
 	if x != nil {
-		return x.Event
+		return x.Events
 	}
 	return nil
 }
@@ -3094,7 +3192,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3204,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[53]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3217,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{53}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *QueuesRequest) GetJob() string {
@@ -3163,7 +3261,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3273,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[54]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3286,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{54}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueueStatus) GetDataset() string {
@@ -3288,7 +3386,7 @@ type DiscardedTask struct {
 
 func (x *DiscardedTask) Reset() {
 	*x = DiscardedTask{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3398,7 @@ func (x *DiscardedTask) String() string {
 func (*DiscardedTask) ProtoMessage() {}
 
 func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[55]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3411,7 @@ func (x *DiscardedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedTask.ProtoReflect.Descriptor instead.
 func (*DiscardedTask) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{55}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DiscardedTask) GetId() int64 {
@@ -3367,7 +3465,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3477,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[56]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3490,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{56}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueuesResponse) GetQueues() []*QueueStatus {
@@ -3469,7 +3567,7 @@ type VariableChunk struct {
 
 func (x *VariableChunk) Reset() {
 	*x = VariableChunk{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3579,7 @@ func (x *VariableChunk) String() string {
 func (*VariableChunk) ProtoMessage() {}
 
 func (x *VariableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[57]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3592,7 @@ func (x *VariableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableChunk.ProtoReflect.Descriptor instead.
 func (*VariableChunk) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{57}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *VariableChunk) GetId() *Identity {
@@ -3562,7 +3660,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +3672,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[58]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +3685,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{58}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SendResponse) GetDuplicate() bool {
@@ -3609,7 +3707,7 @@ type OpenDataRequest struct {
 
 func (x *OpenDataRequest) Reset() {
 	*x = OpenDataRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3719,7 @@ func (x *OpenDataRequest) String() string {
 func (*OpenDataRequest) ProtoMessage() {}
 
 func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[59]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3732,7 @@ func (x *OpenDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataRequest.ProtoReflect.Descriptor instead.
 func (*OpenDataRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{59}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *OpenDataRequest) GetId() *Identity {
@@ -3670,7 +3768,7 @@ type OpenDataResponse struct {
 
 func (x *OpenDataResponse) Reset() {
 	*x = OpenDataResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3780,7 @@ func (x *OpenDataResponse) String() string {
 func (*OpenDataResponse) ProtoMessage() {}
 
 func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[60]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3793,7 @@ func (x *OpenDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenDataResponse.ProtoReflect.Descriptor instead.
 func (*OpenDataResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{60}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OpenDataResponse) GetToken() []byte {
@@ -3737,7 +3835,7 @@ type SliceInfo struct {
 
 func (x *SliceInfo) Reset() {
 	*x = SliceInfo{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +3847,7 @@ func (x *SliceInfo) String() string {
 func (*SliceInfo) ProtoMessage() {}
 
 func (x *SliceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[61]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +3860,7 @@ func (x *SliceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceInfo.ProtoReflect.Descriptor instead.
 func (*SliceInfo) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{61}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SliceInfo) GetDtype() int32 {
@@ -3799,7 +3897,7 @@ type BarrierRequest struct {
 
 func (x *BarrierRequest) Reset() {
 	*x = BarrierRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +3909,7 @@ func (x *BarrierRequest) String() string {
 func (*BarrierRequest) ProtoMessage() {}
 
 func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[62]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +3922,7 @@ func (x *BarrierRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierRequest.ProtoReflect.Descriptor instead.
 func (*BarrierRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{62}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *BarrierRequest) GetId() *Identity {
@@ -3870,7 +3968,7 @@ type BarrierResponse struct {
 
 func (x *BarrierResponse) Reset() {
 	*x = BarrierResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +3980,7 @@ func (x *BarrierResponse) String() string {
 func (*BarrierResponse) ProtoMessage() {}
 
 func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[63]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +3993,7 @@ func (x *BarrierResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierResponse.ProtoReflect.Descriptor instead.
 func (*BarrierResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{63}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
 }
 
 // FreezeRequest comes from a coordinator: id has its fence, and the generation that it ends.
@@ -3908,7 +4006,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4018,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[64]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4031,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{64}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -3956,7 +4054,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3968,7 +4066,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[65]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3981,7 +4079,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{65}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -4032,7 +4130,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4044,7 +4142,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[66]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4057,7 +4155,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{66}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -4098,7 +4196,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +4208,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[67]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +4221,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{67}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -4153,7 +4251,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4263,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[68]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4276,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{68}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -4217,7 +4315,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +4327,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[69]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +4340,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{69}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
 }
 
 type LedgerRequest struct {
@@ -4257,7 +4355,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4269,7 +4367,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[70]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4282,7 +4380,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{70}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -4325,7 +4423,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4337,7 +4435,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[71]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4350,7 +4448,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{71}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -4391,7 +4489,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4403,7 +4501,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[72]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4416,7 +4514,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{72}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -4446,7 +4544,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4458,7 +4556,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[73]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4471,7 +4569,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{73}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -4518,7 +4616,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4530,7 +4628,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[74]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4543,7 +4641,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{74}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -4561,7 +4659,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4671,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[75]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +4684,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{75}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
 }
 
 type StatusRequest struct {
@@ -4598,7 +4696,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4610,7 +4708,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[76]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4623,7 +4721,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{76}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -4646,7 +4744,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +4756,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[77]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +4769,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{77}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -4734,7 +4832,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\bR\aentries\x12\x18\n" +
-	"\afollows\x18\x03 \x01(\bR\afollows\"\r\n" +
+	"\afollows\x18\x03 \x01(\bR\afollows\"0\n" +
+	"\x06Events\x12&\n" +
+	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\"\r\n" +
 	"\vListRequest\"6\n" +
 	"\fListResponse\x12&\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x12.edl.job.JobStatusR\x04jobs\"K\n" +
@@ -4881,7 +4981,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x11SaveModelResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12-\n" +
 	"\bprogress\x18\x02 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12!\n" +
-	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\"\x89\x02\n" +
+	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\"]\n" +
+	"\fTrainerSteps\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12*\n" +
+	"\x05steps\x18\x02 \x03(\v2\x14.edl.rpc.TrainerStepR\x05steps\"\x89\x02\n" +
 	"\vTrainerStep\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x12\n" +
@@ -4891,8 +4994,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\afetched\x18\x05 \x03(\v2\x0e.edl.job.ValueR\afetched\x12.\n" +
 	"\arecords\x18\x06 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\btrainers\x18\a \x01(\rR\btrainers\x12\x18\n" +
-	"\apending\x18\b \x01(\bR\apending\"\x14\n" +
-	"\x12ReportStepResponse\"H\n" +
+	"\apending\x18\b \x01(\bR\apending\"\x15\n" +
+	"\x13ReportStepsResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\x04R\x04item\"\x8c\x01\n" +
@@ -4927,9 +5030,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\fWatchRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\x04R\x04from\"c\n" +
-	"\rWatchResponse\x12$\n" +
-	"\x05event\x18\x01 \x01(\v2\x0e.edl.job.EventR\x05event\x12\x16\n" +
+	"\x04from\x18\x03 \x01(\x04R\x04from\"e\n" +
+	"\rWatchResponse\x12&\n" +
+	"\x06events\x18\x01 \x03(\v2\x0e.edl.job.EventR\x06events\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05fence\x18\x03 \x01(\x04R\x05fence\"Q\n" +
 	"\rQueuesRequest\x12\x10\n" +
@@ -5062,13 +5165,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"generation\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xc9\a\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x012\xca\a\n" +
 	"\bListener\x12?\n" +
 	"\bDescribe\x12\x18.edl.rpc.DescribeRequest\x1a\x19.edl.rpc.DescribeResponse\x12;\n" +
 	"\x06Submit\x12\x16.edl.rpc.SubmitRequest\x1a\x17.edl.rpc.SubmitResponse(\x01\x121\n" +
 	"\x06Status\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x123\n" +
-	"\x04List\x12\x14.edl.rpc.ListRequest\x1a\x15.edl.rpc.ListResponse\x12.\n" +
-	"\x05Watch\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.job.Event0\x01\x120\n" +
+	"\x04List\x12\x14.edl.rpc.ListRequest\x1a\x15.edl.rpc.ListResponse\x12/\n" +
+	"\x05Watch\x12\x13.edl.rpc.JobRequest\x1a\x0f.edl.rpc.Events0\x01\x120\n" +
 	"\x04Logs\x12\x14.edl.rpc.LogsRequest\x1a\x10.edl.rpc.LogLine0\x01\x12/\n" +
 	"\x04Stop\x12\x13.edl.rpc.JobRequest\x1a\x12.edl.job.JobStatus\x124\n" +
 	"\x06Finish\x12\x16.edl.rpc.FinishRequest\x1a\x12.edl.job.JobStatus\x12H\n" +
@@ -5081,16 +5184,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03Why\x12\x13.edl.rpc.JobRequest\x1a\x14.edl.rpc.WhyResponse\x12-\n" +
 	"\x04Show\x12\x13.edl.rpc.JobRequest\x1a\x0e.edl.rpc.Piece0\x01\x122\n" +
 	"\x05Scale\x12\x15.edl.rpc.ScaleRequest\x1a\x12.edl.job.JobStatus\x12<\n" +
-	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe4\x06\n" +
+	"\tStartRole\x12\x17.edl.rpc.StartRoleChunk\x1a\x12.edl.rpc.RoleEvent(\x010\x012\xe6\x06\n" +
 	"\vCoordinator\x123\n" +
 	"\x04Join\x12\x14.edl.rpc.JoinRequest\x1a\x15.edl.rpc.JoinResponse\x12A\n" +
 	"\rReportDataset\x12\x0e.edl.rpc.Piece\x1a\x1e.edl.rpc.ReportDatasetResponse(\x01\x12<\n" +
 	"\aGetTask\x12\x17.edl.rpc.GetTaskRequest\x1a\x18.edl.rpc.GetTaskResponse\x12E\n" +
 	"\n" +
 	"TaskFailed\x12\x1a.edl.rpc.TaskFailedRequest\x1a\x1b.edl.rpc.TaskFailedResponse\x12I\n" +
-	"\x10RequestSaveModel\x12\x19.edl.rpc.SaveModelRequest\x1a\x1a.edl.rpc.SaveModelResponse\x12;\n" +
-	"\n" +
-	"ReportStep\x12\x0e.edl.rpc.Piece\x1a\x1b.edl.rpc.ReportStepResponse(\x01\x126\n" +
+	"\x10RequestSaveModel\x12\x19.edl.rpc.SaveModelRequest\x1a\x1a.edl.rpc.SaveModelResponse\x12=\n" +
+	"\vReportSteps\x12\x0e.edl.rpc.Piece\x1a\x1c.edl.rpc.ReportStepsResponse(\x01\x126\n" +
 	"\bNextFeed\x12\x18.edl.rpc.NextFeedRequest\x1a\x0e.edl.rpc.Piece0\x01\x12*\n" +
 	"\x04Feed\x12\x0e.edl.rpc.Piece\x1a\x0e.edl.rpc.Piece(\x010\x01\x12A\n" +
 	"\x06Finish\x12\x1a.edl.rpc.FinishDataRequest\x1a\x1b.edl.rpc.FinishDataResponse\x12H\n" +
@@ -5122,7 +5224,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 	return file_proto_rpc_rpc_proto_rawDescData
 }
 
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*Piece)(nil),                 // 0: edl.rpc.Piece
 	(*DescribeRequest)(nil),       // 1: edl.rpc.DescribeRequest
@@ -5130,245 +5232,250 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*SubmitRequest)(nil),         // 3: edl.rpc.SubmitRequest
 	(*SubmitResponse)(nil),        // 4: edl.rpc.SubmitResponse
 	(*JobRequest)(nil),            // 5: edl.rpc.JobRequest
-	(*ListRequest)(nil),           // 6: edl.rpc.ListRequest
-	(*ListResponse)(nil),          // 7: edl.rpc.ListResponse
-	(*LogsRequest)(nil),           // 8: edl.rpc.LogsRequest
-	(*LogLine)(nil),               // 9: edl.rpc.LogLine
-	(*WhyResponse)(nil),           // 10: edl.rpc.WhyResponse
-	(*ScaleRequest)(nil),          // 11: edl.rpc.ScaleRequest
-	(*JobDetails)(nil),            // 12: edl.rpc.JobDetails
-	(*FinishRequest)(nil),         // 13: edl.rpc.FinishRequest
-	(*AcknowledgeRequest)(nil),    // 14: edl.rpc.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),   // 15: edl.rpc.AcknowledgeResponse
-	(*StateValues)(nil),           // 16: edl.rpc.StateValues
-	(*ReadStateRequest)(nil),      // 17: edl.rpc.ReadStateRequest
-	(*WriteStateResponse)(nil),    // 18: edl.rpc.WriteStateResponse
-	(*ReleaseStateRequest)(nil),   // 19: edl.rpc.ReleaseStateRequest
-	(*ReleaseStateResponse)(nil),  // 20: edl.rpc.ReleaseStateResponse
-	(*StepRun)(nil),               // 21: edl.rpc.StepRun
-	(*StepDone)(nil),              // 22: edl.rpc.StepDone
-	(*StartRoleChunk)(nil),        // 23: edl.rpc.StartRoleChunk
-	(*RoleEvent)(nil),             // 24: edl.rpc.RoleEvent
-	(*Identity)(nil),              // 25: edl.rpc.Identity
-	(*JoinRequest)(nil),           // 26: edl.rpc.JoinRequest
-	(*JoinResponse)(nil),          // 27: edl.rpc.JoinResponse
-	(*Segment)(nil),               // 28: edl.rpc.Segment
-	(*DataFile)(nil),              // 29: edl.rpc.DataFile
-	(*Dataset)(nil),               // 30: edl.rpc.Dataset
-	(*ReportDatasetRequest)(nil),  // 31: edl.rpc.ReportDatasetRequest
-	(*ReportDatasetResponse)(nil), // 32: edl.rpc.ReportDatasetResponse
-	(*RecordRange)(nil),           // 33: edl.rpc.RecordRange
-	(*Task)(nil),                  // 34: edl.rpc.Task
-	(*GetTaskRequest)(nil),        // 35: edl.rpc.GetTaskRequest
-	(*GetTaskResponse)(nil),       // 36: edl.rpc.GetTaskResponse
-	(*TaskFailedRequest)(nil),     // 37: edl.rpc.TaskFailedRequest
-	(*TaskFailedResponse)(nil),    // 38: edl.rpc.TaskFailedResponse
-	(*SaveModelRequest)(nil),      // 39: edl.rpc.SaveModelRequest
-	(*SaveModelResponse)(nil),     // 40: edl.rpc.SaveModelResponse
-	(*TrainerStep)(nil),           // 41: edl.rpc.TrainerStep
-	(*ReportStepResponse)(nil),    // 42: edl.rpc.ReportStepResponse
-	(*NextFeedRequest)(nil),       // 43: edl.rpc.NextFeedRequest
-	(*FinishDataRequest)(nil),     // 44: edl.rpc.FinishDataRequest
-	(*FinishDataResponse)(nil),    // 45: edl.rpc.FinishDataResponse
-	(*PermitRequest)(nil),         // 46: edl.rpc.PermitRequest
-	(*PermitResponse)(nil),        // 47: edl.rpc.PermitResponse
-	(*FeedShare)(nil),             // 48: edl.rpc.FeedShare
-	(*LeaveRequest)(nil),          // 49: edl.rpc.LeaveRequest
-	(*LeaveResponse)(nil),         // 50: edl.rpc.LeaveResponse
-	(*WatchRequest)(nil),          // 51: edl.rpc.WatchRequest
-	(*WatchResponse)(nil),         // 52: edl.rpc.WatchResponse
-	(*QueuesRequest)(nil),         // 53: edl.rpc.QueuesRequest
-	(*QueueStatus)(nil),           // 54: edl.rpc.QueueStatus
-	(*DiscardedTask)(nil),         // 55: edl.rpc.DiscardedTask
-	(*QueuesResponse)(nil),        // 56: edl.rpc.QueuesResponse
-	(*VariableChunk)(nil),         // 57: edl.rpc.VariableChunk
-	(*SendResponse)(nil),          // 58: edl.rpc.SendResponse
-	(*OpenDataRequest)(nil),       // 59: edl.rpc.OpenDataRequest
-	(*OpenDataResponse)(nil),      // 60: edl.rpc.OpenDataResponse
-	(*SliceInfo)(nil),             // 61: edl.rpc.SliceInfo
-	(*BarrierRequest)(nil),        // 62: edl.rpc.BarrierRequest
-	(*BarrierResponse)(nil),       // 63: edl.rpc.BarrierResponse
-	(*FreezeRequest)(nil),         // 64: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 65: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 66: edl.rpc.Declared
-	(*Member)(nil),                // 67: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 68: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 69: edl.rpc.ResumeResponse
-	(*LedgerRequest)(nil),         // 70: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 71: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 72: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 73: edl.rpc.GetRequest
-	(*CompleteRequest)(nil),       // 74: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 75: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 76: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 77: edl.rpc.StatusResponse
-	nil,                           // 78: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 79: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 80: edl.rpc.StatusResponse.RefusedEntry
-	(*job.JobStatus)(nil),         // 81: edl.job.JobStatus
-	(*job.Wait)(nil),              // 82: edl.job.Wait
-	(*job.JobSpec)(nil),           // 83: edl.job.JobSpec
-	(*job.Progress)(nil),          // 84: edl.job.Progress
-	(*job.Value)(nil),             // 85: edl.job.Value
-	(*job.Step)(nil),              // 86: edl.job.Step
-	(*job.RoleStatus)(nil),        // 87: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 88: edl.job.RoleReport
-	(*job.Failure)(nil),           // 89: edl.job.Failure
-	(*job.Event)(nil),             // 90: edl.job.Event
+	(*Events)(nil),                // 6: edl.rpc.Events
+	(*ListRequest)(nil),           // 7: edl.rpc.ListRequest
+	(*ListResponse)(nil),          // 8: edl.rpc.ListResponse
+	(*LogsRequest)(nil),           // 9: edl.rpc.LogsRequest
+	(*LogLine)(nil),               // 10: edl.rpc.LogLine
+	(*WhyResponse)(nil),           // 11: edl.rpc.WhyResponse
+	(*ScaleRequest)(nil),          // 12: edl.rpc.ScaleRequest
+	(*JobDetails)(nil),            // 13: edl.rpc.JobDetails
+	(*FinishRequest)(nil),         // 14: edl.rpc.FinishRequest
+	(*AcknowledgeRequest)(nil),    // 15: edl.rpc.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),   // 16: edl.rpc.AcknowledgeResponse
+	(*StateValues)(nil),           // 17: edl.rpc.StateValues
+	(*ReadStateRequest)(nil),      // 18: edl.rpc.ReadStateRequest
+	(*WriteStateResponse)(nil),    // 19: edl.rpc.WriteStateResponse
+	(*ReleaseStateRequest)(nil),   // 20: edl.rpc.ReleaseStateRequest
+	(*ReleaseStateResponse)(nil),  // 21: edl.rpc.ReleaseStateResponse
+	(*StepRun)(nil),               // 22: edl.rpc.StepRun
+	(*StepDone)(nil),              // 23: edl.rpc.StepDone
+	(*StartRoleChunk)(nil),        // 24: edl.rpc.StartRoleChunk
+	(*RoleEvent)(nil),             // 25: edl.rpc.RoleEvent
+	(*Identity)(nil),              // 26: edl.rpc.Identity
+	(*JoinRequest)(nil),           // 27: edl.rpc.JoinRequest
+	(*JoinResponse)(nil),          // 28: edl.rpc.JoinResponse
+	(*Segment)(nil),               // 29: edl.rpc.Segment
+	(*DataFile)(nil),              // 30: edl.rpc.DataFile
+	(*Dataset)(nil),               // 31: edl.rpc.Dataset
+	(*ReportDatasetRequest)(nil),  // 32: edl.rpc.ReportDatasetRequest
+	(*ReportDatasetResponse)(nil), // 33: edl.rpc.ReportDatasetResponse
+	(*RecordRange)(nil),           // 34: edl.rpc.RecordRange
+	(*Task)(nil),                  // 35: edl.rpc.Task
+	(*GetTaskRequest)(nil),        // 36: edl.rpc.GetTaskRequest
+	(*GetTaskResponse)(nil),       // 37: edl.rpc.GetTaskResponse
+	(*TaskFailedRequest)(nil),     // 38: edl.rpc.TaskFailedRequest
+	(*TaskFailedResponse)(nil),    // 39: edl.rpc.TaskFailedResponse
+	(*SaveModelRequest)(nil),      // 40: edl.rpc.SaveModelRequest
+	(*SaveModelResponse)(nil),     // 41: edl.rpc.SaveModelResponse
+	(*TrainerSteps)(nil),          // 42: edl.rpc.TrainerSteps
+	(*TrainerStep)(nil),           // 43: edl.rpc.TrainerStep
+	(*ReportStepsResponse)(nil),   // 44: edl.rpc.ReportStepsResponse
+	(*NextFeedRequest)(nil),       // 45: edl.rpc.NextFeedRequest
+	(*FinishDataRequest)(nil),     // 46: edl.rpc.FinishDataRequest
+	(*FinishDataResponse)(nil),    // 47: edl.rpc.FinishDataResponse
+	(*PermitRequest)(nil),         // 48: edl.rpc.PermitRequest
+	(*PermitResponse)(nil),        // 49: edl.rpc.PermitResponse
+	(*FeedShare)(nil),             // 50: edl.rpc.FeedShare
+	(*LeaveRequest)(nil),          // 51: edl.rpc.LeaveRequest
+	(*LeaveResponse)(nil),         // 52: edl.rpc.LeaveResponse
+	(*WatchRequest)(nil),          // 53: edl.rpc.WatchRequest
+	(*WatchResponse)(nil),         // 54: edl.rpc.WatchResponse
+	(*QueuesRequest)(nil),         // 55: edl.rpc.QueuesRequest
+	(*QueueStatus)(nil),           // 56: edl.rpc.QueueStatus
+	(*DiscardedTask)(nil),         // 57: edl.rpc.DiscardedTask
+	(*QueuesResponse)(nil),        // 58: edl.rpc.QueuesResponse
+	(*VariableChunk)(nil),         // 59: edl.rpc.VariableChunk
+	(*SendResponse)(nil),          // 60: edl.rpc.SendResponse
+	(*OpenDataRequest)(nil),       // 61: edl.rpc.OpenDataRequest
+	(*OpenDataResponse)(nil),      // 62: edl.rpc.OpenDataResponse
+	(*SliceInfo)(nil),             // 63: edl.rpc.SliceInfo
+	(*BarrierRequest)(nil),        // 64: edl.rpc.BarrierRequest
+	(*BarrierResponse)(nil),       // 65: edl.rpc.BarrierResponse
+	(*FreezeRequest)(nil),         // 66: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 67: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 68: edl.rpc.Declared
+	(*Member)(nil),                // 69: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 70: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 71: edl.rpc.ResumeResponse
+	(*LedgerRequest)(nil),         // 72: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 73: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 74: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 75: edl.rpc.GetRequest
+	(*CompleteRequest)(nil),       // 76: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 77: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 78: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 79: edl.rpc.StatusResponse
+	nil,                           // 80: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 81: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 82: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Event)(nil),             // 83: edl.job.Event
+	(*job.JobStatus)(nil),         // 84: edl.job.JobStatus
+	(*job.Wait)(nil),              // 85: edl.job.Wait
+	(*job.JobSpec)(nil),           // 86: edl.job.JobSpec
+	(*job.Progress)(nil),          // 87: edl.job.Progress
+	(*job.Value)(nil),             // 88: edl.job.Value
+	(*job.Step)(nil),              // 89: edl.job.Step
+	(*job.RoleStatus)(nil),        // 90: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 91: edl.job.RoleReport
+	(*job.Failure)(nil),           // 92: edl.job.Failure
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
-	25,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	78,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	81,  // 2: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	81,  // 3: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	82,  // 4: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	81,  // 5: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	83,  // 6: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
-	56,  // 7: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	72,  // 8: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
-	84,  // 9: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	85,  // 10: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	85,  // 11: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	86,  // 12: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	84,  // 13: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	9,   // 14: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	87,  // 15: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	88,  // 16: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	25,  // 17: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
-	28,  // 18: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
-	33,  // 19: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
-	29,  // 20: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
-	25,  // 21: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
-	30,  // 22: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
-	33,  // 23: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
-	29,  // 24: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
-	25,  // 25: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
-	34,  // 26: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
-	34,  // 27: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
-	34,  // 28: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
-	25,  // 29: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
-	34,  // 30: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
-	25,  // 31: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	84,  // 32: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
-	25,  // 33: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	85,  // 34: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
-	33,  // 35: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
-	25,  // 36: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
-	25,  // 37: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
-	25,  // 38: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	85,  // 39: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
-	25,  // 40: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	89,  // 41: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	90,  // 42: edl.rpc.WatchResponse.event:type_name -> edl.job.Event
-	55,  // 43: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
-	33,  // 44: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
-	54,  // 45: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	82,  // 46: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	79,  // 47: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	25,  // 48: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
-	25,  // 49: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
-	61,  // 50: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
-	61,  // 51: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
-	25,  // 52: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
-	33,  // 53: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	25,  // 54: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	66,  // 55: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	66,  // 56: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	33,  // 57: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	25,  // 58: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	67,  // 59: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	66,  // 60: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	33,  // 61: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	71,  // 62: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	25,  // 63: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	25,  // 64: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	80,  // 65: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	82,  // 66: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 67: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	3,   // 68: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	5,   // 69: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	6,   // 70: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	5,   // 71: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	8,   // 72: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	5,   // 73: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	13,  // 74: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	14,  // 75: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	17,  // 76: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	0,   // 77: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	19,  // 78: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	0,   // 79: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	5,   // 80: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	5,   // 81: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	11,  // 82: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	23,  // 83: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	26,  // 84: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	0,   // 85: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	35,  // 86: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	37,  // 87: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	39,  // 88: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	0,   // 89: edl.rpc.Coordinator.ReportStep:input_type -> edl.rpc.Piece
-	43,  // 90: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	0,   // 91: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	44,  // 92: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	14,  // 93: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	46,  // 94: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	49,  // 95: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	51,  // 96: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	53,  // 97: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	57,  // 98: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	62,  // 99: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	73,  // 100: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	59,  // 101: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	64,  // 102: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	68,  // 103: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	70,  // 104: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	74,  // 105: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	76,  // 106: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	2,   // 107: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	4,   // 108: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	81,  // 109: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	7,   // 110: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	90,  // 111: edl.rpc.Listener.Watch:output_type -> edl.job.Event
-	9,   // 112: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	81,  // 113: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	81,  // 114: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	15,  // 115: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	0,   // 116: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	18,  // 117: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	20,  // 118: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	0,   // 119: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	10,  // 120: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	0,   // 121: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	81,  // 122: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	24,  // 123: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	27,  // 124: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	32,  // 125: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	36,  // 126: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	38,  // 127: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	40,  // 128: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	42,  // 129: edl.rpc.Coordinator.ReportStep:output_type -> edl.rpc.ReportStepResponse
-	0,   // 130: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	0,   // 131: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	45,  // 132: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	15,  // 133: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	47,  // 134: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	50,  // 135: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	52,  // 136: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	0,   // 137: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	58,  // 138: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	63,  // 139: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	57,  // 140: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	60,  // 141: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	65,  // 142: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	69,  // 143: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	0,   // 144: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	75,  // 145: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	77,  // 146: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	107, // [107:147] is the sub-list for method output_type
-	67,  // [67:107] is the sub-list for method input_type
-	67,  // [67:67] is the sub-list for extension type_name
-	67,  // [67:67] is the sub-list for extension extendee
-	0,   // [0:67] is the sub-list for field type_name
+	26,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
+	80,  // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	83,  // 2: edl.rpc.Events.events:type_name -> edl.job.Event
+	84,  // 3: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	84,  // 4: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	85,  // 5: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	84,  // 6: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	86,  // 7: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	58,  // 8: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
+	74,  // 9: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	87,  // 10: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	88,  // 11: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	88,  // 12: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	89,  // 13: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	87,  // 14: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	10,  // 15: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
+	90,  // 16: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	91,  // 17: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	26,  // 18: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
+	29,  // 19: edl.rpc.JoinResponse.segment:type_name -> edl.rpc.Segment
+	34,  // 20: edl.rpc.Segment.skip:type_name -> edl.rpc.RecordRange
+	30,  // 21: edl.rpc.Dataset.files:type_name -> edl.rpc.DataFile
+	26,  // 22: edl.rpc.ReportDatasetRequest.id:type_name -> edl.rpc.Identity
+	31,  // 23: edl.rpc.ReportDatasetRequest.dataset:type_name -> edl.rpc.Dataset
+	34,  // 24: edl.rpc.Task.records:type_name -> edl.rpc.RecordRange
+	30,  // 25: edl.rpc.Task.files:type_name -> edl.rpc.DataFile
+	26,  // 26: edl.rpc.GetTaskRequest.id:type_name -> edl.rpc.Identity
+	35,  // 27: edl.rpc.GetTaskRequest.finished:type_name -> edl.rpc.Task
+	35,  // 28: edl.rpc.GetTaskResponse.task:type_name -> edl.rpc.Task
+	35,  // 29: edl.rpc.GetTaskResponse.next:type_name -> edl.rpc.Task
+	26,  // 30: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
+	35,  // 31: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
+	26,  // 32: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
+	87,  // 33: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	26,  // 34: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
+	43,  // 35: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
+	26,  // 36: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
+	88,  // 37: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	34,  // 38: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
+	26,  // 39: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
+	26,  // 40: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
+	26,  // 41: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
+	88,  // 42: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	26,  // 43: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
+	92,  // 44: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	83,  // 45: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	57,  // 46: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
+	34,  // 47: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
+	56,  // 48: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
+	85,  // 49: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	81,  // 50: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	26,  // 51: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
+	26,  // 52: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
+	63,  // 53: edl.rpc.OpenDataResponse.send:type_name -> edl.rpc.SliceInfo
+	63,  // 54: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
+	26,  // 55: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
+	34,  // 56: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
+	26,  // 57: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	68,  // 58: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	68,  // 59: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	34,  // 60: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	26,  // 61: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	69,  // 62: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	68,  // 63: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	34,  // 64: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	73,  // 65: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	26,  // 66: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	26,  // 67: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	82,  // 68: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	85,  // 69: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 70: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	3,   // 71: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	5,   // 72: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	7,   // 73: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	5,   // 74: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	9,   // 75: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	5,   // 76: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	14,  // 77: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	15,  // 78: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	18,  // 79: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	0,   // 80: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	20,  // 81: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	0,   // 82: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	5,   // 83: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	5,   // 84: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	12,  // 85: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	24,  // 86: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	27,  // 87: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	0,   // 88: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	36,  // 89: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	38,  // 90: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	40,  // 91: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	0,   // 92: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	45,  // 93: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	0,   // 94: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	46,  // 95: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	15,  // 96: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	48,  // 97: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	51,  // 98: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	53,  // 99: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	55,  // 100: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	59,  // 101: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	64,  // 102: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	75,  // 103: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	61,  // 104: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	66,  // 105: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	70,  // 106: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	72,  // 107: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	76,  // 108: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	78,  // 109: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	2,   // 110: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	4,   // 111: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	84,  // 112: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	8,   // 113: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	6,   // 114: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	10,  // 115: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	84,  // 116: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	84,  // 117: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	16,  // 118: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	0,   // 119: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	19,  // 120: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	21,  // 121: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	0,   // 122: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	11,  // 123: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	0,   // 124: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	84,  // 125: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	25,  // 126: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	28,  // 127: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	33,  // 128: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	37,  // 129: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	39,  // 130: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	41,  // 131: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	44,  // 132: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	0,   // 133: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	0,   // 134: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	47,  // 135: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	16,  // 136: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	49,  // 137: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	52,  // 138: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	54,  // 139: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	0,   // 140: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	60,  // 141: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	65,  // 142: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	59,  // 143: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	62,  // 144: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	67,  // 145: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	71,  // 146: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	0,   // 147: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	77,  // 148: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	79,  // 149: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	110, // [110:150] is the sub-list for method output_type
+	70,  // [70:110] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -5376,17 +5483,17 @@ func file_proto_rpc_rpc_proto_init() {
 	if File_proto_rpc_rpc_proto != nil {
 		return
 	}
-	file_proto_rpc_rpc_proto_msgTypes[13].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[27].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[36].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[44].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[14].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[28].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[37].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

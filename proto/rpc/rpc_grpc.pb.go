@@ -53,7 +53,7 @@ type ListenerClient interface {
 	Status(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (*job.JobStatus, error)
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Watch streams the events of a job from the first on until the job has ended.
-	Watch(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error)
+	Watch(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Events], error)
 	// Logs streams what the roles of a job wrote, until they have ended when follow is set.
 	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
 	// Stop ends a job before its time.
@@ -134,13 +134,13 @@ func (c *listenerClient) List(ctx context.Context, in *ListRequest, opts ...grpc
 	return out, nil
 }
 
-func (c *listenerClient) Watch(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[job.Event], error) {
+func (c *listenerClient) Watch(ctx context.Context, in *JobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Events], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Listener_ServiceDesc.Streams[1], Listener_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[JobRequest, job.Event]{ClientStream: stream}
+	x := &grpc.GenericClientStream[JobRequest, Events]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (c *listenerClient) Watch(ctx context.Context, in *JobRequest, opts ...grpc
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Listener_WatchClient = grpc.ServerStreamingClient[job.Event]
+type Listener_WatchClient = grpc.ServerStreamingClient[Events]
 
 func (c *listenerClient) Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -320,7 +320,7 @@ type ListenerServer interface {
 	Status(context.Context, *JobRequest) (*job.JobStatus, error)
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Watch streams the events of a job from the first on until the job has ended.
-	Watch(*JobRequest, grpc.ServerStreamingServer[job.Event]) error
+	Watch(*JobRequest, grpc.ServerStreamingServer[Events]) error
 	// Logs streams what the roles of a job wrote, until they have ended when follow is set.
 	Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error
 	// Stop ends a job before its time.
@@ -370,7 +370,7 @@ func (UnimplementedListenerServer) Status(context.Context, *JobRequest) (*job.Jo
 func (UnimplementedListenerServer) List(context.Context, *ListRequest) (*ListResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
 }
-func (UnimplementedListenerServer) Watch(*JobRequest, grpc.ServerStreamingServer[job.Event]) error {
+func (UnimplementedListenerServer) Watch(*JobRequest, grpc.ServerStreamingServer[Events]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
 func (UnimplementedListenerServer) Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error {
@@ -496,11 +496,11 @@ func _Listener_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(ListenerServer).Watch(m, &grpc.GenericServerStream[JobRequest, job.Event]{ServerStream: stream})
+	return srv.(ListenerServer).Watch(m, &grpc.GenericServerStream[JobRequest, Events]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Listener_WatchServer = grpc.ServerStreamingServer[job.Event]
+type Listener_WatchServer = grpc.ServerStreamingServer[Events]
 
 func _Listener_Logs_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(LogsRequest)
@@ -761,7 +761,7 @@ const (
 	Coordinator_GetTask_FullMethodName          = "/edl.rpc.Coordinator/GetTask"
 	Coordinator_TaskFailed_FullMethodName       = "/edl.rpc.Coordinator/TaskFailed"
 	Coordinator_RequestSaveModel_FullMethodName = "/edl.rpc.Coordinator/RequestSaveModel"
-	Coordinator_ReportStep_FullMethodName       = "/edl.rpc.Coordinator/ReportStep"
+	Coordinator_ReportSteps_FullMethodName      = "/edl.rpc.Coordinator/ReportSteps"
 	Coordinator_NextFeed_FullMethodName         = "/edl.rpc.Coordinator/NextFeed"
 	Coordinator_Feed_FullMethodName             = "/edl.rpc.Coordinator/Feed"
 	Coordinator_Finish_FullMethodName           = "/edl.rpc.Coordinator/Finish"
@@ -787,8 +787,8 @@ type CoordinatorClient interface {
 	TaskFailed(ctx context.Context, in *TaskFailedRequest, opts ...grpc.CallOption) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(ctx context.Context, in *SaveModelRequest, opts ...grpc.CallOption) (*SaveModelResponse, error)
-	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
-	ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepResponse], error)
+	// ReportSteps delivers what a trainer fetched in one or more steps, in the pieces of a TrainerSteps. The steps are taken all or not at all.
+	ReportSteps(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepsResponse], error)
 	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error)
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
@@ -868,18 +868,18 @@ func (c *coordinatorClient) RequestSaveModel(ctx context.Context, in *SaveModelR
 	return out, nil
 }
 
-func (c *coordinatorClient) ReportStep(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepResponse], error) {
+func (c *coordinatorClient) ReportSteps(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, ReportStepsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[1], Coordinator_ReportStep_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Coordinator_ServiceDesc.Streams[1], Coordinator_ReportSteps_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[Piece, ReportStepResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[Piece, ReportStepsResponse]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_ReportStepClient = grpc.ClientStreamingClient[Piece, ReportStepResponse]
+type Coordinator_ReportStepsClient = grpc.ClientStreamingClient[Piece, ReportStepsResponse]
 
 func (c *coordinatorClient) NextFeed(ctx context.Context, in *NextFeedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Piece], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -1006,8 +1006,8 @@ type CoordinatorServer interface {
 	TaskFailed(context.Context, *TaskFailedRequest) (*TaskFailedResponse, error)
 	// RequestSaveModel elects one trainer to save; it is answered when all others have left.
 	RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error)
-	// ReportStep delivers what a trainer fetched in a step, in the pieces of a TrainerStep.
-	ReportStep(grpc.ClientStreamingServer[Piece, ReportStepResponse]) error
+	// ReportSteps delivers what a trainer fetched in one or more steps, in the pieces of a TrainerSteps. The steps are taken all or not at all.
+	ReportSteps(grpc.ClientStreamingServer[Piece, ReportStepsResponse]) error
 	// NextFeed returns the trainer's share of the next item that a fed job is to do, in the pieces of a FeedShare; it waits until there is one.
 	NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error
 	// Feed runs one fed step over all trainers and returns the merged fetches: the pieces of a StepRun and of a StepDone.
@@ -1049,8 +1049,8 @@ func (UnimplementedCoordinatorServer) TaskFailed(context.Context, *TaskFailedReq
 func (UnimplementedCoordinatorServer) RequestSaveModel(context.Context, *SaveModelRequest) (*SaveModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RequestSaveModel not implemented")
 }
-func (UnimplementedCoordinatorServer) ReportStep(grpc.ClientStreamingServer[Piece, ReportStepResponse]) error {
-	return status.Error(codes.Unimplemented, "method ReportStep not implemented")
+func (UnimplementedCoordinatorServer) ReportSteps(grpc.ClientStreamingServer[Piece, ReportStepsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReportSteps not implemented")
 }
 func (UnimplementedCoordinatorServer) NextFeed(*NextFeedRequest, grpc.ServerStreamingServer[Piece]) error {
 	return status.Error(codes.Unimplemented, "method NextFeed not implemented")
@@ -1176,12 +1176,12 @@ func _Coordinator_RequestSaveModel_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Coordinator_ReportStep_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(CoordinatorServer).ReportStep(&grpc.GenericServerStream[Piece, ReportStepResponse]{ServerStream: stream})
+func _Coordinator_ReportSteps_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CoordinatorServer).ReportSteps(&grpc.GenericServerStream[Piece, ReportStepsResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Coordinator_ReportStepServer = grpc.ClientStreamingServer[Piece, ReportStepResponse]
+type Coordinator_ReportStepsServer = grpc.ClientStreamingServer[Piece, ReportStepsResponse]
 
 func _Coordinator_NextFeed_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(NextFeedRequest)
@@ -1342,8 +1342,8 @@ var Coordinator_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 		{
-			StreamName:    "ReportStep",
-			Handler:       _Coordinator_ReportStep_Handler,
+			StreamName:    "ReportSteps",
+			Handler:       _Coordinator_ReportSteps_Handler,
 			ClientStreams: true,
 		},
 		{

@@ -41,6 +41,7 @@ type Config struct {
 	Constant       func(name string) (*tensor.Tensor, error)
 	Follow         map[string][]string // globs of the datasets that grow while the job runs, by name
 	FollowEvery    time.Duration       // between two looks at them; 0: 1s
+	TellEvery      time.Duration       // how long a watcher may wait for a step, so that several are sent together; 0: each is sent at once
 	LedgerDeadline time.Duration       // of a question about the ledger outside of a change of members; 0: 10s
 	// Live returns the members of the job that live now, with their incarnations. nil: whoever joins lives.
 	Live func(context.Context) (map[cluster.Member]id.Incarnation, error)

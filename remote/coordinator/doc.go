@@ -30,7 +30,7 @@
 //	  |-- GetTask ------------> dispatch -> store: a txn                              an answer is durable before it is sent
 //	  |-- Permit (max_ahead) -> ending: acknowledged enough?                          no round begins that finish has ruled out
 //	  |   trains the round with the pservers, which commit it when all have declared it
-//	  |-- ReportStep ---------> steps -> collector: rows of all reports = batch?      a step is complete, or its generation has ended
+//	  |-- ReportSteps --------> steps -> collector: rows of all reports = batch?      a step is complete, or its generation has ended
 //	  |                            `--> stepWriter: merges -> log                     steps are written in order, each once
 //	                                           `--> Watch                             a watcher is told every step from its position on
 //

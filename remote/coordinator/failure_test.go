@@ -136,7 +136,7 @@ func (s running) calls(who *rpc.Identity) map[string]error {
 	_, errs["TaskFailed"] = s.client.TaskFailed(ctx, &rpc.TaskFailedRequest{Id: who, Task: &rpc.Task{Dataset: "d"}})
 	_, errs["RequestSaveModel"] = s.client.RequestSaveModel(ctx, &rpc.SaveModelRequest{Id: who})
 	_, errs["Leave"] = s.client.Leave(ctx, &rpc.LeaveRequest{Id: who})
-	errs["ReportStep"] = s.report(ctx, &rpc.TrainerStep{Id: who})
+	errs["ReportSteps"] = s.report(ctx, &rpc.TrainerStep{Id: who})
 	return errs
 }
 
@@ -185,7 +185,7 @@ func TestStrangersAreNotHeardOut(t *testing.T) {
 	}
 	for name, begin := range map[string]func() (call, error){
 		"ReportDataset": func() (call, error) { return s.client.ReportDataset(ctx) },
-		"ReportStep":    func() (call, error) { return s.client.ReportStep(ctx) },
+		"ReportSteps":   func() (call, error) { return s.client.ReportSteps(ctx) },
 		"Feed":          func() (call, error) { return s.client.Feed(ctx) },
 	} {
 		for what, who := range map[string]*rpc.Identity{

@@ -18,13 +18,22 @@ import (
 type watcher struct {
 	grpc.ServerStreamingServer[rpc.WatchResponse]
 	ctx    context.Context
-	events []*rpc.WatchResponse
+	events []event
+	calls  int // of Send
+}
+
+// event is one of a message.
+type event struct {
+	fence, number, step uint64
 }
 
 func (w *watcher) Context() context.Context { return w.ctx }
 
 func (w *watcher) Send(m *rpc.WatchResponse) error {
-	w.events = append(w.events, m)
+	w.calls++
+	for i, e := range m.Events {
+		w.events = append(w.events, event{m.Fence, m.Number + uint64(i), e.GetStep().GetStep()})
+	}
 	return nil
 }
 
@@ -49,12 +58,12 @@ func TestWatchFromAPosition(t *testing.T) {
 		"of one that is to come": {8, steps - 5, oldest},
 	} {
 		w := &watcher{ctx: t.Context()}
-		if err := s.Watch(&rpc.WatchRequest{Fence: c.fence, From: c.from}, w); err != nil || len(w.events) != int(steps-c.want) {
-			t.Errorf("one that %s: %d events, %v, want %d", name, len(w.events), err, steps-c.want)
+		if err := s.Watch(&rpc.WatchRequest{Fence: c.fence, From: c.from}, w); err != nil || len(w.events) != int(steps-c.want) || w.calls > 100 {
+			t.Errorf("one that %s: %d events in %d messages, %v, want %d", name, len(w.events), w.calls, err, steps-c.want)
 		}
-		for i, m := range w.events {
-			if want := c.want + uint64(i); m.Fence != 7 || m.Number != want || m.Event.GetStep().GetStep() != want {
-				t.Fatalf("one that %s: event %d is %v, want number %d", name, i, m, want)
+		for i, e := range w.events {
+			if want := c.want + uint64(i); e != (event{7, want, want}) {
+				t.Fatalf("one that %s: event %d is %v, want number %d", name, i, e, want)
 			}
 		}
 	}

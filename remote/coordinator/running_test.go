@@ -106,7 +106,7 @@ func (s running) leave(ctx context.Context, rank uint32) error {
 
 // report tells what a trainer fetched in a step.
 func (s running) report(ctx context.Context, m *rpc.TrainerStep) error {
-	return wire.ReportStep(ctx, s.client, m)
+	return wire.ReportSteps(ctx, s.client, &rpc.TrainerSteps{Id: m.Id, Steps: []*rpc.TrainerStep{m}})
 }
 
 // feed runs one fed step.
@@ -137,11 +137,12 @@ func (s running) watch(ctx context.Context) (steps []*job.Step, last *job.JobSta
 	for err == nil {
 		var m *rpc.WatchResponse
 		if m, err = stream.Recv(); err == nil {
-			e := m.Event
-			if e.GetStep() != nil {
-				steps = append(steps, e.GetStep())
+			for _, e := range m.Events {
+				if e.GetStep() != nil {
+					steps = append(steps, e.GetStep())
+				}
+				last = e.GetStatus()
 			}
-			last = e.GetStatus()
 		}
 	}
 	if err == io.EOF {

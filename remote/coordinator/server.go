@@ -190,9 +190,9 @@ func (s *Server) RequestSaveModel(ctx context.Context, m *rpc.SaveModelRequest) 
 	return s.ending.requestSave(ctx, m)
 }
 
-// ReportStep takes what a trainer fetched.
-func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
-	m := &rpc.TrainerStep{}
+// ReportSteps takes what a trainer fetched.
+func (s *Server) ReportSteps(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepsResponse]) error {
+	m := &rpc.TrainerSteps{}
 	id, err := receive(stream.Context(), s.members, stream, m, wire.MaxStep)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *Server) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Rep
 	if err := s.steps.report(m); err != nil {
 		return err
 	}
-	return stream.SendAndClose(&rpc.ReportStepResponse{})
+	return stream.SendAndClose(&rpc.ReportStepsResponse{})
 }
 
 // NextFeed returns a trainer's share of the next item of a fed job.

@@ -66,26 +66,40 @@ func (s *steps) reported() (steps uint64) {
 	return steps
 }
 
-// report takes what a trainer fetched in a step, and returns when every step that is complete with it was written.
-func (s *steps) report(m *rpc.TrainerStep) error {
-	if err := checkReport(m); err != nil {
-		return err
+// report takes what a trainer fetched in some steps, and returns when every step that is complete with them was written. The reports are refused
+// together or taken together, at one moment. Each counts as if it had come alone. So a sender that has no answer sends all of them again.
+func (s *steps) report(m *rpc.TrainerSteps) error {
+	if len(m.Steps) == 0 {
+		return nil
+	}
+	for _, step := range m.Steps {
+		if err := checkReport(step); err != nil {
+			return err
+		}
+		step.Id = &rpc.Identity{Job: m.Id.Job, ProgramHash: m.Id.ProgramHash, Generation: m.Id.Generation, Rank: m.Id.Rank, Round: step.Id.GetRound(),
+			Retry: m.Id.Retry, Fence: m.Id.Fence}
 	}
 	s.locked(func() {
-		switch {
-		case s.cfg.Fed && m.GlobalRows == 0:
-			s.feeds.readReported(m)
-			return
-		case m.Pending && !s.mayCount(m.Id):
-			return
+		complete := len(s.writer.queue)
+		for _, step := range m.Steps {
+			s.take(step)
 		}
-		steps := s.collector.add(m)
-		s.writer.queue = append(s.writer.queue, steps...)
-		if len(steps) > 0 {
+		if len(s.writer.queue) > complete {
 			_ = s.members.step(generation.Progressed{})
 		}
 	})
 	return s.write()
+}
+
+// take takes one report, and queues the steps that are complete with it. The monitor is held.
+func (s *steps) take(m *rpc.TrainerStep) {
+	switch {
+	case s.cfg.Fed && m.GlobalRows == 0:
+		s.feeds.readReported(m)
+	case m.Pending && !s.mayCount(m.Id):
+	default:
+		s.writer.queue = append(s.writer.queue, s.collector.add(m)...)
+	}
 }
 
 // mayCount reports whether a pending report can count: its round has committed, or the next generation will tell whether it has. An older report does not
@@ -206,8 +220,8 @@ func (s *steps) watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 	if m.Fence == fence {
 		from = m.From
 	}
-	err := s.log.Read(stream.Context(), from, true, func(number uint64, e *job.Event) error {
-		return stream.Send(&rpc.WatchResponse{Event: e, Number: number, Fence: fence})
+	err := s.log.ReadBatches(stream.Context(), from, s.cfg.TellEvery, func(number uint64, events []*job.Event) error {
+		return stream.Send(&rpc.WatchResponse{Events: events, Number: number, Fence: fence})
 	})
 	if err == nil {
 		s.hear()

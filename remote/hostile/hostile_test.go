@@ -135,7 +135,7 @@ func (s *stream) RecvMsg(m any) error {
 		m.Piece = s.piece(&job.RoleSpec{})
 	case *rpc.Piece:
 		s.make(m)
-		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportStep": &rpc.TrainerStep{},
+		m.Piece = s.piece(map[string]proto.Message{"ReportDataset": &rpc.ReportDatasetRequest{}, "ReportSteps": &rpc.TrainerSteps{},
 			"Feed": &rpc.StepRun{}, "RunStep": &rpc.StepRun{}, "WriteState": &rpc.StateValues{}}[s.method])
 	case proto.Message:
 		s.make(m)

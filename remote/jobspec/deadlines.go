@@ -111,7 +111,17 @@ type Deadlines struct {
 	Entries time.Duration
 	// Follow is how often the coordinator lists the files of a dataset that grows.
 	Follow time.Duration
+	// Tell is how long a step may wait for others, so that they are told in one message: at the trainer that reports it, at the coordinator and at
+	// the listener. A step that comes after a pause waits for none. Three times Tell is less than the 100 ms within which a terminal shows a step.
+	// 0 in a job whose trainers may soon wait until their user has heard of the step.
+	Tell time.Duration
 }
+
+// tellEvery is Deadlines.Tell for jobs that do not wait for their user, or may be at least so many rounds ahead of them.
+const (
+	tellEvery = 20 * time.Millisecond
+	farAhead  = 256
+)
 
 // margin is how much longer the next one waits where several wait for the same thing: enough for an error to travel.
 const margin = 2 * time.Second
@@ -133,6 +143,9 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		Follow: time.Second,
 	}
 	d.Drain, d.DrainGrace = round, round+d.StopGrace
+	if n := spec.GetMaxAhead(); n == 0 || n >= farAhead {
+		d.Tell = tellEvery
+	}
 	return d
 }
 

@@ -214,7 +214,7 @@ type fenced struct {
 func (c fenced) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.WatchResponse]) error {
 	defer c.told()
 	failed := &job.JobStatus{State: job.State_FAILED, Failure: wire.FailureOf(fault.New(fault.Fenced, "a lost lease"))}
-	return stream.Send(&rpc.WatchResponse{Event: &job.Event{What: &job.Event_Status{Status: failed}}})
+	return stream.Send(&rpc.WatchResponse{Events: []*job.Event{{What: &job.Event_Status{Status: failed}}}})
 }
 
 // What one coordinator has failed of is not the end of a job that another has ended well, although that one was not heard.

@@ -73,7 +73,7 @@ func (s *Server) List(context.Context, *rpc.ListRequest) (*rpc.ListResponse, err
 }
 
 // Watch streams the events of a job, from the oldest that is kept.
-func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[job.Event]) error {
+func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Events]) error {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
 		return err
@@ -82,7 +82,9 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[job.
 		j.followers.change(+1, false)
 		defer j.followers.change(-1, false)
 	}
-	return j.events.Read(stream.Context(), 0, true, func(_ uint64, e *job.Event) error { return stream.Send(e) })
+	return j.events.ReadBatches(stream.Context(), 0, j.limits.Tell, func(_ uint64, events []*job.Event) error {
+		return stream.Send(&rpc.Events{Events: events})
+	})
 }
 
 // Logs streams what the roles of a job wrote.

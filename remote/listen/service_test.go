@@ -34,7 +34,7 @@ func TestStop(t *testing.T) {
 	}
 	var last job.State
 	stopped := false
-	follow(t, stream.Recv, func(e *job.Event) {
+	followEvents(t, stream, func(e *job.Event) {
 		if e.GetStep() != nil && !stopped {
 			stopped = true
 			if s, err := client.Stop(bounded(t), &rpc.JobRequest{Job: j.ID}); err != nil || s.State != job.State_STOPPED {
@@ -147,11 +147,11 @@ func TestFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step := (*job.Step)(nil); step == nil; {
-		e, err := stream.Recv()
+		m, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
-		step = e.GetStep()
+		step = m.Events[len(m.Events)-1].GetStep()
 	}
 	after := uint64(5)
 	if s, err = client.Finish(bounded(t), &rpc.FinishRequest{Job: long.ID, AfterStep: &after}); err != nil || s.State != job.State_SUCCEEDED || s.Steps <= after {
@@ -208,6 +208,19 @@ func TestStepOfAnUnknownJob(t *testing.T) {
 	}
 }
 
+// followEvents reads the events of a job to their end.
+func followEvents(t *testing.T, stream grpc.ServerStreamingClient[rpc.Events], each func(*job.Event)) {
+	t.Helper()
+	follow(t, stream.Recv, func(m *rpc.Events) {
+		if len(m.Events) == 0 {
+			t.Error("a message without events")
+		}
+		for _, e := range m.Events {
+			each(e)
+		}
+	})
+}
+
 // follow reads a stream to its end.
 func follow[M any](t *testing.T, recv func() (M, error), each func(M)) {
 	t.Helper()
@@ -236,7 +249,7 @@ func TestWatchFromTheFirstEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		follow(t, stream.Recv, func(e *job.Event) {
+		followEvents(t, stream, func(e *job.Event) {
 			if s := e.GetStatus(); s != nil {
 				last = s
 				told = append(told, s.State.String())

@@ -35,7 +35,7 @@ func (c telling) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rp
 	}
 	for step := range c.steps {
 		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 5}}}
-		if err := stream.Send(&rpc.WatchResponse{Event: e, Number: step, Fence: c.fence}); err != nil {
+		if err := stream.Send(&rpc.WatchResponse{Events: []*job.Event{e}, Number: step, Fence: c.fence}); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (c *brief) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 	c.mu.Unlock()
 	send := func(number uint64) error {
 		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: 10*c.start + number, Rows: 5}}}
-		return stream.Send(&rpc.WatchResponse{Event: e, Number: number, Fence: c.start + 1})
+		return stream.Send(&rpc.WatchResponse{Events: []*job.Event{e}, Number: number, Fence: c.start + 1})
 	}
 	switch visit {
 	case 1:
@@ -159,7 +159,7 @@ func (c *brief) Watch(m *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc
 		if err := send(9); err != nil {
 			return err
 		}
-		if err := stream.Send(&rpc.WatchResponse{Event: last, Number: 10, Fence: c.start + 1}); err != nil {
+		if err := stream.Send(&rpc.WatchResponse{Events: []*job.Event{last}, Number: 10, Fence: c.start + 1}); err != nil {
 			return err
 		}
 		close(c.told)

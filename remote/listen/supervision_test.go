@@ -35,7 +35,7 @@ func statesOf(t *testing.T, client rpc.ListenerClient, j *listen.Job) (states []
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, stream.Recv, func(e *job.Event) {
+	followEvents(t, stream, func(e *job.Event) {
 		if s := e.GetStatus(); s != nil {
 			states = append(states, s.State.String())
 			return

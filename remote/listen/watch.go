@@ -72,10 +72,13 @@ func (w *watcher) told() <-chan struct{} {
 	return w.all
 }
 
-// take enters one event of a stream. The stream ends with ctx.
+// take enters the events of a message of a stream. The stream ends with ctx. Watchers are told the steps before the job can hear of its end: nothing is
+// told after that.
 func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
-	j, step := w.job, m.Event.GetStep()
-	var first, told bool
+	j := w.job
+	first := false
+	var end *job.JobStatus
+	told := make([]*job.Event, 0, len(m.Events))
 	j.mu.Lock()
 	if ctx.Err() != nil {
 		j.mu.Unlock()
@@ -85,11 +88,17 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	if missed > 0 {
 		j.miss(missed)
 	}
-	if s := m.Event.GetStatus(); s != nil && err == nil {
-		w.end(s)
-	}
-	if step != nil && err == nil {
-		first, told = j.addStep(step)
+	for _, e := range m.Events {
+		if err != nil {
+			break
+		}
+		end = e.GetStatus()
+		if step := e.GetStep(); step != nil {
+			begins, tell := j.addStep(step)
+			if first = first || begins; tell {
+				told = append(told, e)
+			}
+		}
 	}
 	j.mu.Unlock()
 	if missed > 0 {
@@ -98,14 +107,19 @@ func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
 	if first {
 		j.setState(job.State_RUNNING, nil)
 	}
-	if told {
-		j.events.Add(m.Event)
+	j.events.Add(told...)
+	if end != nil {
+		j.withLock(func() {
+			if err = ctx.Err(); err == nil {
+				w.end(end)
+			}
+		})
 	}
 	return err
 }
 
-// place checks the number of an event, and returns how many events before it were missed. It refuses events of a coordinator that has lost its lock,
-// once its successor has spoken. job.mu is held.
+// place checks the number of the first event of a message, and returns how many events before it were missed. It refuses events of a coordinator that
+// has lost its lock, once its successor has spoken. job.mu is held.
 func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	wrong := func(got, want string) error {
 		return fault.E(fault.Stale, fault.At("coordinator"), fault.Got(got), fault.Want(want))
@@ -119,7 +133,7 @@ func (w *watcher) place(m *rpc.WatchResponse) (missed uint64, err error) {
 	if m.Number < w.next {
 		return 0, wrong(fmt.Sprintf("event %d", m.Number), fmt.Sprintf("event %d or a later one", w.next))
 	}
-	missed, w.next = m.Number-w.next, m.Number+1
+	missed, w.next = m.Number-w.next, m.Number+uint64(len(m.Events))
 	return missed, nil
 }
 

@@ -32,13 +32,26 @@ func heard(t *testing.T, mode job.Mode) (*watcher, *bytes.Buffer) {
 	return newWatcher(j, nil), log
 }
 
-// tell sends steps from the coordinator of a fence. number is that of the event of the first step.
+// tell sends steps from the coordinator of a fence, each in a message of its own. number is that of the event of the first step.
 func (w *watcher) tell(ctx context.Context, fence, number uint64, steps ...uint64) (err error) {
 	for i, step := range steps {
-		e := &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 1}}}
-		err = errors.Join(err, w.take(ctx, &rpc.WatchResponse{Event: e, Fence: fence, Number: number + uint64(i)}))
+		err = errors.Join(err, w.take(ctx, message(fence, number+uint64(i), step)))
 	}
 	return err
+}
+
+// tellTogether is tell with one message.
+func (w *watcher) tellTogether(ctx context.Context, fence, number uint64, steps ...uint64) (err error) {
+	return w.take(ctx, message(fence, number, steps...))
+}
+
+// message is one of a coordinator, with steps.
+func message(fence, number uint64, steps ...uint64) *rpc.WatchResponse {
+	m := &rpc.WatchResponse{Fence: fence, Number: number}
+	for _, step := range steps {
+		m.Events = append(m.Events, &job.Event{What: &job.Event_Step{Step: &job.Step{Step: step, Rows: 1}}})
+	}
+	return m
 }
 
 // told returns the steps that the job has told on.
@@ -53,7 +66,7 @@ func toldOn(j *Job) string {
 	return fmt.Sprintf("%v of %d", steps, j.Status().Steps)
 }
 
-// Whatever is told, and by whom: each step is told on once.
+// Whatever is told, and by whom, and in how many messages: each step is told on once.
 func TestTake(t *testing.T) {
 	type say struct {
 		fence, number uint64
@@ -78,16 +91,20 @@ func TestTake(t *testing.T) {
 			async: "[0 1 2 3] of 4"},
 	} {
 		for mode, want := range map[job.Mode]string{job.Mode_SYNC: c.sync, job.Mode_ASYNC: c.async} {
-			w, log := heard(t, mode)
-			var err error
-			for _, s := range c.said {
-				err = errors.Join(err, w.tell(t.Context(), s.fence, s.number, s.steps...))
-			}
-			if got := toldOn(w.job); got != want || errors.Is(err, fault.Stale) != c.stale || !c.stale && err != nil {
-				t.Errorf("%s, %v: told on %s, %v, want %s", name, mode, got, err, want)
-			}
-			if said := strings.Contains(log.String(), "missed="); said != c.missed {
-				t.Errorf("%s, %v: logged %s", name, mode, log)
+			for how, tell := range map[string]func(w *watcher, ctx context.Context, fence, number uint64, steps ...uint64) error{
+				"one by one": (*watcher).tell, "together": (*watcher).tellTogether,
+			} {
+				w, log := heard(t, mode)
+				var err error
+				for _, s := range c.said {
+					err = errors.Join(err, tell(w, t.Context(), s.fence, s.number, s.steps...))
+				}
+				if got := toldOn(w.job); got != want || errors.Is(err, fault.Stale) != c.stale || !c.stale && err != nil {
+					t.Errorf("%s, %v, %s: told on %s, %v, want %s", name, mode, how, got, err, want)
+				}
+				if said := strings.Contains(log.String(), "missed="); said != c.missed {
+					t.Errorf("%s, %v, %s: logged %s", name, mode, how, log)
+				}
 			}
 		}
 	}
@@ -103,7 +120,7 @@ func TestTakeOfAnEarlierAttempt(t *testing.T) {
 	}
 	ended := func(fence, number uint64, state job.State) bool {
 		e := &job.Event{What: &job.Event_Status{Status: &job.JobStatus{State: state}}}
-		if err := w.take(t.Context(), &rpc.WatchResponse{Event: e, Fence: fence, Number: number}); err != nil {
+		if err := w.take(t.Context(), &rpc.WatchResponse{Events: []*job.Event{e}, Fence: fence, Number: number}); err != nil {
 			t.Error(err)
 		}
 		select {
@@ -133,15 +150,17 @@ func TestTakeOfAnEarlierAttempt(t *testing.T) {
 
 // late takes what the service streams.
 type late struct {
-	grpc.ServerStreamingServer[job.Event]
+	grpc.ServerStreamingServer[rpc.Events]
 	ctx   context.Context
 	steps []uint64
 }
 
 func (l *late) Context() context.Context { return l.ctx }
 
-func (l *late) Send(e *job.Event) error {
-	l.steps = append(l.steps, e.GetStep().GetStep())
+func (l *late) Send(m *rpc.Events) error {
+	for _, e := range m.Events {
+		l.steps = append(l.steps, e.GetStep().GetStep())
+	}
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // A fakeCoordinator is a coordinator whose generations a test begins. What it decides, the pure machines of the coordinator decide: queue.Queue and
@@ -393,8 +394,8 @@ func (c *fakeCoordinator) RequestSaveModel(ctx context.Context, m *rpc.SaveModel
 	return &rpc.SaveModelResponse{Granted: granted, Progress: c.progress, WithoutSave: c.withoutSave}, err
 }
 
-func (c *fakeCoordinator) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepResponse]) error {
-	m := &rpc.TrainerStep{}
+func (c *fakeCoordinator) ReportSteps(stream grpc.ClientStreamingServer[rpc.Piece, rpc.ReportStepsResponse]) error {
+	m := &rpc.TrainerSteps{}
 	if err := wire.Receive("trainer", stream, m, 1<<20); err != nil {
 		return wire.FromStatus("trainer", err)
 	}
@@ -402,9 +403,14 @@ func (c *fakeCoordinator) ReportStep(stream grpc.ClientStreamingServer[rpc.Piece
 		<-c.hold
 	}
 	c.change(func() {
-		if c.reports = append(c.reports, m); m.Id.Generation <= c.asked[m.Id.Rank] {
-			c.late = append(c.late, m)
+		for _, step := range m.Steps {
+			round := step.Id.Round
+			step.Id = proto.Clone(m.Id).(*rpc.Identity)
+			step.Id.Round = round
+			if c.reports = append(c.reports, step); m.Id.Generation <= c.asked[m.Id.Rank] {
+				c.late = append(c.late, step)
+			}
 		}
 	})
-	return stream.SendAndClose(&rpc.ReportStepResponse{})
+	return stream.SendAndClose(&rpc.ReportStepsResponse{})
 }

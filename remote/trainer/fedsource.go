@@ -109,7 +109,7 @@ func (s *fedSource) deliver(share *rpc.FeedShare) (*executor.Batch, error) {
 
 // answer reports the variables that an item asks for, as they are now.
 func (s *fedSource) answer(ctx context.Context, share *rpc.FeedShare) error {
-	report := &rpc.TrainerStep{Id: s.in.message(id.Round(share.Step), 0), Trainers: s.sharing()}
+	report := &rpc.TrainerStep{Id: roundOf(id.Round(share.Step)), Trainers: s.sharing()}
 	for _, name := range share.Fetch {
 		value, err := s.readVariable(ctx, name)
 		if err != nil {
@@ -117,7 +117,7 @@ func (s *fedSource) answer(ctx context.Context, share *rpc.FeedShare) error {
 		}
 		report.Fetched = append(report.Fetched, &job.Value{Name: name, Stream: tensor.AppendStream(nil, value)})
 	}
-	return s.reporter.report(report)
+	return s.reporter.report(s.in, report)
 }
 
 // readVariable returns a variable as it is now: from the servers, or from this trainer where no server holds it.

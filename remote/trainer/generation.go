@@ -153,21 +153,22 @@ func (g *generationRun) report(s *steps, values []*tensor.Tensor) error {
 	if superseded != nil {
 		fetched = beforeDeclaration(g.cfg.Program, fetched)
 	}
-	m := &rpc.TrainerStep{Id: g.in.message(s.Number(), 0), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, GlobalRows: s.batch.GlobalRows,
+	m := &rpc.TrainerStep{Id: roundOf(s.Number()), Pass: int32(s.batch.Pass), Rows: s.batch.Step.Rows, GlobalRows: s.batch.GlobalRows,
 		Fetched: fetched, Records: g.comm.records, Trainers: g.sharing(), Pending: superseded != nil}
 	if g.cfg.Spec.Fed {
-		g.lastFed = fedReport{m, g.in.identity.Fence}
+		g.lastFed = fedReport{m, g.in, g.in.identity.Fence}
 	}
-	if err := g.reporter.report(m); err != nil {
+	if err := g.reporter.report(g.in, m); err != nil {
 		return err
 	}
 	return superseded
 }
 
-// A fedReport is the report of the last fed step, and the fence of the coordinator that it was sent to. A trainer keeps it until it receives the item
-// after that step: then the coordinator has it.
+// A fedReport is the report of the last fed step, the generation of the step, and the fence of the coordinator that it was sent to. A trainer keeps it
+// until it receives the item after that step: then the coordinator has it.
 type fedReport struct {
 	step  *rpc.TrainerStep // nil: there is none
+	in    *generation
 	fence id.Fence
 }
 
@@ -178,7 +179,7 @@ func (g *generationRun) repeatReport() error {
 		return nil
 	}
 	g.lastFed.fence = g.in.identity.Fence
-	if err := g.reporter.report(g.lastFed.step); err != nil {
+	if err := g.reporter.report(g.lastFed.in, g.lastFed.step); err != nil {
 		return err
 	}
 	return g.reporter.flush()

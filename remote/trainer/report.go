@@ -3,6 +3,8 @@ package trainer
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -14,86 +16,203 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// reportQueue is how many steps a trainer may be ahead of its reports.
-const reportQueue = 64
+// Bounds of the steps that a trainer may be ahead of its reports, and of one message. One step may have more bytes.
+const (
+	maxReports     = 256
+	maxReportBytes = 1 << 20
+)
 
-// reporter sends what was fetched to the coordinator, in order, while the training goes on, through all generations.
+// reporter sends what was fetched to the coordinator, in order, while the training goes on, through all generations. Steps that are reported within
+// Deadlines.Tell of each other go in one message:
+//
+//	report ---> queue ---> message, when the one before is answered and
+//	                         - Deadlines.Tell has passed since that was begun, or
+//	                         - the queue is full, or
+//	                         - somebody waits: flush
+//
+// A message has steps of one generation. A message without an answer is sent again, with the same steps.
 type reporter struct {
-	trainer *Trainer
-	queue   chan reported
-	done    chan struct{} // closed when the queue is empty and closed, or sending has failed
-	err     error         // valid when done is closed
-	cancel  context.CancelFunc
+	every  time.Duration // between the beginnings of two messages; 0: a message is sent when the one before is answered
+	send   func(ctx context.Context, in *generation, steps []*rpc.TrainerStep) error
+	begin  func() (end func()) // enters and ends a wait for room in the list of waits
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the reporter has ended
+	wake   chan struct{} // holds a value when the sender has to look again
+
+	mu      sync.Mutex
+	changed *sync.Cond // steps were taken out of the queue or sent, or the reporter has ended
+	queue   []reported // not sent
+	bytes   int        // of queue
+	flushes int        // calls of flush that wait
+	sending bool       // a message is under way
+	closed  bool
+	ended   bool
+	err     error // why it has ended
 }
 
-// reported is a step to report, or a mark that is closed when all before it has been sent.
+// reported is a step, and the generation that trained it.
 type reported struct {
+	in   *generation
 	step *rpc.TrainerStep
-	mark chan struct{}
 }
 
 func newReporter(ctx context.Context, t *Trainer) *reporter {
-	ctx, cancel := context.WithCancel(ctx)
-	r := &reporter{trainer: t, queue: make(chan reported, reportQueue), done: make(chan struct{}), cancel: cancel}
-	go func() {
-		defer close(r.done)
-		for m := range r.queue {
-			if m.mark != nil {
-				close(m.mark)
-			} else if r.err = r.send(ctx, m.step); r.err != nil {
-				return
-			}
-		}
-	}()
+	r := &reporter{every: t.cfg.Deadlines.Tell, send: t.sendSteps,
+		begin: func() func() {
+			return t.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0).end
+		}}
+	if t.cfg.Spec.Fed {
+		r.every = 0 // the user waits for each step
+	}
+	r.start(ctx)
 	return r
 }
 
-// report queues one step; it waits while the queue is full.
-func (r *reporter) report(m *rpc.TrainerStep) error { return r.put(reported{step: m}) }
+// start begins to send.
+func (r *reporter) start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(ctx)
+	r.done, r.wake, r.changed = make(chan struct{}), make(chan struct{}, 1), sync.NewCond(&r.mu)
+	go func() {
+		defer close(r.done)
+		err := r.run(ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ended, r.err = true, err
+		r.changed.Broadcast()
+	}()
+}
 
-func (r *reporter) put(m reported) error {
-	select {
-	case r.queue <- m:
-		return nil
-	default:
-	}
-	w := r.trainer.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0)
-	defer w.end()
-	select {
-	case r.queue <- m:
-		return nil
-	case <-r.done:
-		return r.err
+// run sends messages until the reporter is closed, or sending fails.
+func (r *reporter) run(ctx context.Context) error {
+	var last time.Time // when the last message was begun
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		r.mu.Lock()
+		var in *generation
+		var steps []*rpc.TrainerStep
+		closed, wait := r.closed, time.Until(last.Add(r.every))
+		if r.full() || r.flushes > 0 || wait <= 0 {
+			in, steps = r.take()
+		}
+		empty := len(r.queue) == 0
+		r.sending = len(steps) > 0
+		r.mu.Unlock()
+		switch {
+		case closed:
+			return nil
+		case len(steps) > 0:
+			last = time.Now()
+			err := r.send(ctx, in, steps)
+			r.mu.Lock()
+			r.sending = false
+			r.changed.Broadcast()
+			r.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		timer.Stop()
+		if !empty {
+			timer.Reset(wait)
+		}
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		}
 	}
 }
 
-// flush returns when everything that was queued has been sent.
-func (r *reporter) flush() error {
-	mark := make(chan struct{})
-	if err := r.put(reported{mark: mark}); err != nil {
-		return err
+// full reports whether the queue has enough for a message. r.mu is held.
+func (r *reporter) full() bool { return len(r.queue) >= maxReports || r.bytes >= maxReportBytes }
+
+// take takes the steps of the next message out of the queue, and tells their generation. r.mu is held.
+func (r *reporter) take() (in *generation, steps []*rpc.TrainerStep) {
+	bytes := 0
+	for _, next := range r.queue {
+		size := bytesOf(next.step)
+		if len(steps) > 0 && (next.in != in || bytes+size > maxReportBytes) {
+			break
+		}
+		in, steps, bytes = next.in, append(steps, next.step), bytes+size
 	}
-	select {
-	case <-mark:
-		return nil
-	case <-r.done:
+	r.queue, r.bytes = slices.Delete(r.queue, 0, len(steps)), r.bytes-bytes
+	r.changed.Broadcast()
+	return in, steps
+}
+
+// bytesOf is what the values of a step weigh.
+func bytesOf(m *rpc.TrainerStep) (n int) {
+	for _, v := range m.Fetched {
+		n += len(v.Stream)
+	}
+	return n
+}
+
+// report queues one step of a generation; it waits while the queue is full.
+func (r *reporter) report(in *generation, m *rpc.TrainerStep) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full() && !r.ended {
+		defer r.begin()()
+		for r.full() && !r.ended {
+			r.changed.Wait()
+		}
+	}
+	if r.ended {
 		return r.err
 	}
+	r.queue = append(r.queue, reported{in, m})
+	r.bytes += bytesOf(m)
+	if len(r.queue) == 1 || r.full() {
+		r.look()
+	}
+	return nil
+}
+
+// look lets the sender look again.
+func (r *reporter) look() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush has everything sent at once that is queued, and returns when it is.
+func (r *reporter) flush() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushes++
+	r.look()
+	for (len(r.queue) > 0 || r.sending) && !r.ended {
+		r.changed.Wait()
+	}
+	r.flushes--
+	return r.err
 }
 
 // close ends the reporter; what has not been flushed may be lost.
 func (r *reporter) close() {
 	r.cancel()
-	close(r.queue)
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.look()
 	<-r.done
 }
 
-func (r *reporter) send(ctx context.Context, m *rpc.TrainerStep) error {
-	return r.trainer.caller.call(ctx, callTarget{"coordinator", "taking the report of a step"}, func(ctx context.Context, retry id.Retry) error {
-		m.Id.Retry = uint32(retry)
-		return wire.ReportStep(ctx, r.trainer.cfg.Coordinator, m, grpc.WaitForReady(false))
+// sendSteps sends one message until the coordinator has taken it.
+func (t *Trainer) sendSteps(ctx context.Context, in *generation, steps []*rpc.TrainerStep) error {
+	m := &rpc.TrainerSteps{Steps: steps}
+	return t.caller.call(ctx, callTarget{"coordinator", "taking the reports of steps"}, func(ctx context.Context, retry id.Retry) error {
+		m.Id = in.message(id.Round(steps[0].Id.Round), retry)
+		return wire.ReportSteps(ctx, t.cfg.Coordinator, m, grpc.WaitForReady(false))
 	})
 }
+
+// roundOf is the identity of a step in a message of several.
+func roundOf(round id.Round) *rpc.Identity { return &rpc.Identity{Round: uint64(round)} }
 
 // encode copies fetched tensors into messages. A step without rows has fetched nothing.
 func encode(names []string, values []*tensor.Tensor) []*job.Value {

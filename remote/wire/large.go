@@ -19,7 +19,7 @@ const (
 	MaxLedger  = 256 << 20
 	MaxDataset = 256 << 20
 	MaxDetails = 512 << 20 // of a job, and of its queues: with all entries
-	MaxStep    = 1 << 30   // what is fed to one step, and what it fetches
+	MaxStep    = 1 << 30   // what is fed to one step, and what it fetches; the steps of one report together, too
 )
 
 // Ledger asks a pserver for its ledger. where names the pserver in errors.
@@ -61,11 +61,11 @@ func ReportDataset(ctx context.Context, c rpc.CoordinatorClient, m *rpc.ReportDa
 	return deliver(stream, m.Id, m, err)
 }
 
-// ReportStep tells a coordinator what a trainer fetched. With grpc.WaitForReady(false) it fails when there is no coordinator.
-func ReportStep(ctx context.Context, c rpc.CoordinatorClient, m *rpc.TrainerStep, options ...grpc.CallOption) error {
+// ReportSteps tells a coordinator what a trainer fetched. With grpc.WaitForReady(false) it fails when there is no coordinator.
+func ReportSteps(ctx context.Context, c rpc.CoordinatorClient, m *rpc.TrainerSteps, options ...grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.ReportStep(ctx, options...)
+	stream, err := c.ReportSteps(ctx, options...)
 	return deliver(stream, m.Id, m, err)
 }
 
