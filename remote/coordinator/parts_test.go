@@ -117,3 +117,9 @@ func TestFailedRequestChangesNothing(t *testing.T) {
 func (s *Server) ShowQueues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.QueuesResponse, error) {
 	return s.overview.queues(ctx, m)
 }
+
+// Steps is how many steps were written.
+func (s *Server) Steps() (n uint64) {
+	s.locked(func() { n = s.steps.written() })
+	return n
+}

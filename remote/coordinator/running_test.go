@@ -104,9 +104,13 @@ func (s running) leave(ctx context.Context, rank uint32) error {
 	return err
 }
 
-// report tells what a trainer fetched in a step.
-func (s running) report(ctx context.Context, m *rpc.TrainerStep) error {
-	return wire.ReportSteps(ctx, s.client, &rpc.TrainerSteps{Id: m.Id, Steps: []*rpc.TrainerStep{m}})
+// report tells, in one message, what a trainer fetched in some steps of a generation.
+func (s running) report(ctx context.Context, steps ...*rpc.TrainerStep) error {
+	m := &rpc.TrainerSteps{Id: firstID(0, 0), Steps: steps}
+	if len(steps) > 0 {
+		m.Id = steps[0].Id
+	}
+	return wire.ReportSteps(ctx, s.client, m)
 }
 
 // feed runs one fed step.

@@ -31,6 +31,38 @@ func pending(m *rpc.TrainerStep) *rpc.TrainerStep {
 	return m
 }
 
+// reporting are the ways in which trainers send reports: each in a message of its own; those of each trainer in one message, the trainers in either
+// order; and all of them twice, because the first answer was lost.
+var reporting = map[string]func(t *testing.T, s running, reports []*rpc.TrainerStep){
+	"one by one": func(t *testing.T, s running, reports []*rpc.TrainerStep) {
+		for _, m := range reports {
+			if err := s.report(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	},
+	"together": func(t *testing.T, s running, reports []*rpc.TrainerStep) { reportTogether(t, s, reports, 0, 1) },
+	"together, the last trainer first, and twice": func(t *testing.T, s running, reports []*rpc.TrainerStep) {
+		reportTogether(t, s, reports, 1, 1, 0, 0)
+	},
+}
+
+// reportTogether sends the reports of each of the ranks in one message.
+func reportTogether(t *testing.T, s running, reports []*rpc.TrainerStep, ranks ...uint32) {
+	t.Helper()
+	for _, rank := range ranks {
+		var all []*rpc.TrainerStep
+		for _, m := range reports {
+			if m.Id.Rank == rank {
+				all = append(all, m)
+			}
+		}
+		if err := s.report(t.Context(), all...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Whoever is lost, and with whatever coordinator: as many steps are told as rounds have committed, each at most once, and each says for how many of
 // its rows its values stand.
 func TestStepsOfLostTrainers(t *testing.T) {
@@ -69,74 +101,99 @@ func TestStepsOfLostTrainers(t *testing.T) {
 		// The first coordinator has told the first steps already; what is told once more its watchers know.
 		"of the coordinator, too": {reports: []*rpc.TrainerStep{half(1, 0, 0), half(1, 1, 0), half(1, 0, 1)}, applied: 3, crash: true, want: "2: -0"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHome(t, config(2))
-			s := h.start()
-			s.joinAll(0, 0, 1)
-			report := func(reports []*rpc.TrainerStep) {
-				for _, m := range reports {
-					if err := s.report(t.Context(), m); err != nil {
+		for how, report := range reporting {
+			t.Run(name+", "+how, func(t *testing.T) {
+				h := newHome(t, config(2))
+				s := h.start()
+				s.joinAll(0, 0, 1)
+				report(t, s, c.reports)
+				for _, server := range h.servers {
+					server.train(c.applied)
+					if c.all {
+						server.declared = []*rpc.Declared{{Rank: 0, Rows: 4}, {Rank: 1, Rows: 4}}
+					}
+				}
+				if c.crash {
+					h.live.remove(1)
+					s.stop()
+					<-s.ended
+					s = h.start()
+				} else {
+					s.lose(1)
+				}
+				again := make(chan error, 1)
+				go func() {
+					h.live.set(1, 300)
+					_, err := s.join(1, 300, 0)
+					again <- err
+				}()
+				s.joinAll(1, 0)
+				if err := <-again; err != nil {
+					t.Fatal(err)
+				}
+				report(t, s, c.late)
+				for rank := range uint32(2) {
+					if _, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: idOf(2, rank, 0)}); err != nil {
 						t.Fatal(err)
 					}
 				}
-			}
-			report(c.reports)
-			for _, server := range h.servers {
-				server.train(c.applied)
-				if c.all {
-					server.declared = []*rpc.Declared{{Rank: 0, Rows: 4}, {Rank: 1, Rows: 4}}
-				}
-			}
-			if c.crash {
-				h.live.remove(1)
-				s.stop()
-				<-s.ended
-				s = h.start()
-			} else {
-				s.lose(1)
-			}
-			again := make(chan error, 1)
-			go func() {
-				h.live.set(1, 300)
-				_, err := s.join(1, 300, 0)
-				again <- err
-			}()
-			s.joinAll(1, 0)
-			if err := <-again; err != nil {
-				t.Fatal(err)
-			}
-			report(c.late)
-			for rank := range uint32(2) {
-				if _, err := s.client.Leave(t.Context(), &rpc.LeaveRequest{Id: idOf(2, rank, 0)}); err != nil {
+				steps, _, err := s.watch(t.Context())
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			steps, _, err := s.watch(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var told []string
-			for _, step := range steps {
-				text := fmt.Sprintf("%d: ", step.Step)
-				for _, v := range step.Fetched {
-					text += string(v.Stream)
+				var told []string
+				for _, step := range steps {
+					text := fmt.Sprintf("%d: ", step.Step)
+					for _, v := range step.Fetched {
+						text += string(v.Stream)
+					}
+					told = append(told, fmt.Sprintf("%s-%d", text, step.Unreported))
+					if len(step.Fetched) > 0 && step.Rows != 8 {
+						t.Errorf("step %d has %d rows", step.Step, step.Rows)
+					}
 				}
-				told = append(told, fmt.Sprintf("%s-%d", text, step.Unreported))
-				if len(step.Fetched) > 0 && step.Rows != 8 {
-					t.Errorf("step %d has %d rows", step.Step, step.Rows)
+				if got := strings.Join(told, ", "); got != c.want {
+					t.Errorf("told %q, want %q", got, c.want)
 				}
-			}
-			if got := strings.Join(told, ", "); got != c.want {
-				t.Errorf("told %q, want %q", got, c.want)
-			}
-			rounds := c.applied
-			if c.all {
-				rounds++
-			}
-			if last := steps[len(steps)-1]; last.Step+1 != rounds {
-				t.Errorf("%d rounds have committed, and the last step is %d", rounds, last.Step)
-			}
-		})
+				rounds := c.applied
+				if c.all {
+					rounds++
+				}
+				if last := steps[len(steps)-1]; last.Step+1 != rounds {
+					t.Errorf("%d rounds have committed, and the last step is %d", rounds, last.Step)
+				}
+			})
+		}
+	}
+}
+
+// A message is taken whole or not at all: one that has a report which no trainer makes changes nothing.
+func TestReportsAreTakenTogether(t *testing.T) {
+	h := newHome(t, config(1))
+	s := h.start()
+	s.joinAll(0, 0)
+	steps := make([]*rpc.TrainerStep, 3)
+	for round := range steps {
+		steps[round] = &rpc.TrainerStep{Id: firstID(0, uint64(round)), Rows: 8, GlobalRows: 8}
+	}
+	steps[1].Rows = 9
+	if err := s.report(t.Context(), steps...); !errors.Is(err, fault.InvalidArgument) {
+		t.Error(err)
+	}
+	if n := s.Steps(); n != 0 {
+		t.Errorf("%d steps of a message that was refused", n)
+	}
+	steps[1].Rows = 8
+	for range 2 {
+		if err := s.report(t.Context(), steps...); err != nil {
+			t.Error(err)
+		}
+		if n := s.Steps(); n != 3 {
+			t.Errorf("%d steps, want 3", n)
+		}
+	}
+	if err := s.report(t.Context()); err != nil {
+		t.Error("a message without steps:", err)
 	}
 }
 

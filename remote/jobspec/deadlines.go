@@ -113,7 +113,7 @@ type Deadlines struct {
 	Follow time.Duration
 	// Tell is how long a step may wait for others, so that they are told in one message: at the trainer that reports it, at the coordinator and at
 	// the listener. A step that comes after a pause waits for none. Three times Tell is less than the 100 ms within which a terminal shows a step.
-	// 0 in a job whose trainers may soon wait until their user has heard of the step.
+	// 0 in a fed job, whose user waits for each step, and in a job whose trainers may soon wait until their user has heard of the step.
 	Tell time.Duration
 }
 
@@ -143,7 +143,7 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		Follow: time.Second,
 	}
 	d.Drain, d.DrainGrace = round, round+d.StopGrace
-	if n := spec.GetMaxAhead(); n == 0 || n >= farAhead {
+	if n := spec.GetMaxAhead(); !spec.GetFed() && (n == 0 || n >= farAhead) {
 		d.Tell = tellEvery
 	}
 	return d

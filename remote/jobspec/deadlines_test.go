@@ -35,12 +35,28 @@ func TestDeadlinesInOrder(t *testing.T) {
 					{d.ServerGrace, d.StopGrace, "a server that is stopped has time for calls in flight"},
 					{d.Probe, d.ProbeEvery, "a probe ends before the next begins"},
 					{d.Linger + d.ServerGrace, d.Release, "a pserver may outlive a coordinator that lingers"},
+					{3 * d.Tell, 100 * time.Millisecond, "a terminal shows a step while its reader waits"},
 				} {
 					if c.less >= c.more {
 						t.Errorf("start %v, round %v, lease %v: %s: %v is not less than %v", start, round, lease, c.says, c.less, c.more)
 					}
 				}
 			}
+		}
+	}
+}
+
+// Steps do not wait for others where somebody may wait for them.
+func TestTell(t *testing.T) {
+	for _, c := range []struct {
+		spec *job.JobSpec
+		want bool
+	}{
+		{&job.JobSpec{}, true}, {&job.JobSpec{MaxAhead: 1 << 20}, true}, {&job.JobSpec{MaxAhead: 1}, false}, {&job.JobSpec{MaxAhead: 50}, false},
+		{&job.JobSpec{Fed: true}, false},
+	} {
+		if got := jobspec.DeadlinesOf(c.spec).Tell; (got > 0) != c.want {
+			t.Errorf("%v: steps wait %v for others", c.spec, got)
 		}
 	}
 }

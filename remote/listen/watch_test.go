@@ -148,6 +148,25 @@ func TestTakeOfAnEarlierAttempt(t *testing.T) {
 	}
 }
 
+// The last steps may come in one message with the end. Who hears that all has been told finds them told on.
+func TestTakeOfTheLastSteps(t *testing.T) {
+	w, _ := heard(t, job.Mode_SYNC)
+	m := message(5, 0, 0, 1)
+	m.Events = append(m.Events, &job.Event{What: &job.Event_Status{Status: &job.JobStatus{State: job.State_SUCCEEDED}}})
+	told := make(chan string)
+	all := w.told()
+	go func() {
+		<-all
+		told <- toldOn(w.job)
+	}()
+	if err := w.take(t.Context(), m); err != nil {
+		t.Error(err)
+	}
+	if got := <-told; got != "[0 1] of 2" {
+		t.Errorf("told on %s", got)
+	}
+}
+
 // late takes what the service streams.
 type late struct {
 	grpc.ServerStreamingServer[rpc.Events]

@@ -40,7 +40,7 @@
 //	source.Next          forward, backward          SendBarrier            FetchBarrier           report
 //	     |                       |                       |                      |                   |
 //	batch of round r ---> Send each gradient ---> declared at every ---> parameters of ---> queued for the
-//	(BeginStep)           slice as it is there    server: r may commit   round r+1 are here  coordinator
+//	(BeginStep)           slice as it is there    server: r may commit   round r+1 are here  next message (report.go)
 //	     |                       |                       |                      |
 //	     `------ given up when the generation ends ------'                      |
 //	             it counts nowhere                       `--- superseded: the step ends well, and is reported as pending;

@@ -61,9 +61,6 @@ func newReporter(ctx context.Context, t *Trainer) *reporter {
 		begin: func() func() {
 			return t.caller.begin(callTarget{"coordinator", "room for another report of a step"}, 0).end
 		}}
-	if t.cfg.Spec.Fed {
-		r.every = 0 // the user waits for each step
-	}
 	r.start(ctx)
 	return r
 }
