@@ -20,18 +20,36 @@ type builder struct {
 	flops  int64
 	rows   map[string]int64 // looked up in a step, by the parameter of the table
 	err    error            // the first mistake in arguments
+
+	// Of a model that reads its batches: the inputs by name. nil for a model that is fed.
+	inputs map[string]layers.Variable
+	// The inputs in the order in which the model declares them.
+	declared []string
+}
+
+func newBuilder() *builder {
+	return &builder{Model: layers.NewModel().Seed(1), random: rand.New(rand.NewPCG(1, 2)), rows: map[string]int64{}}
+}
+
+// input declares an input that is fed or read.
+func (b *builder) input(name string, dtype tensor.DType, options ...layers.Option) layers.Variable {
+	b.declared = append(b.declared, name)
+	if v, read := b.inputs[name]; read {
+		return v
+	}
+	return layers.Data(b.Model, name, append(options, layers.DType(dtype))...)
 }
 
 // numbers declares an input of float32 numbers in [0, 1), with a value for every batch.
 func (b *builder) numbers(name string, batch int64, dims ...int64) layers.Variable {
 	feed(b, name, batch, dims, b.random.Float32)
-	return layers.Data(b.Model, name, layers.Dims(dims...))
+	return b.input(name, tensor.Float32, layers.Dims(dims...))
 }
 
 // choices declares an input of int64 numbers in [0, n), with a value for every batch.
 func (b *builder) choices(name string, n, batch int64, dims ...int64) layers.Variable {
 	feed(b, name, batch, dims, func() int64 { return b.random.Int64N(n) })
-	return layers.Data(b.Model, name, layers.Dims(dims...), layers.DType(tensor.Int64))
+	return b.input(name, tensor.Int64, layers.Dims(dims...))
 }
 
 func feed[T tensor.Element](b *builder, name string, batch int64, dims []int64, draw func() T) {

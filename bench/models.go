@@ -26,6 +26,18 @@ func extents(text, separator string, least int) ([]int64, error) {
 	return all, nil
 }
 
+// batchOf returns the batch of a model whose only argument, if it has one, is the batch.
+func batchOf(b *builder, arguments string, otherwise int64) int64 {
+	if arguments == "" {
+		return otherwise
+	}
+	n, err := extents(arguments, ":", 1)
+	if b.err = err; err != nil {
+		return 1
+	}
+	return n[0]
+}
+
 // fitALine is linear regression from 13 numbers to 1. It is so small that it measures the cost of a step without its arithmetic.
 func fitALine(b *builder, _ string) layers.Variable {
 	const batch, width = 20, 13
@@ -61,9 +73,10 @@ func fullyConnected(b *builder, arguments string) layers.Variable {
 }
 
 // conv is the convolutional network of handwritten digits: twice a convolution with relu and a maximum pool, then one
-// fully connected layer.
-func conv(b *builder, _ string) layers.Variable {
-	const batch, filter, classes = 64, 5, 10
+// fully connected layer. Its argument is the batch; without one it is 64.
+func conv(b *builder, arguments string) layers.Variable {
+	const filter, classes = 5, 10
+	batch := batchOf(b, arguments, 64)
 	h := b.numbers("image", batch, 1, 28, 28)
 	for i, filters := range []int64{20, 50} {
 		channels := h.Dims()[1]
@@ -83,7 +96,7 @@ func ctr(b *builder, _ string) layers.Variable {
 		u := b.random.Float64()
 		return int64(u * u * u * (vocabulary - 1))
 	})
-	ids := layers.Data(b.Model, "ids", layers.Dims(slots, 1), layers.DType(tensor.Int64))
+	ids := b.input("ids", tensor.Int64, layers.Dims(slots, 1))
 	dense := b.numbers("numbers", batch, numbers)
 
 	embedding := b.table(ids, "embedding", vocabulary, width, batch*slots, layers.Uniform(-1e-3, 1e-3))
@@ -102,7 +115,7 @@ func ctr(b *builder, _ string) layers.Variable {
 
 	logit := layers.Sums([]layers.Variable{linear, machine, layers.FC(h, 1)})
 	feed(b, "clicked", batch, []int64{1}, func() float32 { return float32(b.random.IntN(2)) })
-	clicked := layers.Data(b.Model, "clicked", layers.Dims(1))
+	clicked := b.input("clicked", tensor.Float32, layers.Dims(1))
 	return layers.Mean(layers.SigmoidCrossEntropyWithLogits(logit, clicked), layers.Name("loss"))
 }
 
@@ -153,4 +166,31 @@ func sgemm(b *builder, arguments string) layers.Variable {
 	left, right := b.numbers("left", m, k), b.numbers("right", k, n)
 	b.flops = 2 * m * k * n
 	return layers.MatMul(left, right, layers.Name("product"))
+}
+
+// flatRows is the number of rows of a parameter of a flat model. It allows a parameter to be sliced over so many servers.
+const flatRows = 16
+
+// flat computes almost nothing: it has parameters of equal size, each multiplied by a row of 16 numbers, and minimizes the sum of the means. Its
+// steps measure how parameters and gradients travel. Its arguments are BATCH:PARAMETERS:BYTES, where BYTES is the size of all parameters together.
+func flat(b *builder, arguments string) layers.Variable {
+	n, err := extents(arguments, ":", 3)
+	if err == nil && n[2] < 4*flatRows*n[1] {
+		err = fault.E(fault.InvalidArgument, fault.Got(strconv.FormatInt(n[2], 10)+" bytes of parameters"),
+			fault.Wantf("at least %d for each of %d parameters", 4*flatRows, n[1]))
+	}
+	if b.err = err; err != nil {
+		return layers.Variable{}
+	}
+	batch, parameters, columns := n[0], n[1], n[2]/(4*flatRows*n[1])
+	x := b.numbers("x", batch, flatRows)
+	means := make([]layers.Variable, parameters)
+	for i := range means {
+		b.multiplies(batch*flatRows*columns, true)
+		means[i] = layers.Mean(layers.FC(x, columns, layers.NoBias(), layers.Param(layers.ParamAttr{Initializer: layers.Constant(0)})))
+	}
+	if len(means) == 1 {
+		return means[0]
+	}
+	return layers.Sums(means, layers.Name("loss"))
 }

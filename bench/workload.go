@@ -4,17 +4,18 @@
 // steps like a user who wants no allocations: a prepared program, fed the next batch. The scripts in bench/peers define the same workloads for
 // PyTorch. Change both sides together.
 //
-// Three commands measure a workload. `go test -bench . ./bench` is for daily work on a kernel. bench/cmd/measure takes one measurement in a process
-// of its own, so that its peak memory is its own, too. `make bench-peers` (bench/cmd/peers) alternates between such processes and those of the
-// peers, and writes the tables of docs/performance.md.
+// A Reading is the same model as a program that reads its batches from record files, as a job on a cluster does.
 //
-// Files: workload.go, models.go, builder.go.
+// Four commands measure workloads. `go test -bench . ./bench` is for daily work on a kernel. bench/cmd/measure takes one measurement in a process
+// of its own, so that its peak memory is its own, too. `make bench-peers` (bench/cmd/peers) alternates between such processes and those of the
+// peers, and writes the tables of docs/performance.md. `make bench-rounds` (bench/cmd/rounds) does the same for the rounds of jobs on a cluster.
+//
+// Files: workload.go, models.go, builder.go, reading.go.
 package bench
 
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -51,6 +52,7 @@ var models = map[string]func(b *builder, arguments string) layers.Variable{
 	"word2vec":   word2vec,
 	"lstm":       lstm,
 	"fc":         fullyConnected,
+	"flat":       flat,
 }
 
 // A rule updates parameters. slots is the number of values that it keeps for each element.
@@ -64,33 +66,38 @@ var rules = map[string]rule{
 	"adam": {func() *optimizer.Optimizer { return optimizer.Adam(1e-3, optimizer.Lazy()) }, 2},
 }
 
-// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, and fc:BATCH:WIDTH-WIDTH-... for a network of
-// fully connected layers. Optimizers are sgd and adam. sgemm:MxKxN, without an optimizer, is one matrix product. A name always has the same initial
-// values and batches.
+// New builds the workload MODEL/OPTIMIZER. Models are fit_a_line, mlp, conv, ctr, word2vec, lstm, conv:BATCH, fc:BATCH:WIDTH-WIDTH-... for a network
+// of fully connected layers, and flat:BATCH:PARAMETERS:BYTES for parameters with almost no arithmetic. Optimizers are sgd and adam. sgemm:MxKxN,
+// without an optimizer, is one matrix product. A name always has the same initial values and batches.
 func New(name string) (*Workload, error) {
-	model, update, _ := strings.Cut(name, "/")
+	w, _, err := build(name, newBuilder())
+	return w, err
+}
+
+// build builds the workload of that name with b, which the model has declared its inputs to. optimizer is the part of the name after the slash.
+func build(name string, b *builder) (_ *Workload, optimizer string, _ error) {
+	model, optimizer, _ := strings.Cut(name, "/")
 	model, arguments, _ := strings.Cut(model, ":")
-	build, known := models[model]
+	network, known := models[model]
 	if !known {
-		return nil, unknown(name, "model", models)
+		return nil, "", unknown(name, "model", models)
 	}
-	r, trains := rules[update]
-	if !trains && update != "" {
-		return nil, unknown(name, "optimizer", rules)
+	r, trains := rules[optimizer]
+	if !trains && optimizer != "" {
+		return nil, "", unknown(name, "optimizer", rules)
 	}
-	b := &builder{Model: layers.NewModel().Seed(1), random: rand.New(rand.NewPCG(1, 2)), rows: map[string]int64{}}
-	fetch := build(b, arguments)
+	fetch := network(b, arguments)
 	if b.err != nil {
-		return nil, b.err
+		return nil, "", b.err
 	}
 	if trains {
 		r.build().Minimize(fetch)
 	}
 	p, err := b.Program()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return &Workload{Program: p, Fetch: fetch.Name(), Batches: b.feeds, Flops: b.flops, Bytes: b.bytes(r.slots)}, nil
+	return &Workload{Program: p, Fetch: fetch.Name(), Batches: b.feeds, Flops: b.flops, Bytes: b.bytes(r.slots)}, optimizer, nil
 }
 
 func unknown[V any](name, part string, known map[string]V) error {

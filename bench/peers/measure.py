@@ -37,16 +37,16 @@ def linear(inputs, outputs):
 
 
 def classify(net, images, classes):
-    """Ready-made batches of images, and what computes the loss of the i-th."""
+    """Ready-made batches of images, and what computes the loss of a network on the i-th."""
     labels = [torch.randint(0, classes, (x.shape[0],)) for x in images]
-    return net, lambda i: F.cross_entropy(net(images[i]), labels[i])
+    return net, lambda net, i: F.cross_entropy(net(images[i]), labels[i])
 
 
 def fit_a_line(threads, optimizer, arguments):
     net = nn.Linear(13, 1)
     xs = [torch.rand(20, 13) for _ in range(BATCHES)]
     ys = [torch.rand(20, 1) for _ in range(BATCHES)]
-    return net, lambda i: F.mse_loss(net(xs[i]), ys[i])
+    return net, lambda net, i: F.mse_loss(net(xs[i]), ys[i])
 
 
 def fully_connected(threads, optimizer, arguments):
@@ -99,7 +99,7 @@ def ctr(threads, optimizer, arguments):
     ids = [(torch.rand(batch, slots).pow(3) * (vocabulary - 1)).long() for _ in range(BATCHES)]
     dense = [torch.rand(batch, 13) for _ in range(BATCHES)]
     labels = [torch.randint(0, 2, (batch, 1)).float() for _ in range(BATCHES)]
-    return net, lambda i: F.binary_cross_entropy_with_logits(net(ids[i], dense[i]), labels[i])
+    return net, lambda net, i: F.binary_cross_entropy_with_logits(net(ids[i], dense[i]), labels[i])
 
 
 def word2vec(threads, optimizer, arguments):
@@ -140,10 +140,11 @@ def lstm(threads, optimizer, arguments):
 MODELS = {"fit_a_line": fit_a_line, "mlp": mlp, "conv": conv, "ctr": ctr, "word2vec": word2vec, "lstm": lstm, "fc": fully_connected}
 
 
-def training(model, optimizer, threads):
-    """Returns a function that runs the step that is i-th in turn."""
+def training(model, optimizer, threads, wrap=lambda net: net):
+    """Returns a function that runs the step that is i-th in turn, on the network that wrap returns."""
     name, _, arguments = model.partition(":")
     net, loss = MODELS[name](threads, optimizer, arguments)
+    wrapped = wrap(net)
     if optimizer == "adam":
         tables = [m.weight for m in net.modules() if isinstance(m, nn.Embedding) and m.sparse]
         dense = [p for p in net.parameters() if all(p is not table for table in tables)]
@@ -158,7 +159,7 @@ def training(model, optimizer, threads):
     def step(i):
         for update in updates:
             update.zero_grad(set_to_none=True)
-        loss(i % BATCHES).backward()
+        loss(wrapped, i % BATCHES).backward()
         for update in updates:
             update.step()
     return step
