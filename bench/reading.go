@@ -91,3 +91,15 @@ func rowOf(batch *tensor.Tensor, i int64) (*tensor.Tensor, error) {
 	}
 	return row.Reshape(batch.Dims()[1:]...)
 }
+
+// Batches returns the number of different batches.
+func (r *Reading) Batches() int { return len(r.batches) }
+
+// RecordBytes returns the number of bytes of the values of a record.
+func (r *Reading) RecordBytes() int {
+	n := 0
+	for _, t := range r.batches[0] {
+		n += int(t.Bytes())
+	}
+	return n / int(r.Rows)
+}

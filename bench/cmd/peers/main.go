@@ -5,7 +5,8 @@
 //
 // Each measurement is a process of its own. The contenders take turns, so that a busy or hot machine affects all of them. A measurement is
 // repeated, at most -retries times, if other processes used the machine. On a machine that never becomes quiet, -best compares the fastest windows
-// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp.
+// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp. Short measurements choose the kernels
+// of OpenBLAS for each row of PyTorch, and the report says which.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/edl-go/edl/bench/internal/pytorch"
 	"github.com/edl-go/edl/fault"
 )
 
@@ -88,22 +90,26 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	all, err := prepare(ctx, dir)
+	chosen := map[key]string{}
+	all, err := prepare(ctx, dir, chosen)
 	if err != nil {
 		return err
 	}
-	limits := newMachine()
-	limits.measure(s.threads)
 	sections := tables
 	if s.growth {
 		sections = growth
 	}
+	if err := chooseKernels(ctx, s, sections, all, pytorch.Kernels(), chosen); err != nil {
+		return err
+	}
+	limits := newMachine()
+	limits.measure(s.threads)
 	measured, err := measureAll(ctx, s, sections, all)
 	if err != nil {
 		return err
 	}
 	limits.measure(s.threads)
-	if err := report(out, s, limits, sections, measured); err != nil {
+	if err := report(out, s, limits, sections, measured, chosen); err != nil {
 		return err
 	}
 	if s.growth && s.plot != "" {
@@ -131,7 +137,7 @@ type row struct {
 // Names of the contenders.
 const (
 	edl      = "EDL"
-	pytorch  = "PyTorch"
+	torch    = "PyTorch"
 	openblas = "OpenBLAS"
 	gorgonia = "gorgonia"
 )
@@ -143,7 +149,7 @@ var tables = []section{
 		{"128 x 1024 x 1024", "sgemm:128x1024x1024", 0},
 		{"512 x 400 x 400", "sgemm:512x400x400", 0},
 	}},
-	{"Training steps", "workload", []string{edl, pytorch, gorgonia}, false, []row{
+	{"Training steps", "workload", []string{edl, torch, gorgonia}, false, []row{
 		{"fit_a_line, SGD", "fit_a_line/sgd", 0},
 		{"MLP, SGD", "mlp/sgd", 0},
 		{"MLP, Adam", "mlp/adam", 0},
@@ -157,11 +163,11 @@ var tables = []section{
 
 // growth has networks of fully connected layers, trained with SGD. In each section one thing grows.
 var growth = []section{
-	{"Step time against batch: 784-200-200-10", "batch", []string{edl, pytorch}, false, grow([]int{1, 4, 16, 64, 256, 1024, 4096},
+	{"Step time against batch: 784-200-200-10", "batch", []string{edl, torch}, false, grow([]int{1, 4, 16, 64, 256, 1024, 4096},
 		func(n int) string { return fmt.Sprintf("fc:%d:784-200-200-10/sgd", n) })},
-	{"Step time against layers: 200 wide, batch 64", "layers", []string{edl, pytorch}, false, grow([]int{1, 2, 5, 10, 20, 50, 100},
+	{"Step time against layers: 200 wide, batch 64", "layers", []string{edl, torch}, false, grow([]int{1, 2, 5, 10, 20, 50, 100},
 		func(n int) string { return "fc:64:200-" + strings.Repeat("200-", n-1) + "10/sgd" })},
-	{"Step time against parameters: one square layer, batch 64", "parameters", []string{edl, pytorch}, false, square()},
+	{"Step time against parameters: one square layer, batch 64", "parameters", []string{edl, torch}, false, square()},
 }
 
 func grow(values []int, workload func(n int) string) []row {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/bench"
 	"github.com/edl-go/edl/bench/internal/measure"
+	"github.com/edl-go/edl/bench/internal/pytorch"
 )
 
 func settingsOf(t *testing.T, arguments ...string) settings {
@@ -81,16 +85,35 @@ EDL mlp/sgd 2 threads`), "\n")
 	}
 }
 
-func TestTakeReadsWhatAProcessMeasured(t *testing.T) {
-	one, err := take(exec.Command("sh", "-c", `echo '{"median_us":2,"peak_bytes":3}'`))
+func TestCalmReadsWhatAProcessMeasured(t *testing.T) {
+	sh := func(script string) (sample, error) {
+		return calm(t.Context(), settings{calm: 1e9}, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "sh", "-c", script) })
+	}
+	one, err := sh(`echo '{"median_us":2,"peak_bytes":3}'`)
 	if err != nil || one.Median != 2 || one.PeakMemory != 3 {
 		t.Errorf("%+v, %v", one, err)
 	}
-	if _, err := take(exec.Command("sh", "-c", "echo lost >&2; exit 1")); err == nil || !strings.Contains(err.Error(), "lost") {
+	if _, err := sh("echo lost >&2; exit 1"); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a process that fails: %v", err)
 	}
-	if _, err := take(exec.Command("sh", "-c", "echo fast")); err == nil {
+	if _, err := sh("echo fast"); err == nil {
 		t.Error("no error for what is no measurement")
+	}
+}
+
+// Only the rows of PyTorch and OpenBLAS choose kernels, each its own.
+func TestChooseKernels(t *testing.T) {
+	s := settingsOf(t, "-threads", "1", "-run", "mlp/sgd|fit_a_line")
+	chosen := map[key]string{}
+	took := map[string]int{"mlp/sgd" + pytorch.Own: 2, "mlp/sgd" + pytorch.SkylakeX: 1, "fit_a_line/sgd" + pytorch.Own: 1, "fit_a_line/sgd" + pytorch.SkylakeX: 2}
+	all := map[string]contender{torch: func(ctx context.Context, workload string, threads int, _ float64) *exec.Cmd {
+		return exec.CommandContext(ctx, "echo", fmt.Sprintf(`{"median_us":%d}`, took[workload+chosen[key{torch, workload, threads}]]))
+	}}
+	if err := chooseKernels(t.Context(), s, tables, all, []string{pytorch.Own, pytorch.SkylakeX}, chosen); err != nil {
+		t.Fatal(err)
+	}
+	if want := (map[key]string{{torch, "mlp/sgd", 1}: pytorch.SkylakeX, {torch, "fit_a_line/sgd", 1}: pytorch.Own}); !maps.Equal(chosen, want) {
+		t.Errorf("%v, want %v", chosen, want)
 	}
 }
 
@@ -104,20 +127,23 @@ func TestReport(t *testing.T) {
 	}
 	measured := map[key][]sample{
 		{edl, "mlp/sgd", 1}:                samples(300, 100, 200),
-		{pytorch, "mlp/sgd", 1}:            samples(400, 600, 500),
+		{torch, "mlp/sgd", 1}:              samples(400, 600, 500),
 		{gorgonia, "mlp/sgd", 1}:           samples(2000, 4000, 3000),
 		{edl, "fit_a_line/sgd", 1}:         samples(1, 1, 1),
-		{pytorch, "fit_a_line/sgd", 1}:     samples(10, 10, 10),
+		{torch, "fit_a_line/sgd", 1}:       samples(10, 10, 10),
 		{edl, "sgemm:512x400x400", 1}:      samples(1638.4),
 		{openblas, "sgemm:512x400x400", 1}: samples(2048),
 	}
 	m := machine{"a processor", 1 << 20, "AVX2", map[int]float64{1: 5e11}, map[int]float64{1: 1e10}}
 	s := settings{rounds: 3, seconds: 1, threads: []int{1}, run: regexp.MustCompile("")}
+	chosen := map[key]string{{torch, "mlp/sgd", 1}: pytorch.SkylakeX, {openblas, "sgemm:512x400x400", 1}: pytorch.SkylakeX, {torch, "fit_a_line/sgd", 1}: pytorch.Own}
 	var out strings.Builder
-	if err := report(&out, s, m, tables, measured); err != nil {
+	if err := report(&out, s, m, tables, measured, chosen); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
+		"PyTorch and OpenBLAS were fastest with SkylakeX kernels in mlp/sgd (1 thread), sgemm:512x400x400 (1 thread).\n",
+		"PyTorch and OpenBLAS were fastest with the kernels that OpenBLAS chooses in fit_a_line/sgd (1 thread).\n",
 		"Limits with 1 thread: 500 GFLOP/s (float32 AVX2 multiply-adds), 10.0 GB/s",
 		"| 512 x 400 x 400 | 1 | 100.0 GFLOP/s (100.0 to 100.0) | 80.0 GFLOP/s (80.0 to 80.0) | 1.25 | 20.0 % | 10 MB / 10 MB |",
 		"| fit_a_line, SGD | 1 | 1.00 us (1.00 us to 1.00 us) | 10.0 us (10.0 us to 10.0 us) | 10.00 |  |  | 0.2 % | 10 MB / 10 MB |",
@@ -129,7 +155,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	s.best = true
-	if err := report(&out, s, m, tables, measured); err != nil {
+	if err := report(&out, s, m, tables, measured, chosen); err != nil {
 		t.Fatal(err)
 	}
 	if want := "| MLP, SGD | 1 | 100 us (50.0 us to 150 us) |"; !strings.Contains(out.String(), want) {

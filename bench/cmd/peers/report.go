@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/bench"
 	"github.com/edl-go/edl/bench/internal/measure"
+	"github.com/edl-go/edl/bench/internal/pytorch"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
@@ -21,7 +23,7 @@ import (
 )
 
 // report writes a table for every section with measurements.
-func report(out io.Writer, s settings, m machine, sections []section, measured map[key][]sample) error {
+func report(out io.Writer, s settings, m machine, sections []section, measured map[key][]sample, chosen map[key]string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores, %s. %d x %g s each, %s.\n", m.processor, runtime.NumCPU(), runtime.Version(), s.rounds, s.seconds, s.statistic())
 	for _, n := range s.threads {
@@ -38,6 +40,7 @@ func report(out io.Writer, s settings, m machine, sections []section, measured m
 	if len(others) > 0 {
 		fmt.Fprintf(&b, "Other processes used %.2f cores in the median measurement, %.2f at most.\n", measure.Median(others), others[len(others)-1])
 	}
+	writeKernels(&b, chosen)
 	for _, part := range sections {
 		if err := part.write(&b, s, m, measured); err != nil {
 			return err
@@ -45,6 +48,18 @@ func report(out io.Writer, s settings, m machine, sections []section, measured m
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeKernels says with which kernels of OpenBLAS each row was measured, if there was a choice.
+func writeKernels(b *strings.Builder, chosen map[key]string) {
+	rows := map[string][]string{}
+	for k, kernels := range chosen {
+		rows[kernels] = append(rows[kernels], fmt.Sprintf("%s (%s)", k.workload, threadsText(k.threads)))
+	}
+	for _, kernels := range slices.Sorted(maps.Keys(rows)) {
+		slices.Sort(rows[kernels])
+		fmt.Fprintf(b, "PyTorch and OpenBLAS were fastest with %s in %s.\n", pytorch.KernelsText(kernels), strings.Join(rows[kernels], ", "))
+	}
 }
 
 // write appends the table of a section.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -15,15 +14,13 @@ import (
 
 	"github.com/edl-go/edl/bench/internal/limits"
 	"github.com/edl-go/edl/bench/internal/measure"
+	"github.com/edl-go/edl/bench/internal/process"
+	"github.com/edl-go/edl/bench/internal/pytorch"
 	"github.com/edl-go/edl/bench/peers"
-	"github.com/edl-go/edl/fault"
 )
 
 // patience is how long one measurement may take.
 const patience = 10 * time.Minute
-
-// clockTick is the unit of /proc/stat on Linux.
-const clockTick = 10 * time.Millisecond
 
 // A sample is one measurement, with the processor time of other processes during it.
 type sample struct {
@@ -31,51 +28,14 @@ type sample struct {
 	others float64
 }
 
-// take runs cmd, which prints a measurement.
-func take(cmd *exec.Cmd) (sample, error) {
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	before, start := busy(), time.Now()
-	if err := cmd.Run(); err != nil {
-		return sample{}, fmt.Errorf("%s: %w\n%s", cmd, err, said.Bytes())
-	}
-	others, elapsed := busy()-before-cmd.ProcessState.UserTime()-cmd.ProcessState.SystemTime(), time.Since(start)
-	result, err := measure.Read(out.Bytes())
-	return sample{result, max(0, others.Seconds()/elapsed.Seconds())}, err
-}
-
 // calm takes samples until one is undisturbed, but at most so many, and returns the least disturbed one.
 func calm(ctx context.Context, s settings, make func(context.Context) *exec.Cmd) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var best sample
-	for try := range 1 + s.retries {
-		now, err := take(make(ctx))
-		if err != nil {
-			return sample{}, err
-		}
-		if try == 0 || now.others < best.others {
-			best = now
-		}
-		if best.others <= s.calm {
-			break
-		}
-	}
-	return best, nil
-}
-
-// busy returns the time that the cores of this machine have worked since its start. If that is unknown, busy returns 0, and no measurement counts
-// as disturbed.
-func busy() time.Duration {
-	stat, err := os.ReadFile("/proc/stat")
+	o, err := process.Calm(ctx, patience, s.retries, s.calm, make)
 	if err != nil {
-		return 0
+		return sample{}, err
 	}
-	var user, nice, system, idle, wait, interrupt, soft, steal int64
-	if _, err := fmt.Sscanf(string(stat), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &interrupt, &soft, &steal); err != nil {
-		return 0
-	}
-	return time.Duration(user+nice+system+interrupt+soft+steal) * clockTick
+	result, err := measure.Read(o.Output)
+	return sample{result, o.Others}, err
 }
 
 // A key names a contender and what it measures.
@@ -128,35 +88,25 @@ func knows(contender, workload string) bool {
 	return contender != gorgonia || strings.HasPrefix(workload, "mlp") || strings.HasPrefix(workload, "conv")
 }
 
-// python is Debian's, which has python3-torch.
-const python = "/usr/bin/python3"
-
-// openMP is the OpenBLAS with threads of OpenMP. PyTorch loads it for more than one thread, because the threads of the default OpenBLAS compete
-// with those of OpenMP for the cores.
-const openMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
-
 // A contender makes the command that measures a workload.
 type contender func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd
 
-// prepare builds and finds all contenders. It writes to dir.
-func prepare(ctx context.Context, dir string) (map[string]contender, error) {
-	if err := checkPyTorch(ctx); err != nil {
+// prepare builds and finds all contenders. It writes to dir. PyTorch runs with the kernels of OpenBLAS that chosen has for what it measures.
+func prepare(ctx context.Context, dir string, chosen map[key]string) (map[string]contender, error) {
+	if err := pytorch.Check(ctx); err != nil {
 		return nil, err
 	}
-	script := filepath.Join(dir, "measure.py")
-	if err := os.WriteFile(script, peers.Measure, 0o600); err != nil {
+	if err := pytorch.WriteScripts(dir); err != nil {
 		return nil, err
 	}
-	torch := func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd {
-		cmd := command(ctx, workload, threads, seconds, python, script)
-		if threads == 1 {
-			cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
-		} else {
-			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+openMP)
+	all := map[string]contender{}
+	for _, name := range []string{torch, openblas} {
+		all[name] = func(ctx context.Context, workload string, threads int, seconds float64) *exec.Cmd {
+			cmd := pytorch.Command(ctx, dir, peers.Measure, workload, threads, seconds)
+			cmd.Env = pytorch.Environment(threads, chosen[key{name, workload, threads}])
+			return cmd
 		}
-		return cmd
 	}
-	all := map[string]contender{pytorch: torch, openblas: torch}
 	for name, source := range map[string]string{edl: "measure", gorgonia: "gorgonia"} {
 		program := filepath.Join(dir, source)
 		build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/edl-go/edl/bench/cmd/"+source)
@@ -176,17 +126,31 @@ func command(ctx context.Context, workload string, threads int, seconds float64,
 	return exec.CommandContext(ctx, program[0], arguments...)
 }
 
-func checkPyTorch(ctx context.Context) error {
-	missing := func(what string, err error) error {
-		return fault.E(fault.NotFound, fault.Got("no "+what), fault.Want("Debian's PyTorch and OpenBLAS"), fault.Cause(err),
-			fault.Hint("apt-get update && apt-get install -y python3-torch libopenblas0-openmp"))
+// probeShare is the length of a measurement that chooses kernels, as a share of the others.
+const probeShare = 0.25
+
+// chooseKernels measures everything that PyTorch and OpenBLAS measure with each of kernels in turns, and puts the fastest into chosen.
+func chooseKernels(ctx context.Context, s settings, sections []section, all map[string]contender, kernels []string, chosen map[key]string) error {
+	if len(kernels) == 1 {
+		return nil
 	}
-	if said, err := exec.CommandContext(ctx, python, "-c", "import torch").CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
-		return missing("PyTorch for "+python, fmt.Errorf("%w: %s", err, lines[len(lines)-1]))
-	}
-	if _, err := os.Stat(openMP); err != nil {
-		return missing("OpenBLAS with OpenMP", err)
+	for k := range turns(s, sections, 0) {
+		if k.contender != torch && k.contender != openblas {
+			continue
+		}
+		best, err := pytorch.Fastest(kernels, func(choice string) (float64, error) {
+			chosen[k] = choice
+			o, err := process.Run(all[k.contender](ctx, k.workload, k.threads, s.seconds*probeShare))
+			if err != nil {
+				return 0, err
+			}
+			return pytorch.MedianOf(o.Output)
+		})
+		if err != nil {
+			return err
+		}
+		chosen[k] = best
+		fmt.Fprintf(os.Stderr, "%s %s, %s: fastest with %s\n", k.contender, k.workload, threadsText(k.threads), pytorch.KernelsText(best))
 	}
 	return nil
 }
