@@ -15,6 +15,8 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
+// The limits of requests to etcd are no time limits of a job: a client of etcd serves the jobs of a listener together, also while none runs. An etcd
+// cluster chooses another leader within a few seconds, so a request that takes longer than requestTimeout has no leader to wait for.
 const (
 	requestTimeout = 10 * time.Second       // of one request, whatever the caller's context allows
 	relistDelay    = 100 * time.Millisecond // before a watch that broke is begun again

@@ -89,13 +89,26 @@ type Deadlines struct {
 	// Release is how long a pserver has to end by itself when the coordinator has ended well. When it passes, it is killed; the job has succeeded.
 	Release time.Duration
 
+	// NodeStop is how long a role on another node has to end when its listener has asked for it. When it passes, the node kills it. Far more than every
+	// grace of a listener: a listener with less patience breaks the stream, and then the role has LauncherStop.
+	NodeStop time.Duration
 	// LauncherStop is how long a launcher gives a role to end when the context that it was started with ends. Then the role is killed.
 	LauncherStop time.Duration
 	// LauncherKill bounds the wait for the end of a role that was killed, where its end cannot be forced or seen. When it passes, the role is given
 	// up.
 	LauncherKill time.Duration
+	// Output bounds the wait for the rest of the log and of the reports of a role that has ended. When it passes, the launcher closes the pipes: a child
+	// of the role may hold them open.
+	Output time.Duration
+	// LastReport bounds the wait of a role that ends for its launcher to read how. When it passes, the role ends unheard. Less than RoleDrain, as a role
+	// that drains reports last.
+	LastReport time.Duration
 	// NodeStart bounds the wait for a node to say that it has started a role. When it passes, the next node is asked.
 	NodeStart time.Duration
+
+	// WaitReported is how long a role has waited for something when it reports the wait to its launcher, and WaitLogged when it logs the wait, and again
+	// after so long as the wait goes on. WaitEvery is how often it looks for changes of what it reports.
+	WaitReported, WaitLogged, WaitEvery time.Duration
 
 	// Registry bounds one change of the registry that the listener makes beside its roles. When it passes, the change is logged as left undone, or
 	// the attempt of the job fails.
@@ -138,7 +151,9 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		TaskMin: taskMin, TaskMax: orDefault(spec.GetMaxTaskTimeout(), max(20*round, taskMin)).AsDuration(),
 		RoleDrain: 4 * time.Second, Leave: time.Second, ServerGrace: 2 * time.Second, StopGrace: 3 * time.Second,
 		Seek: 5 * time.Second, Linger: time.Second, LastReports: time.Second, LostLease: time.Second, Release: 10 * time.Second,
-		LauncherStop: 5 * time.Second, LauncherKill: 2 * time.Second, NodeStart: 10 * time.Second,
+		NodeStop: time.Minute, LauncherStop: 5 * time.Second, LauncherKill: 2 * time.Second, NodeStart: 10 * time.Second,
+		Output: 2 * time.Second, LastReport: time.Second,
+		WaitReported: 3 * time.Second, WaitLogged: 10 * time.Second, WaitEvery: time.Second,
 		Registry: 5 * time.Second, Ledger: 10 * time.Second, Probe: 700 * time.Millisecond, ProbeEvery: time.Second, Entries: time.Minute,
 		Follow: time.Second,
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -112,9 +113,6 @@ type Reporter struct {
 	closed bool
 }
 
-// reportTime bounds the wait of Close for a launcher that does not read.
-const reportTime = time.Second
-
 // OpenReporter returns the Reporter of this process; nil when it was started by nobody who reads reports. It is called once.
 func OpenReporter() *Reporter {
 	number, err := strconv.ParseUint(os.Getenv(reportEnv), 10, 64)
@@ -192,7 +190,7 @@ func (r *Reporter) Close(err error) {
 	r.closed = true
 	close(r.wake)
 	r.mu.Unlock()
-	timer := time.NewTimer(reportTime)
+	timer := time.NewTimer(jobspec.DeadlinesOf(nil).LastReport) // it is the same for every job
 	defer timer.Stop()
 	select {
 	case <-r.ended:

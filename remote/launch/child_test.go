@@ -16,6 +16,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -132,7 +133,7 @@ func TestReporterToASlowLauncher(t *testing.T) {
 		}
 		began := time.Now()
 		r.Close(fault.New(fault.NotFinite, "loss is NaN")) // nobody reads it
-		if !to.closed || time.Since(began) != reportTime {
+		if !to.closed || time.Since(began) != jobspec.DeadlinesOf(nil).LastReport {
 			t.Errorf("closed %v after %v", to.closed, time.Since(began))
 		}
 		r.Close(nil)

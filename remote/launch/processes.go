@@ -16,9 +16,6 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// outputDelay bounds the wait for the rest of a role's log and of its reports after the role has ended: somebody else may hold the pipes open.
-const outputDelay = 2 * time.Second
-
 // Processes starts each role as a child process, which must call ChildSpec.
 type Processes struct {
 	Binary string
@@ -37,11 +34,12 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if err != nil {
 		return nil, err
 	}
+	limits := jobspec.DeadlinesOf(spec.Spec)
 	h := &process{name: nameOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
 	h.cmd.Env = append(os.Environ(), p.Env...)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
-	h.cmd.WaitDelay = outputDelay
+	h.cmd.WaitDelay = limits.Output
 	ownGroup(h.cmd)
 	stdin, reported, err := h.begin()
 	if err != nil {
@@ -61,12 +59,12 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		}
 		_ = reported.Close() // further reports of the role fail
 	}()
-	unwatch := context.AfterFunc(ctx, func() { h.Stop(jobspec.DeadlinesOf(spec.Spec).LauncherStop) })
+	unwatch := context.AfterFunc(ctx, func() { h.Stop(limits.LauncherStop) })
 	go func() {
 		err := h.cmd.Wait()
 		unwatch()
 		<-written
-		late := time.AfterFunc(outputDelay, func() { _ = reported.Close() })
+		late := time.AfterFunc(limits.Output, func() { _ = reported.Close() })
 		<-read
 		late.Stop()
 		h.out.Flush()

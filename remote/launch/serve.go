@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -13,12 +12,9 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
-
-// askedGrace is how long a role has to end when its client has asked for it. A client with less patience breaks the stream; then the role has
-// LauncherStop of its job's deadlines.
-const askedGrace = time.Minute
 
 // ServeRole is the node's side of Nodes: it receives a RoleSpec from the stream of Listener.StartRole, starts the role with l, and sends its log, its
 // reports and how it ends. It returns when the role has ended. An error means that no role was started.
@@ -55,7 +51,7 @@ func ServeRole(stream grpc.BidiStreamingServer[rpc.StartRoleChunk, rpc.RoleEvent
 			}
 			h.Kill()
 		}
-		h.Stop(askedGrace)
+		h.Stop(jobspec.DeadlinesOf(spec.Spec).NodeStop)
 	}()
 	err = h.Wait()
 	close(ended)

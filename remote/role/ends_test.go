@@ -118,7 +118,7 @@ func TestLongWaitsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		var reports []string
-		r := &runner{log: slog.New(slog.NewTextHandler(&log, nil))}
+		r := &runner{deadlines: jobspec.DeadlinesOf(nil), log: slog.New(slog.NewTextHandler(&log, nil))}
 		stop := r.reportWaits(func(list []*job.Wait) {
 			text := ""
 			for _, w := range list {

@@ -117,14 +117,6 @@ func Name(spec *job.RoleSpec) string {
 	return cluster.Member{Role: spec.Role, Index: int(spec.Index)}.ID()
 }
 
-// A wait is reported when it has lasted for reportAfter; changes are looked for every reportEvery. It is logged when it has lasted for logEvery, and
-// again after so long as it goes on.
-const (
-	reportAfter = 3 * time.Second
-	reportEvery = time.Second
-	logEvery    = 10 * time.Second
-)
-
 // reportWaits reports and logs what the role waits for, until stop.
 func (r *runner) reportWaits(to func([]*job.Wait)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -141,7 +133,7 @@ func (r *runner) reportWaits(to func([]*job.Wait)) (stop func()) {
 
 func (r *runner) followWaits(ctx context.Context, to func([]*job.Wait)) {
 	var last []*job.Wait
-	r.waits.Follow(ctx, reportEvery, reportAfter, func(list []*job.Wait) {
+	r.waits.Follow(ctx, r.deadlines.WaitEvery, r.deadlines.WaitReported, func(list []*job.Wait) {
 		list = oldestOfEach(list)
 		if !slices.EqualFunc(list, last, func(a, b *job.Wait) bool { return proto.Equal(a, b) }) {
 			last = list
@@ -162,7 +154,7 @@ func oldestOfEach(list []*job.Wait) (out []*job.Wait) {
 
 // logWaits writes a line for each long wait, until ctx ends.
 func (r *runner) logWaits(ctx context.Context) {
-	ticker := time.NewTicker(logEvery)
+	ticker := time.NewTicker(r.deadlines.WaitLogged)
 	defer ticker.Stop()
 	for {
 		select {
@@ -170,7 +162,7 @@ func (r *runner) logWaits(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, w := range oldestOfEach(r.waits.List(logEvery)) {
+		for _, w := range oldestOfEach(r.waits.List(r.deadlines.WaitLogged)) {
 			about := []any{"for", w.What, "of", strings.Join(w.By, ", "), "since", time.Since(w.Since.AsTime()).Round(time.Second).String()}
 			if w.LastError != "" {
 				about = append(about, "last error", w.LastError)

@@ -46,7 +46,8 @@ const maxStreams = 256
 
 // If a call is under way and no byte arrives from a peer for peerSilence + peerAnswer, because it is paused or its network drops everything, the
 // connection is closed and the call fails with fault.Unavailable. gRPC does not let clients ask more often. If the machine of the peer does not
-// acknowledge bytes, the connection is closed after peerAnswer.
+// acknowledge bytes, the connection is closed after peerAnswer. These are limits of the transport, not of a job: a client of a listener has no job, and
+// gRPC sets them when a connection is made.
 const (
 	peerSilence = 10 * time.Second
 	peerAnswer  = 3 * time.Second
