@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
 )
 
 // The published sizes of the models: their parameters and the operations of their matrix products, counted by hand.
@@ -105,7 +106,7 @@ func TestLSTMIsTheOneThatPeersMeasure(t *testing.T) {
 		t.Errorf("%d operations, want %d", w.Flops, want)
 	}
 	words := w.Batches[0]["words"]
-	if err := words.CheckLoD(); err != nil || words.Dims()[0] != 12800 || len(words.LoD()[0]) != 129 {
+	if err := tensor.CheckLoD(words); err != nil || words.Dims()[0] != 12800 || len(words.LoD()[0]) != 129 {
 		t.Errorf("words %v, %d sentences, %v", words, len(words.LoD()[0])-1, err)
 	}
 }

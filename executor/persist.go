@@ -377,7 +377,7 @@ func (s *DirStorage) Load(name string, into []*tensor.Tensor) error {
 				return err
 			}
 			if got.DType() != t.DType() || !slices.Equal(got.Dims(), t.Dims()) {
-				return fault.E(fault.ShapeMismatch, fault.Gotf("%v as tensor %d", got, i), fault.Want(t.String()))
+				return fault.E(fault.ShapeMismatch, fault.Gotf("%s as tensor %d", got, i), fault.Want(t.String()))
 			}
 			if err := t.CopyFrom(got); err != nil {
 				return err

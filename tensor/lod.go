@@ -7,9 +7,9 @@ import (
 	"github.com/edl-go/edl/fault"
 )
 
-// CheckLoD returns an error if the offsets do not divide the rows of t into sequences. Every level must start at 0 and must not fall. The innermost
+// CheckLoD returns an error if the LoD offsets of t do not divide the rows of t into sequences. Every level must start at 0 and must not fall. The innermost
 // level must end at the number of rows, and each other level at the number of sequences of the next. A tensor without LoD passes.
-func (t *Tensor) CheckLoD() error {
+func CheckLoD(t *Tensor) error {
 	rows := int64(0)
 	if len(t.dims) > 0 {
 		rows = t.dims[0]

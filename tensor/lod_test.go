@@ -31,7 +31,7 @@ func TestCheckLoD(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.SetLoD(c.lod)
-		if err := x.CheckLoD(); c.good != (err == nil) || err != nil && !errors.Is(err, fault.ShapeMismatch) {
+		if err := tensor.CheckLoD(x); c.good != (err == nil) || err != nil && !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("%v over 4 rows: %v", c.lod, err)
 		}
 	}

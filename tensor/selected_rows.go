@@ -28,7 +28,7 @@ func (s *SelectedRows) Tensor() (*Tensor, error) {
 // Select does not check the row numbers, because a kernel may fill them in later.
 func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
 	if height < 0 || len(t.dims) == 0 || rows.dtype != Int64 || len(rows.dims) != 1 || rows.dims[0] != t.dims[0] {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %v of %d rows for %v", rows, height, t),
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %s of %d rows for %s", rows, height, t),
 			fault.Want("one int64 for each row"))
 	}
 	selected := *t

@@ -8,6 +8,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"unsafe"
 
@@ -145,12 +146,49 @@ func (t *Tensor) Int32s() []int32 { return Data[int32](t) }
 // Bools is Data[bool].
 func (t *Tensor) Bools() []bool { return Data[bool](t) }
 
-// String returns dtype and dims, such as "float32[64 784]", and for sparse rows the height of the whole tensor.
+// String returns dtype and dims, such as "float32[64 784]", and for sparse rows the height of the whole tensor. It is short, for errors; Format shows
+// elements.
 func (t *Tensor) String() string {
 	if t.rows != nil {
 		return fmt.Sprintf("%v%v of %d rows", t.dtype, t.dims, t.height)
 	}
 	return fmt.Sprintf("%v%v", t.dtype, t.dims)
+}
+
+// shownElements is how many elements Format shows.
+const shownElements = 8
+
+// Format implements fmt.Formatter: %s is String, and every other verb adds the first elements, such as float32[3]{1 2 3}.
+func (t *Tensor) Format(f fmt.State, verb rune) {
+	if t == nil {
+		io.WriteString(f, "<nil>")
+		return
+	}
+	io.WriteString(f, t.String())
+	if verb == 's' {
+		return
+	}
+	switch d := t.data.(type) {
+	case []bool:
+		formatElements(f, d)
+	case []int32:
+		formatElements(f, d)
+	case []int64:
+		formatElements(f, d)
+	case []float32:
+		formatElements(f, d)
+	case []float64:
+		formatElements(f, d)
+	}
+}
+
+func formatElements[T Element](w io.Writer, data []T) {
+	more := ""
+	if len(data) > shownElements {
+		data, more = data[:shownElements], " ..."
+	}
+	text := fmt.Sprint(data) // [1 2 3]
+	fmt.Fprintf(w, "{%s%s}", text[1:len(text)-1], more)
 }
 
 // Clone copies the tensor and its elements.

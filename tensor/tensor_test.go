@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -125,6 +126,41 @@ func TestLargeTensorsAreZeros(t *testing.T) {
 			if v != float32(i) {
 				t.Fatalf("element %d is %v after it was set", i, v)
 			}
+		}
+	}
+}
+
+// A tensor that is printed shows its elements, a bounded number of them; in a text that wants it short it shows its type.
+func TestPrinting(t *testing.T) {
+	vector := func(n int) *Tensor {
+		data := make([]float32, n)
+		for i := range data {
+			data[i] = float32(i) / 2
+		}
+		x, err := FromSlice(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	truth, err := FromSlice([]bool{true, false}, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *Tensor
+	for want, got := range map[string]string{
+		"float32[3]{0 0.5 1}":                     fmt.Sprint(vector(3)),
+		"float32[0]{}":                            fmt.Sprintf("%v", vector(0)),
+		"float32[9]{0 0.5 1 1.5 2 2.5 3 3.5 ...}": fmt.Sprintf("%+v", vector(9)),
+		"float32[8]{0 0.5 1 1.5 2 2.5 3 3.5}":     fmt.Sprint(vector(8)),
+		"bool[2 1]{true false}":                   fmt.Sprint(truth),
+		"float32[9]":                              fmt.Sprintf("%s", vector(9)),
+		"float32[3]":                              vector(3).String(),
+		"[float32[1]{0}]":                         fmt.Sprint([]*Tensor{vector(1)}),
+		"<nil>":                                   fmt.Sprint(none),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 func (e *Executor) prepare(ctx context.Context, half *program.Program, feed executor.Feed, fetch []string) (*executor.Prepared, error) {
 	var shapes strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
-		fmt.Fprintf(&shapes, "%q%v", name, feed[name])
+		fmt.Fprintf(&shapes, "%q%s", name, feed[name])
 	}
 	key := request{half, shapes.String(), fmt.Sprintf("%q", fetch)}
 	if p := e.prepared[key]; p != nil {

@@ -84,8 +84,8 @@ func check(dst *tensor.Tensor, shares []Share) error {
 	}
 	for _, s := range shares {
 		if s.Value == nil || s.Rows <= 0 || s.Value.DType() != dst.DType() || s.Value.Len() != dst.Len() {
-			return fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %v", s.Rows, s.Value),
-				fault.Wantf("at least one row and %v", dst))
+			return fault.E(fault.ShapeMismatch, fault.Gotf("a share of %d rows and %s", s.Rows, s.Value),
+				fault.Wantf("at least one row and %s", dst))
 		}
 	}
 	return nil
@@ -133,7 +133,7 @@ func State(dst, old *tensor.Tensor, shares []Share, how ops.Merge) error {
 	case tensor.Int32:
 		addChanges[int32](dst, old, shares)
 	default:
-		return fault.E(fault.TypeMismatch, fault.Gotf("state of %v", dst), fault.Want("a number"))
+		return fault.E(fault.TypeMismatch, fault.Gotf("state of %s", dst), fault.Want("a number"))
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type recorder struct {
 func (r *recorder) call(what string, m ...ops.Message) error {
 	r.messages = append(r.messages, m...)
 	for _, m := range m {
-		what += fmt.Sprintf(" %s %d %d %v", m.Name, m.Server, m.Merge, m.Value)
+		what += fmt.Sprintf(" %s %d %d %s", m.Name, m.Server, m.Merge, m.Value)
 	}
 	r.calls = append(r.calls, what)
 	if r.failAt > 0 && len(r.calls) >= r.failAt {

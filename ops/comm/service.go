@@ -275,7 +275,7 @@ func bindExchange(b *ops.Binding) (ops.Kernel, error) {
 	}
 	for _, t := range all {
 		if t.DType() != own.DType() || !slices.Equal(t.Dims(), own.Dims()) {
-			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Out %v", t), fault.Wantf("%v as X", own))
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("Out %s", t), fault.Wantf("%v as X", own))
 		}
 	}
 	return func(ctx context.Context) error { return server.Exchange(ctx, name, own, all) }, nil

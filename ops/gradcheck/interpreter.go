@@ -98,7 +98,7 @@ func Sequences(t *tensor.Tensor, lengths ...int64) *tensor.Tensor {
 		offsets[i+1] = offsets[i] + n
 	}
 	t.SetLoD([][]int64{offsets})
-	if err := t.CheckLoD(); err != nil {
+	if err := tensor.CheckLoD(t); err != nil {
 		panic(err)
 	}
 	return t

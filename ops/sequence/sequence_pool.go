@@ -33,7 +33,7 @@ func batchIn(b *ops.Binding, slot string) batch {
 // offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
 // sequences of the bound kernel.
 func (x batch) offsets() ([]int64, error) {
-	err := x.value.CheckLoD()
+	err := tensor.CheckLoD(x.value)
 	lod := x.value.LoD()
 	switch {
 	case err != nil:

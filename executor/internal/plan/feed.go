@@ -31,7 +31,7 @@ func newFeed(v *variable, variables *variables) feed {
 // set shares the elements of t with the variable.
 func (f *feed) set(t *tensor.Tensor) error {
 	if t == nil || t.DType() != f.value.DType() || !slices.Equal(t.Dims(), f.value.Dims()) {
-		return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Got(fmt.Sprint(t)), fault.Want(f.value.String()))
+		return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%s", t), fault.Want(f.value.String()))
 	}
 	if t.IsSelected() {
 		return fault.E(fault.TypeMismatch, fault.Var(f.name), fault.Got(t.String()), fault.Want("a dense "+f.value.String()))
@@ -68,7 +68,7 @@ func (f *feed) checkSequences(t *tensor.Tensor) error {
 			return fault.E(fault.ShapeMismatch, fault.Var(f.name), fault.Gotf("%d sequences in LoD level %d", got, i), fault.Want(fmt.Sprint(n)))
 		}
 	}
-	if err := t.CheckLoD(); err != nil {
+	if err := tensor.CheckLoD(t); err != nil {
 		return fault.E(fault.KindOf(err), fault.Var(f.name), fault.Cause(err))
 	}
 	return nil

@@ -128,7 +128,7 @@ const hintBeforeUpdate = "lower the learning rate, clip gradients or check the d
 func (c *finiteCheck) notFinite(s *piece, v *variable, hint string) error {
 	got := "a variable that was not finite"
 	if at := nonFinite(v.tensor); at >= 0 {
-		got = fmt.Sprintf("%s in element %d of %v", element(v.tensor, at), at, v.tensor)
+		got = fmt.Sprintf("%s in element %d of %s", element(v.tensor, at), at, v.tensor)
 	}
 	return ops.At(s.op, fault.E(fault.NotFinite, fault.Var(v.name), fault.At(c.where()), fault.Got(got), fault.Want("finite numbers"),
 		fault.Hint(hint)))
