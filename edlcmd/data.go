@@ -31,8 +31,8 @@ func newData(c *console) *cobra.Command {
 }
 
 func (f *dataFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.dir, "out", "o", "", "directory to write to")
-	cmd.Flags().IntVar(&f.shards, "shards", 1, "number of files that a dataset is spread over")
+	cmd.Flags().StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
+	cmd.Flags().IntVar(&f.shards, "shards", 1, "spread each dataset over `N` files")
 	f.compressor = choiceFlag(cmd, "compressor", "how records are stored", recordio.None.String(), recordio.Snappy.String(), recordio.Gzip.String())
 	f.layout = choiceFlag(cmd, "layout", "form of the files; plain is for readers of the original RecordIO", recordio.Indexed.String(),
 		recordio.Plain.String())

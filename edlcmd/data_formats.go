@@ -32,11 +32,11 @@ Columns are named as in the first row, or numbered from 0 with --no-header.`,
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&options.Label, "label", "", "column to predict (default: the last one)")
-	flags.StringSliceVar(&options.Features, "features", nil, "columns to predict from (default: all others)")
+	flags.StringVar(&options.Label, "label", "", "`COLUMN` to predict (default: the last one)")
+	flags.StringSliceVar(&options.Features, "features", nil, "columns `NAME,...` to predict from (default: all others)")
 	flags.BoolVar(&noHeader, "no-header", false, "the first row is data")
-	flags.StringVar(&comma, "comma", ",", "character between columns")
-	flags.IntVar(&test, "test", 0, "hold the last so many rows back as a test set")
+	flags.StringVar(&comma, "comma", ",", "`CHARACTER` between columns")
+	flags.IntVar(&test, "test", 0, "hold the last `N` rows back as a test set")
 	labelType := choiceFlag(cmd, "label-type", "int64 for classes, float32 for numbers", tensor.Int64.String(), tensor.Float32.String())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, size := utf8.DecodeRuneInString(comma)
@@ -90,9 +90,9 @@ func newDataDigits(c *console) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd)
-	cmd.Flags().IntVar(&count, "count", 6000, "number of training images")
-	cmd.Flags().IntVar(&test, "test", 1000, "number of test images")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of all chance")
+	cmd.Flags().IntVar(&count, "count", 6000, "write `N` training images")
+	cmd.Flags().IntVar(&test, "test", 1000, "write `N` test images")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "draw from the seed `N`")
 	dimsFlag(cmd, &dims)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -118,7 +118,7 @@ func newDataDigits(c *console) *cobra.Command {
 }
 
 func dimsFlag(cmd *cobra.Command, dims *string) {
-	cmd.Flags().StringVar(dims, "dims", "784", "dims of an image: 784 for a vector, 1,28,28 for a picture with a channel")
+	cmd.Flags().StringVar(dims, "dims", "784", "`DIMS` of an image: 784 for a vector, 1,28,28 for a picture with a channel")
 }
 
 // parseDims reads extents between commas.
@@ -151,9 +151,9 @@ func newDataMNIST(c *console) *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&options.First, "first", 0, "only so many images from the front")
-	flags.IntVar(&options.Last, "last", 0, "only so many images from the end")
-	flags.IntVar(&test, "test", 0, "hold the last so many images back as a test set")
+	flags.IntVar(&options.First, "first", 0, "only `N` images from the front")
+	flags.IntVar(&options.Last, "last", 0, "only `N` images from the end")
+	flags.IntVar(&test, "test", 0, "hold the last `N` images back as a test set")
 	dimsFlag(cmd, &dims)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if options.Dims, err = parseDims(dims); err != nil {

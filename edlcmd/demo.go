@@ -24,12 +24,12 @@ func newDemo(c *console) *cobra.Command {
 		Use:   "demo",
 		Short: "Train digits on one machine and on many, and check that both learn the same",
 		Long: `Write a dataset of digits and a program that learns them; train it on this machine, and on a cluster of processes of this
-machine in sync and async mode; check that the cluster computes what one machine does; test what each run learned. Every
+machine in sync and async mode; check with "edl verify" that the cluster computes the same parameters as one process; test what each run learned. Every
 command is printed before it runs.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().IntVar(&d.count, "count", 6000, "number of digits to train on")
-	cmd.Flags().StringVarP(&d.dir, "out", "o", "", "directory to work in, which is kept (default: a temporary one)")
+	cmd.Flags().IntVar(&d.count, "count", 6000, "train on `N` digits")
+	cmd.Flags().StringVarP(&d.dir, "out", "o", "", "work in the directory `DIR`, which is kept (default: a temporary one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if d.dir != "" {
 			return d.run(cmd.Context())

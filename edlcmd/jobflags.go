@@ -43,9 +43,9 @@ type jobFlags struct {
 func (f *jobFlags) addTraining(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.data, "data", nil, "record files of a dataset of the program, as `NAME=GLOB`; repeatable")
-	flags.Int32Var(&f.passes, "passes", 0, "how often the dataset is read (default: as the program says)")
-	flags.StringVar(&f.params, "params", "", "parameters to start from: a directory, or one file that holds all")
-	flags.Int32Var(&f.workers, "workers", 0, "goroutines that run the ops of a step (default: every core for a run without --remote, else 1)")
+	flags.Int32Var(&f.passes, "passes", 0, "read the dataset `N` times (default: as the program says)")
+	flags.StringVar(&f.params, "params", "", "start from the parameters at `PATH`: a directory, or one file that holds all")
+	flags.Int32Var(&f.workers, "workers", 0, "run the ops of a step on `N` goroutines (default: every core for a run without --remote, else 1)")
 	flags.BoolVar(&f.noFinite, "no-finite-check", false, "go on when the loss is NaN or infinite")
 }
 
@@ -55,11 +55,11 @@ const defaultServers = 2
 // addCluster adds the flags that say how a program is spread over machines.
 func (f *jobFlags) addCluster(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "file", "f", "", "job file (job.yaml); flags override its fields")
-	flags.StringVar(&f.trainers, "trainers", strconv.Itoa(defaultServers), "number of trainers, as `N[:MAX]`; with MAX the job is elastic")
-	flags.Int32Var(&f.pservers, "pservers", defaultServers, "number of parameter servers")
+	flags.StringVarP(&f.file, "file", "f", "", "job `FILE` (job.yaml); flags override its fields")
+	flags.StringVar(&f.trainers, "trainers", strconv.Itoa(defaultServers), "start `N[:MAX]` trainers; with MAX the job is elastic")
+	flags.Int32Var(&f.pservers, "pservers", defaultServers, "start `N` parameter servers")
 	f.mode = choiceFlag(cmd, "mode", "when servers apply gradients", "sync", "async")
-	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "elements of the smallest slice of a parameter")
+	flags.Int64Var(&f.minBlock, "min-block-size", 8192, "cut parameters into slices of at least `N` elements")
 	flags.BoolVar(&f.noSlice, "no-slice", false, "keep every parameter whole on one server")
 	f.carrier = choiceFlag(cmd, "transport", "how gradients and parameters of sync rounds travel", jobspec.Transports()...)
 	f.split = choiceFlag(cmd, "split-method", "how slices are dealt to servers", "round_robin", "hash_name")
@@ -68,8 +68,8 @@ func (f *jobFlags) addCluster(cmd *cobra.Command) {
 // addSupervision adds the flags that say what a job does about failures.
 func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Int32Var(&f.restarts, "max-restarts", 10, "how often a role is started again after a failure; -1: never")
-	flags.Int32Var(&f.failures, "max-task-failures", 3, "a task that fails more often is given up")
+	flags.Int32Var(&f.restarts, "max-restarts", 10, "start a role again up to `N` times; -1: never")
+	flags.Int32Var(&f.failures, "max-task-failures", 3, "discard a task that fails more than `N` times: leave out its records")
 }
 
 // spec returns the job that file and flags describe, without its program, and the path of that program: the argument, else what the job

@@ -28,7 +28,7 @@ func newJobsShow(c *console) *cobra.Command {
 		Use:   "show [JOB]",
 		Short: "Show a job: its roles, its task queues, and which records it has trained",
 		Long: `Show a job of a listener: how far it is, each role with its restarts and its last failure, the task queues, and the tasks
-that were given up. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
+that were discarded. After its end a job is shown as it was known last. --ledger adds up the records of each pass. JOB may be left out
 when there is only one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
@@ -177,7 +177,7 @@ type passSum struct {
 	Records   int64 `json:"records"`   // of the dataset
 	Once      int64 `json:"once"`      // trained, each counted once
 	Again     int64 `json:"again"`     // trained beyond the first time
-	Discarded int64 `json:"discarded"` // in tasks that were given up
+	Discarded int64 `json:"discarded"` // in tasks that were discarded
 	NotYet    int64 `json:"not_yet"`
 	Retried   int64 `json:"retried"` // handed out again so far, in all passes
 	Agrees    bool  `json:"agrees"`  // the sums are those that a pass so far must have
@@ -203,7 +203,7 @@ func addUp(d *rpc.JobDetails) []passSum {
 	return sums
 }
 
-// discardedBy counts the records of tasks that were given up in a pass or before it: they stay out.
+// discardedBy counts the records of tasks that were discarded in a pass or before it: they stay out.
 func discardedBy(q *rpc.QueuesResponse, pass int32) (records int64) {
 	for _, queue := range q.GetQueues() {
 		for _, task := range queue.DiscardedTasks {
@@ -268,7 +268,7 @@ func writeQueues(w io.Writer, d *rpc.JobDetails) error {
 	return t.Flush()
 }
 
-// writeDiscarded lists the tasks that were given up.
+// writeDiscarded lists the tasks that were discarded.
 func writeDiscarded(w io.Writer, d *rpc.JobDetails) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	some := false

@@ -40,7 +40,7 @@ others, and --spread starts the roles of jobs on all machines that are offered.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "addr", "127.0.0.1:7164", "`HOST:PORT` to listen on; port 0 chooses a free one")
 	f.add(cmd)
-	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster under this name")
+	flags.StringVar(&f.node, "node", "", "offer this machine to other listeners of the etcd cluster as `NAME`")
 	flags.BoolVar(&f.spread, "spread", false, "start roles on the machines that are offered, in turns")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that other machines reach; the listener does not ask who connects")
 	f.launcher = c.launcherFlag(cmd)

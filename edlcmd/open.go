@@ -127,7 +127,7 @@ func (e *clusterExecutor) tellDiscarded(ctx context.Context, id string) {
 			continue
 		}
 		first := q.DiscardedTasks[0]
-		fmt.Fprintf(e.notices, "edl: dataset %s: %d tasks were given up, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
+		fmt.Fprintf(e.notices, "edl: dataset %s: %d tasks were discarded, and their records left out; the first: %s\n", fault.Quote(q.Dataset),
 			q.Discarded, oneLine(first.Reason))
 	}
 }
@@ -164,11 +164,11 @@ type etcdFlags struct {
 
 func (f *etcdFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.endpoints, "etcd", nil, "endpoints of an etcd cluster (default: one inside of this process)")
+	flags.StringSliceVar(&f.endpoints, "etcd", nil, "etcd cluster at `URL,...` (default: one inside of this process)")
 	flags.StringVar(&f.access.CA, "etcd-ca", "", "`FILE` of certificates that sign those of etcd's servers")
 	flags.StringVar(&f.access.Certificate, "etcd-cert", "", "`FILE` of the certificate to show to etcd")
 	flags.StringVar(&f.access.Key, "etcd-key", "", "`FILE` of its key")
-	flags.StringVar(&f.access.User, "etcd-user", "", "user of etcd; the password is in the environment as "+cluster.EnvPassword)
+	flags.StringVar(&f.access.User, "etcd-user", "", "user `NAME` of etcd; the password is in the environment as "+cluster.EnvPassword)
 }
 
 // accessFlags are the flags with user and certificates for etcd.

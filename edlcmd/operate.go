@@ -119,7 +119,7 @@ missing are started. Those that are too many finish their round, give their task
 		RunE:    func(cmd *cobra.Command, args []string) error { return scaleJob(cmd.Context(), c, f, args[0], trainers) },
 	}
 	f.add(cmd)
-	cmd.Flags().Int32Var(&trainers, "trainers", 0, "number of trainers")
+	cmd.Flags().Int32Var(&trainers, "trainers", 0, "let the job have `N` trainers")
 	return cmd
 }
 

@@ -117,7 +117,7 @@ func newTextReporter(w io.Writer, what watch) *textReporter {
 }
 
 func (r *textReporter) value(name string, t *tensor.Tensor) error {
-	_, err := fmt.Fprintf(r.w, "%s %v\n%s\n", name, t, textTensor(t))
+	_, err := fmt.Fprintf(r.w, "%s %s\n%s\n", name, t, textTensor(t))
 	return err
 }
 
@@ -152,7 +152,7 @@ func (w watch) line(s executor.StepResult) string {
 		case t.Len() == 1:
 			parts = append(parts, fmt.Sprintf("%s %.6g", w.names[i], float(t, 0)))
 		default:
-			parts = append(parts, fmt.Sprintf("%s %v", w.names[i], t))
+			parts = append(parts, fmt.Sprintf("%s %s", w.names[i], t))
 		}
 	}
 	if s.Unreported > 0 {

@@ -51,8 +51,8 @@ variables with the progress of training, and the record files.`,
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the program to this `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&f.full, "full", false, "do not shorten long lists and texts of a program")
 	cmd.Flags().BoolVar(&f.plan, "plan", false, "show how this machine would run the program: each step with its shapes, arithmetic, memory and time")
-	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: rows of the batch (default: as the program reads)")
-	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: goroutines that run the ops of a step")
+	cmd.Flags().Int64Var(&f.rows, "rows", 0, "with --plan: a batch of `N` rows (default: as the program reads)")
+	cmd.Flags().IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "with --plan: run the ops of a step on `N` goroutines")
 	cmd.AddCommand(newShowOps(c))
 	return cmd
 }

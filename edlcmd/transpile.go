@@ -37,8 +37,8 @@ save.pb, which collects the model when training is over. "edl show" shows them.`
 	}
 	f.addCluster(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&f.dir, "out", "o", "", "directory to write to")
-	flags.StringSliceVar(&f.fetch, "fetch", nil, "variables that trainers must be able to report")
+	flags.StringVarP(&f.dir, "out", "o", "", "write to the directory `DIR`")
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "let trainers report the variables `NAME,...`")
 	flags.BoolVar(&f.dump, "dump", false, "also write the programs after each pass that changed one, to DIR/dump")
 	flags.StringVar(&f.html, "html", "", "also write a page to `FILE` that shows programs before and after each pass side by side")
 	f.output = outputFlag(cmd)

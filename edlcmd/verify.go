@@ -34,9 +34,9 @@ func newVerify(c *console) *cobra.Command {
 	f := &verifyFlags{}
 	cmd := &cobra.Command{
 		Use:   "verify [PROGRAM]",
-		Short: "Check that a cluster computes what one machine does",
-		Long: `Train a program twice on the same data: by the reference, which computes on one machine what the trainers compute
-and sums in the order of their ranks, and by a cluster of processes on this machine. Print the largest difference of
+		Short: "Train a program on a cluster and with the reference executor, and compare the parameters",
+		Long: `Train a program twice on the same data: by a cluster of processes on this machine, and by the reference executor. The
+reference executor runs in one process: it divides each batch among the trainers, and sums in the order of their ranks. Print the largest difference of
 each saved variable that differs. In sync mode any difference at all is a failure, with exit code 3; in async mode
 differences are to be expected.`,
 		Example: "  edl verify program.pb --data train='data/train-*' --trainers 2 --pservers 2 --steps 20",
@@ -45,7 +45,7 @@ differences are to be expected.`,
 	f.addTraining(cmd)
 	f.addCluster(cmd)
 	f.addSupervision(cmd)
-	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first so many batches only")
+	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first `N` batches only")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also list the variables that do not differ")
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return verifyProgram(cmd, c, f, args) }

@@ -12,13 +12,13 @@ import (
 
 // A versionReport is what "edl version --output json" prints.
 type versionReport struct {
-	Version  string `json:"version"`
-	EDL      string `json:"edl,omitempty"` // version of EDL in a command that another module has built
-	Revision string `json:"revision,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-	Ops      int    `json:"ops"`
-	Registry string `json:"registry"` // fingerprint of the ops: programs travel only between equal ones
+	Version     string `json:"version"`
+	EDL         string `json:"edl,omitempty"` // version of EDL in a command that another module has built
+	Revision    string `json:"revision,omitempty"`
+	Go          string `json:"go"`
+	Platform    string `json:"platform"`
+	Ops         int    `json:"ops"`
+	Fingerprint string `json:"fingerprint"` // of the ops: programs travel only between equal ones
 }
 
 func newVersion(c *console) *cobra.Command {
@@ -33,7 +33,7 @@ func newVersion(c *console) *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(c.out, v)
 		}
-		_, err := fmt.Fprintf(c.out, "edl %s %s %s, %d ops, registry %s\n", v.Version, v.Go, v.Platform, v.Ops, v.Registry)
+		_, err := fmt.Fprintf(c.out, "edl %s %s %s, %d ops, fingerprint %s\n", v.Version, v.Go, v.Platform, v.Ops, v.Fingerprint)
 		return err
 	}
 	return cmd
@@ -42,7 +42,7 @@ func newVersion(c *console) *cobra.Command {
 // currentVersion says what this build is. A version control system or a module proxy gives it its version; a build of changed files is a devel.
 func (s *settings) currentVersion() versionReport {
 	v := versionReport{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Ops: len(ops.All()), Registry: ops.Fingerprint()}
+		Ops: len(ops.All()), Fingerprint: ops.Fingerprint()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.describe(info)
 	}

@@ -27,7 +27,7 @@ func TestVersionIsThatOfTheBuild(t *testing.T) {
 		}
 	}
 	s := settings{version: "v9"}
-	if got := s.currentVersion(); got.Version != "v9" || got.Ops == 0 || got.Registry == "" {
+	if got := s.currentVersion(); got.Version != "v9" || got.Ops == 0 || got.Fingerprint == "" {
 		t.Errorf("%+v", got)
 	}
 }

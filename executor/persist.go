@@ -43,7 +43,7 @@ func CheckNames(p *program.Program) error {
 
 // PrepareSave makes dir, and fails where no file can be created in it: what trains for hours should not learn that when it saves.
 func PrepareSave(dir string) error {
-	return inRoot(dir, true, func(root *os.Root) error {
+	err := inRoot(dir, true, func(root *os.Root) error {
 		name := partMark + rand.Text()
 		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
@@ -53,6 +53,11 @@ func PrepareSave(dir string) error {
 		}
 		return fault.File(fault.InvalidArgument, dir, err)
 	})
+	if err == nil {
+		return nil
+	}
+	return fault.E(fault.KindOf(err), fault.At("cannot save to "+dir), fault.Cause(errors.Unwrap(err)),
+		fault.Hint("name a directory that can be made and written to"))
 }
 
 // SavePersistables writes every persistable tensor of p into a file of its name in dir, which is made if need be: parameters, and what
