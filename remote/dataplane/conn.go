@@ -162,15 +162,27 @@ func (c *Conn) ReadParts(h Head, p *Progress) ([]Part, error) {
 		part := Part{Slice: int(binary.LittleEndian.Uint32(entry)), Length: int(binary.LittleEndian.Uint32(entry[4:])),
 			Offset: int(binary.LittleEndian.Uint64(entry[8:]))}
 		if err := p.add(part); err != nil {
-			return nil, err
+			return nil, c.refused(h, err)
 		}
 		total += uint64(part.Length)
 		c.parts = append(c.parts, part)
 	}
 	if total != c.left {
-		return nil, fault.E(fault.Corrupt, fault.Gotf("parts of %d bytes in a body with %d", total, c.left), fault.Want("as many"))
+		return nil, c.refused(h, fault.E(fault.Corrupt, fault.Gotf("parts of %d bytes in a body with %d", total, c.left), fault.Want("as many")))
 	}
 	return c.parts, nil
+}
+
+// refused is the error of a list that cannot be right. If it has changed on its way, which the checksum of the body tells, another try may help; else
+// why says what is wrong with what the peer sends.
+func (c *Conn) refused(h Head, why error) error {
+	if err := c.Discard(int(c.left)); err != nil {
+		return err
+	}
+	if err := c.End(h); err != nil {
+		return err
+	}
+	return why
 }
 
 // Into reads the next bytes of a body into b.
