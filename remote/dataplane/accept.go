@@ -3,9 +3,11 @@ package dataplane
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -19,7 +21,9 @@ const (
 	tokenBytes = 16
 	greeting   = 5 * time.Second  // for a hello to arrive whole
 	claimTime  = 60 * time.Second // for a token to be claimed
-	maxSilent  = 256              // connections that have not said hello yet; more are closed
+	// acceptPause is between two tries to accept while the process has too many open files.
+	acceptPause = 100 * time.Millisecond
+	maxSilent   = 256 // connections that have not said hello yet; more are closed
 	// socketBuffer is the size that the buffers of a TCP connection are asked to have, so that a round of a small model needs no wait for the peer to read.
 	socketBuffer = 2 << 20
 )
@@ -116,6 +120,13 @@ func (a *Acceptor) Serve(ctx context.Context) error {
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
+			}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				select { // others may close some
+				case <-time.After(acceptPause):
+				case <-ctx.Done():
+				}
+				continue
 			}
 			return fault.Wrap(fault.Unavailable, "accept on "+a.Address(), err)
 		}
