@@ -1,0 +1,91 @@
+package dataplane
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/tensor"
+)
+
+// Any cut of slices into parts, with the slices in any order and interleaved, completes each slice once, and no part fits after that.
+func TestProgressTakesEveryCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := tableOf(rapid.SliceOfN(rapid.IntRange(0, 40), 0, 8).Draw(t, "sizes")...)
+		p := NewProgress(table)
+		for range 2 { // the second round after Reset is like the first
+			at, open, had := make([]int, len(table)), all(table), 0
+			for len(open) > 0 {
+				if p.Complete() {
+					t.Fatal("complete with slices missing")
+				}
+				k := rapid.IntRange(0, len(open)-1).Draw(t, "next")
+				slice := open[k]
+				part := Part{Slice: slice, Offset: at[slice]}
+				if left := table[slice].Bytes - at[slice]; left > 0 {
+					part.Length = rapid.IntRange(1, left).Draw(t, "length")
+				}
+				wrong := part
+				switch rapid.IntRange(0, 3).Draw(t, "wrong") {
+				case 0:
+					wrong.Offset += rapid.SampledFrom([]int{-1, 1, 1 << 40, math.MinInt}).Draw(t, "by")
+				case 1:
+					wrong.Length = table[slice].Bytes - at[slice] + rapid.SampledFrom([]int{1, 7, math.MaxUint32}).Draw(t, "by")
+				case 2:
+					wrong.Slice = len(table) + rapid.SampledFrom([]int{0, 1, math.MaxUint32}).Draw(t, "by")
+				case 3:
+					if table[slice].Bytes == 0 {
+						wrong.Length = 1
+					} else {
+						wrong.Length = 0
+					}
+				}
+				if err := p.add(wrong); !errors.Is(err, fault.Corrupt) {
+					t.Fatalf("%+v after %d bytes of slice %d with %d: %v", wrong, at[slice], slice, table[slice].Bytes, err)
+				}
+				if err := p.add(part); err != nil {
+					t.Fatal(err)
+				}
+				at[slice] += part.Length
+				if whole := at[slice] == table[slice].Bytes; whole != p.Has(slice) {
+					t.Fatalf("after %d of %d bytes, Has says %v", at[slice], table[slice].Bytes, !whole)
+				} else if whole {
+					open = append(open[:k], open[k+1:]...)
+					had++
+				}
+			}
+			if !p.Complete() || had != len(table) {
+				t.Fatal("not complete")
+			}
+			for slice, s := range table {
+				for _, part := range []Part{{Slice: slice}, {Slice: slice, Length: s.Bytes}, {Slice: slice, Offset: s.Bytes}, {Slice: slice, Offset: s.Bytes, Length: 1}} {
+					if err := p.add(part); !errors.Is(err, fault.Corrupt) {
+						t.Fatalf("%+v after the end: %v", part, err)
+					}
+				}
+			}
+			p.Reset()
+			if p.Complete() != (len(table) == 0) {
+				t.Fatal("Reset")
+			}
+		}
+	})
+}
+
+// A table describes values, also those without elements.
+func TestTable(t *testing.T) {
+	var table Table
+	for _, dims := range [][]int64{{2, 3}, {0, 5}, {}} {
+		v, err := tensor.New(tensor.Float64, dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = append(table, SliceOf("x", v))
+	}
+	if table[0].Bytes != 48 || table[1].Bytes != 0 || table[2].Bytes != 8 || table.Bytes() != 56 || table[0].DType != tensor.Float64 || table[0].Dims[1] != 3 {
+		t.Errorf("%+v", table)
+	}
+}
