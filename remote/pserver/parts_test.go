@@ -60,6 +60,24 @@ func (s *Server) Buffers() int {
 	return n
 }
 
+// Arrived returns how many contributions to the open round are here.
+func (s *Server) Arrived() int {
+	s.core.Lock()
+	defer s.core.Unlock()
+	n := 0
+	for _, byRank := range s.core.inbox.arrived {
+		n += len(byRank)
+	}
+	return n
+}
+
+// Lines returns how many data connections the server has.
+func (s *Server) Lines() int {
+	s.core.Lock()
+	defer s.core.Unlock()
+	return len(s.core.lines)
+}
+
 // blocks is a program that writes down which blocks it runs.
 type blocks struct {
 	variables map[string]*tensor.Tensor
