@@ -188,9 +188,14 @@ func (b *Batcher) finish() (*Batch, error) {
 			}
 		}
 	}
+	return b.done(b.rows, from, to)
+}
+
+// done moves from the current slot, which has rows [from, to) of the global batch, to the next one.
+func (b *Batcher) done(rows, from, to int) (*Batch, error) {
 	s := &b.slots[b.next]
 	b.next = (b.next + 1) % len(b.slots)
-	s.batch.GlobalRows, s.batch.RowOffset = b.rows, from
+	s.batch.GlobalRows, s.batch.RowOffset = rows, from
 	return &s.batch, s.setRows(to - from)
 }
 

@@ -11,8 +11,11 @@
 // The pipeline is deterministic: with the same seed and pass, all processes see the same batches in the same order. So trainers share one global
 // batch without messages. Each takes its Part of the rows, and knows from the counts in the Batch which rows the others take.
 //
+// A trainer that takes a small part need not read the rest. Batcher.Select makes the same batches from record numbers: it divides and shuffles numbers, and
+// a Loader reads only the chunks that hold records of the part.
+//
 // Package convert makes record files from common formats. Package digits makes a dataset from fonts, for examples without a download.
 //
-// Files in reading order: dataset.go (Dataset and its files), source.go, follow.go (datasets that grow), record.go, shuffle.go (Shuffle, Prefetch),
-// batch.go, shards.go (writing).
+// Files in reading order: dataset.go (Dataset and its files), source.go, follow.go (datasets that grow), record.go, loader.go, shuffle.go
+// (Shuffle, Prefetch), batch.go, rows.go (Select), shards.go (writing).
 package dataset

@@ -1,14 +1,9 @@
 package dataset
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"iter"
 
-	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -82,48 +77,4 @@ type Record struct {
 	Number int64  // in the dataset
 	File   string // path
 	Bytes  []byte // valid until the iterator is asked for the next record
-}
-
-// Records yields records [from, to) of the dataset in order. It yields the first error, also that of an ended ctx, and ends. Files are open only
-// while it reads them.
-func (d *Dataset) Records(ctx context.Context, from, to int64) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		files := d.all()
-		if from < 0 || to < from || to > records(files) {
-			yield(Record{}, outside(from, to, records(files)))
-			return
-		}
-		for from < to {
-			f := files[fileOf(files, from)]
-			end := min(to, f.end())
-			if !d.sources.records(ctx, f, from, end, yield) {
-				return
-			}
-			from = end
-		}
-	}
-}
-
-// records yields records [from, to) of the dataset, which are all in f. It reports whether the iteration goes on.
-func (s *sources) records(ctx context.Context, f file, from, to int64, yield func(Record, error) bool) bool {
-	r, opened, err := s.open(ctx, f.Index, from-f.first, to-from)
-	if err != nil {
-		yield(Record{}, err)
-		return false
-	}
-	defer opened.Close()
-	for number := from; err == nil; number++ {
-		var record []byte
-		if record, err = r.Next(); err != nil {
-			break
-		}
-		if err = interrupt.Check(ctx, "dataset"); err == nil && !yield(Record{Number: number, File: f.Name, Bytes: record}, nil) {
-			return false
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		yield(Record{}, err)
-		return false
-	}
-	return true
 }

@@ -111,16 +111,3 @@ func (s *sources) readerAt(ctx context.Context, name string, bytes int64) (io.Re
 	f, err := recordio.OpenFile(name)
 	return f, f, err
 }
-
-// open returns a reader of some records of a file. The caller closes it.
-func (s *sources) open(ctx context.Context, x *recordio.Index, first, count int64) (*recordio.RangeReader, io.Closer, error) {
-	file, closer, err := s.readerAt(ctx, x.Name, x.Bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := recordio.NewRangeReader(file, x, first, count)
-	if err != nil {
-		closer.Close()
-	}
-	return r, closer, err
-}

@@ -25,8 +25,8 @@
 // library of PaddlePaddle, with headers of five uint32: magic, checksum (of the payload alone), compressor, stored, records. Fluid is the layout of
 // its C++ writer, with the number of records before the checksum. A reader tells them apart by the order that makes a valid header.
 //
-// LoadIndex finds the chunks of a file without reading payloads. RangeReader reads any run of records with the index. Scan reads whole files in
-// order.
+// LoadIndex finds the chunks of a file without reading payloads. With the index, Reader reads any records and RangeReader any run of records. Scan reads
+// whole files in order.
 //
 // Files are not trusted. Cut files, flipped bits and false sizes end in an error of kind Corrupt or TooLarge that names file and byte. A reader
 // returns a record only if its whole chunk is sound. It allocates nothing for sizes that a file only claims. A file with a footer is read as it was

@@ -220,14 +220,61 @@ func readFull(name string, r io.ReaderAt, b []byte, offset int64) error {
 	return fault.Wrap(kind, place(name, offset), err)
 }
 
+// A Reader reads records of one file by their numbers. It keeps the chunk that it has read last: as long as the numbers ascend, it reads no chunk
+// twice, and it never reads a chunk without a record that it was asked for. It is not safe for concurrent use. Several readers may share a file.
+type Reader struct {
+	chunkLoader
+	first, end int64  // the records of the file that are loaded
+	raw        []byte // of the chunk that is loaded
+	rest       []byte // what is left of raw from record next on
+	next       int64
+}
+
+// NewReader returns a reader of the records of an index. It reads nothing yet.
+func NewReader(r io.ReaderAt, index *Index) *Reader {
+	return &Reader{chunkLoader: chunkLoader{index: index, file: r}}
+}
+
+// Record returns a record of the file, which is valid until the next call.
+func (r *Reader) Record(number int64) ([]byte, error) {
+	if number < r.first || number >= r.end {
+		if err := r.seek(number); err != nil {
+			return nil, err
+		}
+	}
+	if number < r.next {
+		r.rest, r.next = r.raw, r.first
+	}
+	for ; r.next < number; r.next++ {
+		_, r.rest = cutRecord(r.rest)
+	}
+	var record []byte
+	record, r.rest = cutRecord(r.rest)
+	r.next++
+	return record, nil
+}
+
+// seek loads the chunk of a record.
+func (r *Reader) seek(number int64) error {
+	r.first, r.end = 0, 0 // load overwrites the chunk that is there
+	i, _, err := r.index.Locate(number)
+	if err != nil {
+		return err
+	}
+	c := r.index.Chunks[i]
+	if r.raw, err = r.load(c); err != nil {
+		return err
+	}
+	r.first, r.end, r.next, r.rest = c.FirstRecord, c.FirstRecord+c.Records, c.FirstRecord, r.raw
+	return nil
+}
+
 // A RangeReader reads consecutive records of one file, a chunk at a time. It is not safe for concurrent use. Several readers may share a file.
 type RangeReader struct {
-	chunkLoader
-	chunk int    // next to load
-	skip  int64  // records of that chunk to skip
-	left  int64  // records to return
-	raw   []byte // what is left of the loaded chunk
-	err   error  // sticky
+	records *Reader
+	next    int64
+	end     int64
+	err     error // sticky
 }
 
 // NewRangeReader returns a reader of count records of the file from record first on. Both must be within the index.
@@ -236,11 +283,7 @@ func NewRangeReader(r io.ReaderAt, index *Index, first, count int64) (*RangeRead
 		return nil, fault.E(fault.InvalidArgument, fault.At(index.Name), fault.Gotf("%d records from record %d", count, first),
 			fault.Wantf("records in [0, %d)", index.NumRecords()))
 	}
-	rr := &RangeReader{chunkLoader: chunkLoader{index: index, file: r}, left: count}
-	if count > 0 {
-		rr.chunk, rr.skip, rr.err = index.Locate(first)
-	}
-	return rr, rr.err
+	return &RangeReader{records: NewReader(r, index), next: first, end: first + count}, nil
 }
 
 // Next returns the next record, which is valid until the next call. After the last record it returns io.EOF. After any other error it returns that
@@ -249,20 +292,11 @@ func (r *RangeReader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	if r.left == 0 {
+	if r.next == r.end {
 		return nil, io.EOF
 	}
-	if len(r.raw) == 0 {
-		if r.raw, r.err = r.load(r.index.Chunks[r.chunk]); r.err != nil {
-			return nil, r.err
-		}
-		for ; r.skip > 0; r.skip-- {
-			_, r.raw = cutRecord(r.raw)
-		}
-		r.chunk++
-	}
 	var record []byte
-	record, r.raw = cutRecord(r.raw)
-	r.left--
-	return record, nil
+	record, r.err = r.records.Record(r.next)
+	r.next++
+	return record, r.err
 }

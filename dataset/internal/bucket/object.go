@@ -14,12 +14,13 @@ import (
 const (
 	tailBytes = 64 << 10 // the end of an object, which has the index of a record file, is read at once
 	maxRange  = 16 << 20 // of one request
+	maxGap    = 1 << 20  // bytes between two reads that are dropped rather than another request made; at most as many as the last answer had
 	tries     = 3        // to continue after a connection broke in an answer; the driver repeats requests
 	patience  = time.Minute
 )
 
-// An Object reads one object of a bucket. It is an io.ReaderAt for one goroutine at a time. Adjacent reads share one answer of the store, and the
-// longer the run of reads, the longer the next answer.
+// An Object reads one object of a bucket. It is an io.ReaderAt for one goroutine at a time. Reads that follow each other, with small gaps, share one answer
+// of the store. The longer the run of reads, the longer the next answer. A reader that knows how far it will read says so with Expect.
 type Object struct {
 	ctx      context.Context
 	bucket   *blob.Bucket
@@ -27,8 +28,9 @@ type Object struct {
 	size     int64
 	patience time.Duration // longest wait for a byte
 
-	tail   []byte // the end of the object, after the first read there
-	answer answer
+	tail     []byte // the end of the object, after the first read there
+	expected int64  // the offset up to which everything will be read
+	answer   answer
 }
 
 // Open returns the object at a URL. The caller knows its size. Open sends no request. The object is valid until ctx ends. The caller closes it.
@@ -46,6 +48,9 @@ func (c *Cache) Open(ctx context.Context, name string, size int64) (*Object, err
 
 // Size returns the size of Open.
 func (o *Object) Size() int64 { return o.size }
+
+// Expect says that all bytes from the next read up to an offset will be read. The answer to that read then has all of them, if they are at most maxRange.
+func (o *Object) Expect(to int64) { o.expected = min(to, o.size) }
 
 // ReadAt implements io.ReaderAt. Its errors are faults that do not name the object.
 func (o *Object) ReadAt(p []byte, offset int64) (n int, err error) {
@@ -124,13 +129,19 @@ type answer struct {
 // readSome reads the next bytes from the open answer, or from a new one.
 func (o *Object) readSome(p []byte, offset int64) (int, error) {
 	a := &o.answer
-	if a.stream == nil || a.at != offset || a.at == a.to {
-		size := int64(len(p))
-		if a.stream != nil && a.at == offset {
+	near := a.stream != nil && a.at <= offset && offset-a.at <= min(maxGap, a.to-a.from)
+	if !near || offset >= a.to {
+		size := max(int64(len(p)), min(maxRange, o.expected-offset))
+		if near {
 			size = max(size, min(maxRange, 2*(a.to-a.from)))
 		}
 		o.Close()
 		if err := o.ask(offset, min(o.size, offset+size)); err != nil {
+			return 0, err
+		}
+	}
+	for a.at < offset {
+		if err := o.drop(min(offset-a.at, 64<<10)); err != nil {
 			return 0, err
 		}
 	}
@@ -140,10 +151,26 @@ func (o *Object) readSome(p []byte, offset int64) (int, error) {
 	if n > 0 || err == nil {
 		return n, nil // the next read returns the error again
 	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // before the end of the range
+	return 0, o.because(unexpected(err))
+}
+
+// drop skips n bytes of the open answer.
+func (o *Object) drop(n int64) error {
+	defer o.limit()()
+	n, err := io.CopyN(io.Discard, o.answer.stream, n)
+	o.answer.at += n
+	if err != nil {
+		return o.because(unexpected(err))
 	}
-	return 0, o.because(err)
+	return nil
+}
+
+// unexpected is the error of an answer that ends before the end of its range.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // ask opens an answer of bytes [from, to).

@@ -31,6 +31,12 @@ func TestObjectIsItsBytes(t *testing.T) {
 			if rapid.Bool().Draw(rt, "jump") {
 				at = rapid.IntRange(0, size+10).Draw(rt, "offset")
 			}
+			if rapid.Bool().Draw(rt, "gap") {
+				at += rapid.IntRange(0, 50000).Draw(rt, "gap of")
+			}
+			if rapid.Bool().Draw(rt, "expect") {
+				o.Expect(int64(at + rapid.IntRange(-1000, 100000).Draw(rt, "expected")))
+			}
 			p := make([]byte, rapid.IntRange(0, 50000).Draw(rt, "bytes"))
 			want := content[min(at, size):min(at+len(p), size)]
 			n, err := o.ReadAt(p, int64(at))
@@ -75,6 +81,35 @@ func TestObjectAsksLittle(t *testing.T) {
 	}
 	if f.requests > 11 {
 		t.Errorf("%d requests for 900 reads in a row", f.requests)
+	}
+}
+
+// A reader that says how far it reads gets that in one answer, and no more. Small gaps cost no request, large ones do.
+func TestObjectAsksForWhatIsExpected(t *testing.T) {
+	f := &faulty{content: numbers(1 << 20)}
+	o := f.object(t.Context())
+	read := func(from, to, step int64) {
+		t.Helper()
+		for p := make([]byte, 1000); from < to; from += step {
+			if _, err := o.ReadAt(p, from); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, at := range []int64{1000, 400000} {
+		f.requests, f.asked = 0, 0
+		o.Expect(at + 50000)
+		read(at, at+50000, 1000)
+		if f.requests != 1 || f.asked != 50000 {
+			t.Errorf("%d requests of %d bytes for a run of 50000", f.requests, f.asked)
+		}
+	}
+	o.Close()
+	o.Expect(0)
+	f.requests = 0
+	read(0, 900000, 2000)
+	if f.requests > 11 {
+		t.Errorf("%d requests for 450 reads with gaps of 1000 bytes", f.requests)
 	}
 }
 
