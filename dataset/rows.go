@@ -80,8 +80,8 @@ type selection struct {
 
 func (b *Batcher) selected(s Selection) (*selection, error) {
 	rows := int64(b.options.Rows)
-	if s.First < 0 || s.First > math.MaxInt64/rows-1 {
-		return nil, fault.E(fault.InvalidArgument, fault.At("batches"), fault.Gotf("first batch %d", s.First), fault.Wantf("0 to %d", math.MaxInt64/rows-1))
+	if s.First < 0 || s.First > math.MaxInt64/rows {
+		return nil, fault.E(fault.InvalidArgument, fault.At("batches"), fault.Gotf("first batch %d", s.First), fault.Wantf("0 to %d", math.MaxInt64/rows))
 	}
 	if err := b.take(s.Part); err != nil {
 		return nil, err

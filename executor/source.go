@@ -147,9 +147,13 @@ func (r *Reader) Shuffle(records iter.Seq2[dataset.Record, error], pass int) ite
 
 // Batches decodes a part of each batch of records, ahead of their use where the program says so. One iteration may run at a time.
 func (r *Reader) Batches(ctx context.Context, records iter.Seq2[dataset.Record, error], part dataset.Part) iter.Seq2[*dataset.Batch, error] {
-	batches := r.batcher.Batches(records, part)
+	return r.prefetched(ctx, r.batcher.Batches(records, part))
+}
+
+// prefetched makes batches ahead of their use where the program says so.
+func (r *Reader) prefetched(ctx context.Context, batches iter.Seq2[*dataset.Batch, error]) iter.Seq2[*dataset.Batch, error] {
 	if r.pipeline.Prefetch > 0 {
-		batches = dataset.Prefetch(ctx, batches, r.pipeline.Prefetch)
+		return dataset.Prefetch(ctx, batches, r.pipeline.Prefetch)
 	}
 	return batches
 }
@@ -302,18 +306,26 @@ func (s *FileSource) leave() {
 	s.next, s.stop = nil, nil
 }
 
-// A Segment is one run over a stream of records: it is shuffled as the program says and divided into batches, which are numbered from 0.
+// A Segment is one run over a stream of records: it is shuffled as the program says and divided into batches, which are numbered from 0. The stream is
+// given in one of two forms, by Open or by Order and Read; both yield the same batches.
 type Segment struct {
 	Pass  int          // makes the order of each pass another one
 	Part  dataset.Part // what is decoded of each batch
 	First int64        // number of the first batch that is wanted
+
 	// Open yields the records of the stream from a position on, and none where that is not before the end of the stream. It is called once, with
-	// the position of the first record that is needed.
+	// the position of the first record that is needed. All records from there on are read.
 	Open func(from int64) iter.Seq2[dataset.Record, error]
+
+	// Order and Read are those of a dataset.Selection: only the records of Part are read. Every reader that a program can describe today has this form: its
+	// records come from files, each record is one row, and a shuffle depends only on positions. A stream that is not known by numbers needs Open: records
+	// that Go code makes, or samples that become a number of rows which only decoding shows.
+	Order func(from int64) iter.Seq2[[]dataset.Range, error]
+	Read  func(list []dataset.Range) iter.Seq2[dataset.Record, error]
 }
 
-// Segment yields the batches of s from number s.First on: those that a run from the first batch would yield, whatever the parts. Records of
-// earlier batches are read only where they share the shuffle buffer of later ones, and not decoded. One iteration may run at a time, of
+// Segment yields the batches of s from number s.First on: those that a run from the first batch would yield, whatever the parts. With Open it reads
+// records of earlier batches only where they share the shuffle buffer of later ones, and does not decode them. One iteration may run at a time, of
 // Segment or Batches.
 func (r *Reader) Segment(ctx context.Context, s Segment) iter.Seq2[*dataset.Batch, error] {
 	rows := int64(r.pipeline.Batch)
@@ -323,6 +335,10 @@ func (r *Reader) Segment(ctx context.Context, s Segment) iter.Seq2[*dataset.Batc
 				fault.Wantf("0 to %d", math.MaxInt64/rows)))
 		}
 	}
-	records := dataset.ShuffleFrom(s.First*rows, s.Open, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(s.Pass))
-	return r.Batches(ctx, records, s.Part)
+	buffer, seed, pass := r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(s.Pass)
+	if s.Open != nil {
+		return r.Batches(ctx, dataset.ShuffleFrom(s.First*rows, s.Open, buffer, seed, pass), s.Part)
+	}
+	return r.prefetched(ctx, r.batcher.Select(dataset.Selection{Part: s.Part, First: s.First, Buffer: buffer, Seed: seed, Pass: pass, Order: s.Order,
+		Read: s.Read}))
 }

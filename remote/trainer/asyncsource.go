@@ -28,6 +28,10 @@ type asyncSource struct {
 	ended    int64    // records of the step that has ended last
 	requests id.Round // for tasks so far: a repeated one is known by its number
 	last     bool     // all passes have been delivered
+
+	// What the stream has met. The steps know of it when they have trained all that was before.
+	bad       *rpc.Task // whose records cannot be read, for badReason
+	badReason error
 }
 
 // newAsyncSource begins with the pass and the step with which the job does. awaitLedger is Comm.AwaitLedger.
@@ -118,7 +122,7 @@ func (s *asyncSource) get(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetT
 // has.
 func (s *asyncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
 	s.progress.begin(0)
-	s.ended = 0
+	s.ended, s.bad = 0, nil
 	return s.reader.Batches(ctx, s.records(ctx), dataset.Part{})
 }
 

@@ -94,7 +94,8 @@ func taskOf(id int64, bounds ...int64) *rpc.Task {
 	return t
 }
 
-// Tasks of one answer are read as one, from as few ranges as possible, and each knows its records.
+// Tasks of one answer are read as one, from as few ranges as possible, and each knows its records. A record that cannot be read is in the task that has
+// it, as long as that is not trained.
 func TestRunOfTasks(t *testing.T) {
 	answer := &rpc.GetTaskResponse{Task: taskOf(0, 3, 10), Next: []*rpc.Task{taskOf(1, 10, 14, 16, 20), taskOf(2, 20, 30), taskOf(3, 30, 40)}}
 	n, err := taskRunOf(answer, 3, ranges.Set{{From: 0, To: 2}, {From: 20, To: 30}, {From: 35, To: 40}})
@@ -104,18 +105,27 @@ func TestRunOfTasks(t *testing.T) {
 	if want := []ranges.Range{{From: 3, To: 14}, {From: 16, To: 20}, {From: 30, To: 35}}; !slices.Equal(n.ranges, want) || n.to != 40 {
 		t.Errorf("%v up to %d, want %v", n.ranges, n.to, want)
 	}
+	progress := &taskProgress{}
 	for i, want := range []int64{7, 8, 0, 5} {
-		if got := n.records(i); got != want {
+		if got := n.records[i]; got != want {
 			t.Errorf("task %d has %d records, want %d", i, got, want)
 		}
+		progress.give(n.tasks[i], n.records[i])
 	}
-	for read, want := range map[int64]int64{0: 0, 6: 0, 7: 1, 14: 1, 15: 3, 19: 3, 20: 3} {
-		if got := n.holding(read).Id; got != want {
-			t.Errorf("after %d records comes task %d, want %d", read, got, want)
+	for record, want := range map[int64]int64{3: 0, 9: 0, 10: 1, 13: 1, 16: 1, 19: 1, 30: 3, 34: 3} {
+		if got := progress.holding(record).GetId(); got != want {
+			t.Errorf("record %d is in task %d, want %d", record, got, want)
 		}
 	}
-	if len(n.whole.Files) != 2 || n.whole.Files[1].FirstRecord != 20 {
-		t.Errorf("files %v", n.whole.Files)
+	progress.train(7)
+	progress.finished(false)
+	for _, record := range []int64{2, 3, 15, 40} {
+		if got := progress.holding(record); got != nil {
+			t.Errorf("record %d is in task %d, want none", record, got.Id)
+		}
+	}
+	if len(n.files) != 2 || n.files[1].FirstRecord != 20 {
+		t.Errorf("files %v", n.files)
 	}
 }
 

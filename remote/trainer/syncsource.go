@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"sort"
 	"sync/atomic"
 
 	"github.com/edl-go/edl/dataset"
@@ -18,8 +17,11 @@ import (
 )
 
 // syncSource is the source of a sync job that reads data: the trainer's rows of every batch of the dataset, from the first round of a generation on.
-// All trainers read the same order of records. Which batch a round trains is a function of its number and of the segment that it lies in, so the
+// All trainers follow the same order of records. Which batch a round trains is a function of its number and of the segment that it lies in, so the
 // members of the next generation train a round again that was given up.
+//
+// The order is one of record numbers. A trainer computes which numbers its rows have, and reads only the chunks that hold them. So damage is found only by
+// the trainers whose rows it hits. One of them reports the task, and the generation ends for all.
 //
 // For example, a segment of pass 2 has first round 40 and first batch 3, and begins with 10 records that it skips. Batches have 5 rows and there is no
 // shuffle. Round 42 then trains batch 5 of what is left: the records 35 to 39 of the dataset. Of two trainers the first has 35 and 36, the second the
@@ -150,37 +152,52 @@ func (s *syncSource) finished(whole bool) []*rpc.Task {
 	return tasks[max(0, len(tasks)-1):]
 }
 
-// giveBack reports a task that cannot be read. The coordinator then begins a generation whose segment leaves it out.
+// giveBack reports the task of a record that cannot be read. The coordinator then begins a generation whose segment leaves the task out, if it has failed
+// too often.
 func (s *syncSource) giveBack(ctx context.Context, reason error) error {
-	if s.bad == nil || !errors.Is(reason, fault.Corrupt) {
+	record, ok := dataset.RecordOf(reason)
+	if !ok || !errors.Is(reason, fault.Corrupt) {
 		return reason
 	}
 	s.Close()
-	if err := s.calls.failed(ctx, s.bad, reason); err != nil {
+	task := s.progress.holding(record)
+	if task == nil {
+		return reason
+	}
+	if err := s.calls.failed(ctx, task, reason); err != nil {
 		return err
 	}
-	return fault.E(fault.Superseded, fault.Gotf("task %d, which cannot be read: %v", s.bad.Id, reason))
+	return fault.E(fault.Superseded, fault.Gotf("task %d, which cannot be read: %v", task.Id, reason))
 }
 
 // open begins to read the segment at the batch of the next round.
 func (s *syncSource) open(ctx context.Context) iter.Seq2[*dataset.Batch, error] {
-	return s.reader.Segment(ctx, executor.Segment{Pass: int(s.pass), Part: s.part, First: s.segment.firstBatch + int64(s.round-s.segment.firstRound),
-		Open: func(from int64) iter.Seq2[dataset.Record, error] { return s.recordsFrom(ctx, from) }})
+	return func(yield func(*dataset.Batch, error) bool) {
+		read := s.files.reader(ctx)
+		defer read.close()
+		for b, err := range s.reader.Segment(ctx, executor.Segment{Pass: int(s.pass), Part: s.part, Read: read.records,
+			First: s.segment.firstBatch + int64(s.round-s.segment.firstRound),
+			Order: func(from int64) iter.Seq2[[]ranges.Range, error] { return s.order(ctx, from, read) }}) {
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
 }
 
 // askRounds is how many rounds the tasks of one answer are for, where tasks are small. It bounds how late tasks are reported that have been trained,
 // and how many are given beyond them.
 const askRounds = 16
 
-// recordsFrom is the stream of records of the segment from a place on.
-func (s *syncSource) recordsFrom(ctx context.Context, place int64) iter.Seq2[dataset.Record, error] {
+// order is the stream of record numbers of the segment from a place on. It makes the files of the records known to read.
+func (s *syncSource) order(ctx context.Context, place int64, read *recordReader) iter.Seq2[[]ranges.Range, error] {
 	s.progress.begin(place) // records before it may have been trained; that they are not counted only delays the reports
-	return func(yield func(dataset.Record, error) bool) {
+	return func(yield func([]ranges.Range, error) bool) {
 		for position := s.segment.skip.Outside(place); ; {
 			r, err := s.calls.get(ctx, s.segment.firstRound, &rpc.GetTaskRequest{Pass: s.pass, Position: position,
 				Records: int64(askRounds * s.reader.Rows()), Finished: s.finished(false), Wait: true})
 			if err != nil {
-				yield(dataset.Record{}, err)
+				yield(nil, err)
 				return
 			}
 			s.noteEnd(r.EndRound)
@@ -189,39 +206,33 @@ func (s *syncSource) recordsFrom(ctx context.Context, place int64) iter.Seq2[dat
 			}
 			given, err := taskRunOf(r, position, s.segment.skip)
 			if err != nil {
-				yield(dataset.Record{}, err)
+				yield(nil, err)
 				return
 			}
 			for i, task := range given.tasks {
-				s.progress.give(task, given.records(i))
+				s.progress.give(task, given.records[i])
 			}
-			read := int64(0)
-			for record, err := range s.files.records(ctx, given.whole, given.ranges) {
-				if errors.Is(err, fault.Corrupt) {
-					s.bad = given.holding(read)
-				}
-				if !yield(record, err) || err != nil {
-					return
-				}
-				read++
+			read.add(given.files)
+			if !yield(given.ranges, nil) {
+				return
 			}
 			position = given.to
 		}
 	}
 }
 
-// A taskRun is the consecutive tasks of one answer. It is read as if it were one task, so that a chunk that holds several of them is read once.
+// A taskRun is the consecutive tasks of one answer.
 type taskRun struct {
-	tasks  []*rpc.Task
-	ends   []int64 // of each task: how many records of the run lie before its end
-	whole  *rpc.Task
-	ranges []ranges.Range // of whole
-	to     int64          // the record behind the last one
+	tasks   []*rpc.Task
+	records []int64         // how many records of the run are those of each task
+	ranges  []ranges.Range  // of the records of all tasks
+	files   []*rpc.DataFile // that hold them, where tasks name their files
+	to      int64           // the record behind the last one
 }
 
 // taskRunOf takes the tasks from a position on, without the records that the segment leaves out.
 func taskRunOf(r *rpc.GetTaskResponse, position int64, skip ranges.Set) (*taskRun, error) {
-	n := &taskRun{whole: &rpc.Task{Id: r.Task.GetId()}, to: position}
+	n := &taskRun{to: position}
 	for _, t := range append([]*rpc.Task{r.Task}, r.Next...) {
 		if len(t.GetRecords()) == 0 || t.Records[len(t.Records)-1].GetTo() <= n.to {
 			return nil, fault.E(fault.Internal, fault.At("coordinator"), fault.Gotf("task %d without record %d", t.GetId(), n.to))
@@ -232,11 +243,7 @@ func taskRunOf(r *rpc.GetTaskResponse, position int64, skip ranges.Set) (*taskRu
 }
 
 func (n *taskRun) add(t *rpc.Task, list []ranges.Range) {
-	end := ranges.Count(list)
-	if last := len(n.ends) - 1; last >= 0 {
-		end += n.ends[last]
-	}
-	n.tasks, n.ends, n.to = append(n.tasks, t), append(n.ends, end), t.Records[len(t.Records)-1].To
+	n.tasks, n.records, n.to = append(n.tasks, t), append(n.records, ranges.Count(list)), t.Records[len(t.Records)-1].To
 	for _, r := range list {
 		if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].To == r.From {
 			n.ranges[last].To = r.To
@@ -245,22 +252,8 @@ func (n *taskRun) add(t *rpc.Task, list []ranges.Range) {
 		}
 	}
 	for _, f := range t.Files {
-		if files := n.whole.Files; len(files) == 0 || files[len(files)-1].GetFirstRecord() < f.GetFirstRecord() {
-			n.whole.Files = append(n.whole.Files, f)
+		if last := len(n.files) - 1; last < 0 || n.files[last].GetFirstRecord() < f.GetFirstRecord() {
+			n.files = append(n.files, f)
 		}
 	}
-}
-
-// records returns how many records of the run are those of task i.
-func (n *taskRun) records(i int) int64 {
-	if i == 0 {
-		return n.ends[0]
-	}
-	return n.ends[i] - n.ends[i-1]
-}
-
-// holding returns the task of the record that follows the first read records of the run.
-func (n *taskRun) holding(read int64) *rpc.Task {
-	i := sort.Search(len(n.ends), func(i int) bool { return n.ends[i] > read })
-	return n.tasks[min(i, len(n.tasks)-1)]
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -93,10 +94,7 @@ type taskReader struct {
 	stream   *batchStream   // nil when none is open
 	batch    executor.Batch // that was delivered last; empty when its step has been counted
 	progress *taskProgress
-	// What the stream has met. The steps know of it when they have trained all that was before.
-	end       ending
-	bad       *rpc.Task // whose records cannot be read, for badReason
-	badReason error
+	end      ending // what the stream has met; the steps know of it when they have trained all that was before
 }
 
 func newTaskReader(calls *taskCalls, reader *executor.Reader, files *taskFiles) taskReader {
@@ -106,7 +104,7 @@ func newTaskReader(calls *taskCalls, reader *executor.Reader, files *taskFiles) 
 // read returns the next batch of a stream that open begins; nil at the end of the stream, which is closed then.
 func (r *taskReader) read(ctx context.Context, open func(context.Context) iter.Seq2[*dataset.Batch, error]) (*dataset.Batch, error) {
 	if r.stream == nil {
-		r.end, r.bad = more, nil
+		r.end = more
 		ctx, cancel := context.WithCancel(ctx)
 		next, stop := iter.Pull2(open(ctx))
 		r.stream = &batchStream{next, stop, cancel}
@@ -279,6 +277,20 @@ func (p *taskProgress) train(records int64) {
 	p.trained += records
 }
 
+// holding returns the task of a record among those that were given and not yet reported, nil if there is none.
+func (p *taskProgress) holding(record int64) *rpc.Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.open {
+		for _, r := range o.task.Records {
+			if r.From <= record && record < r.To {
+				return o.task
+			}
+		}
+	}
+	return nil
+}
+
 // finished takes out the tasks that are finished: all of them when whole says that every record of the stream has been trained.
 func (p *taskProgress) finished(whole bool) []*rpc.Task {
 	p.mu.Lock()
@@ -291,7 +303,7 @@ func (p *taskProgress) finished(whole bool) []*rpc.Task {
 	return tasks
 }
 
-// taskFiles read the records of tasks. One iteration runs at a time.
+// taskFiles are the files that hold the records of tasks. One recordReader of them exists at a time.
 type taskFiles struct {
 	data  *dataset.Dataset // empty where the dataset follows a folder: then tasks name their files
 	named []namedFile      // those that were opened last
@@ -306,53 +318,96 @@ type namedFile struct {
 // maxNamed bounds the files whose indexes are kept.
 const maxNamed = 16
 
-// records yields the records of list in order. A record that is no sample of tensors is fault.Corrupt, as a damaged chunk is.
+// records yields the records of list, which are those of a task, in order. A record that is no sample of tensors is fault.Corrupt, as a damaged chunk is.
 func (f *taskFiles) records(ctx context.Context, task *rpc.Task, list []ranges.Range) iter.Seq2[dataset.Record, error] {
 	return func(yield func(dataset.Record, error) bool) {
 		check := sampleCheck{}
-		for _, r := range list {
-			for record, err := range f.read(ctx, task, r) {
-				if err == nil {
-					err = check.sample(record)
-				}
-				if !yield(record, err) || err != nil {
-					return
-				}
+		read := f.reader(ctx)
+		defer read.close()
+		read.add(task.Files)
+		for record, err := range read.records(list) {
+			if err == nil {
+				err = check.sample(record)
+			}
+			if !yield(record, err) || err != nil {
+				return
 			}
 		}
 	}
 }
 
-// read yields the records of one range.
-func (f *taskFiles) read(ctx context.Context, task *rpc.Task, r ranges.Range) iter.Seq2[dataset.Record, error] {
-	if len(task.Files) == 0 {
-		return f.data.Records(ctx, r.From, r.To)
+// reader returns a reader of the records of a stream of tasks. It can be used until ctx ends. The caller closes it.
+func (f *taskFiles) reader(ctx context.Context) *recordReader {
+	return &recordReader{ctx: ctx, files: f, loader: f.data.Loader(ctx)}
+}
+
+// A recordReader reads records of tasks by their numbers. It keeps the chunk that it has read last. One iteration runs at a time.
+type recordReader struct {
+	ctx    context.Context
+	files  *taskFiles
+	loader *dataset.Loader // of files.data, or of the file
+
+	named []*rpc.DataFile // the files of the tasks, in order; empty where tasks name no files
+	file  *rpc.DataFile   // of named, that loader reads; nil: none
+}
+
+// add makes the files of the next tasks of the stream known, and forgets those before the file that is read.
+func (r *recordReader) add(files []*rpc.DataFile) {
+	for len(r.named) > 0 && r.file != nil && r.named[0].FirstRecord < r.file.FirstRecord {
+		r.named = r.named[1:]
+	}
+	for _, f := range files {
+		if last := len(r.named) - 1; last < 0 || r.named[last].FirstRecord < f.FirstRecord {
+			r.named = append(r.named, f)
+		}
+	}
+}
+
+func (r *recordReader) close() { _ = r.loader.Close() } // files that were only read have nothing to lose
+
+// records yields the records of list in its order.
+func (r *recordReader) records(list []ranges.Range) iter.Seq2[dataset.Record, error] {
+	if len(r.named) == 0 {
+		return r.loader.Records(list)
 	}
 	return func(yield func(dataset.Record, error) bool) {
-		at := r.From
-		for _, file := range task.Files {
-			first, end := max(at, file.FirstRecord), min(r.To, file.FirstRecord+file.Records)
-			if first != at || first >= end {
-				continue
-			}
-			at = end
-			data, err := f.open(ctx, file)
-			if err != nil {
-				yield(dataset.Record{}, err)
-				return
-			}
-			for record, err := range data.Records(ctx, first-file.FirstRecord, end-file.FirstRecord) {
-				record.Number += file.FirstRecord
-				if !yield(record, err) || err != nil {
+		for _, of := range list {
+			for of.Len() > 0 {
+				first, end, err := r.open(of.From)
+				if err != nil {
+					yield(dataset.Record{}, err)
 					return
 				}
+				end = min(end, of.To)
+				for record, err := range r.loader.Records([]ranges.Range{{From: of.From - first, To: end - first}}) {
+					record.Number += first
+					if !yield(record, err) || err != nil {
+						return
+					}
+				}
+				of.From = end
 			}
 		}
-		if at < r.To {
-			yield(dataset.Record{}, fault.E(fault.NotFound, fault.Atf("task %d", task.Id), fault.Gotf("no file of record %d", at),
-				fault.Want("the files of all its records")))
-		}
 	}
+}
+
+// open opens the file of a record, unless it is open, and returns which records it has.
+func (r *recordReader) open(record int64) (first, end int64, err error) {
+	i := sort.Search(len(r.named), func(i int) bool { return r.named[i].FirstRecord+r.named[i].Records > record })
+	if i == len(r.named) || r.named[i].FirstRecord > record {
+		return 0, 0, fault.E(fault.NotFound, fault.At("tasks"), fault.Gotf("no file of record %d", record), fault.Want("the files of all their records"))
+	}
+	file := r.named[i]
+	if file != r.file {
+		r.close()
+		r.file = nil
+		data, err := r.files.open(r.ctx, file)
+		if err != nil {
+			return 0, 0, err
+		}
+		r.loader, r.file = data.Loader(r.ctx), file
+	}
+	return file.FirstRecord, file.FirstRecord + file.Records, nil
 }
 
 // open indexes a file that a task names; it must be the one that the coordinator has seen.
@@ -368,7 +423,7 @@ func (f *taskFiles) open(ctx context.Context, file *rpc.DataFile) (*dataset.Data
 		return nil, err
 	}
 	if len(f.named) == maxNamed {
-		_ = f.named[0].data.Close() // it is not read any more: one iteration runs at a time, and it has come to this file
+		_ = f.named[0].data.Close() // it is not read any more: one reader exists at a time, and it has come to this file
 		f.named = slices.Delete(f.named, 0, 1)
 	}
 	f.named = append(f.named, namedFile{file, data})
@@ -384,7 +439,7 @@ func (f *taskFiles) close() (err error) {
 	return err
 }
 
-// sampleCheck parses every record, whichever trainer decodes it, so that all trainers find the same records damaged.
+// sampleCheck parses records before they are shuffled. So an async trainer knows in which task a record is damaged.
 type sampleCheck struct{ streams []tensor.Stream }
 
 func (c *sampleCheck) sample(r dataset.Record) error {
