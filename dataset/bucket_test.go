@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -150,6 +151,44 @@ func TestBucketsAreReadInRanges(t *testing.T) {
 	}
 	if got := b.count(); len(got) > 20 {
 		t.Errorf("%d requests for all chunks, one after the other", len(got))
+	}
+}
+
+// A trainer asks a store for the chunks of its rows, with one request a batch.
+func TestPartsAreReadInRanges(t *testing.T) {
+	b := s3Bucket(t)
+	path := filepath.Join(t.TempDir(), "train")
+	writeFile(t, path, 0, 8000) // two records a chunk
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.put("big", content)
+	d, err := Open(t.Context(), []string{b.url("big")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l := d.Loader(t.Context())
+	defer l.Close()
+	chunks := d.files[0].Index.Chunks
+	batch := int64(0)
+	for got, err := range newBatcher(t, BatchOptions{Rows: 1600}).Select(Selection{Part: Part{3, 8}, Read: l.Records, // rows 600 to 799
+		Order: func(int64) iter.Seq2[[]Range, error] {
+			return func(yield func([]Range, error) bool) { yield([]Range{{From: 0, To: 6400}}, nil) }
+		}}) {
+		if err != nil || got.Rows != 200 || got.Tensors[1].Int64s()[0] != batch*1600+600 {
+			t.Fatal(got, err)
+		}
+		own := chunks[batch*800+300 : batch*800+400]
+		want := fmt.Sprintf("GET /data/big bytes=%d-%d", own[0].Offset, own[len(own)-1].Offset+own[1].Offset-own[0].Offset-1)
+		if requests := b.count(); batch > 0 && (len(requests) != 1 || requests[0] != want) {
+			t.Errorf("batch %d: %q, want %s", batch, requests, want)
+		}
+		batch++
+	}
+	if batch != 4 {
+		t.Errorf("%d batches", batch)
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/tensor"
+	"pgregory.net/rapid"
 )
 
 // sample is the record number i of the test datasets: image float32[3] of i, i+0.5, -i and label int64[1] of i.
-func sample(t testing.TB, i int) []byte {
+func sample(t rapid.TB, i int) []byte {
 	t.Helper()
 	v := float32(i)
 	image, err := tensor.FromSlice([]float32{v, v + 0.5, -v}, 3)
@@ -51,7 +52,7 @@ func threeFiles(t testing.TB) (*Dataset, string) {
 }
 
 // encoded is a file of samples [from, to).
-func encoded(t testing.TB, options recordio.Options, from, to int) []byte {
+func encoded(t rapid.TB, options recordio.Options, from, to int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := recordio.NewWriter(&b, options)

@@ -36,14 +36,49 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// A Reader finds every record, in whatever order, and reads chunks only for records that it has not loaded.
+func TestReaderReadsOnlyChunksOfItsRecords(t *testing.T) {
+	var records []string
+	for i := range 20 {
+		records = append(records, strings.Repeat(string(rune('a'+i)), i*10))
+	}
+	for _, c := range []Compressor{None, Snappy, Gzip} {
+		for _, layout := range []Layout{Indexed, Plain} {
+			b := write(t, Options{ChunkRecords: 4, Compressor: c, Layout: layout}, records...)
+			index, err := LoadIndex("file", bytes.NewReader(b), int64(len(b)), Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := &countingReaderAt{ReaderAt: bytes.NewReader(b)}
+			r := NewReader(source, index)
+			for _, step := range []struct{ record, reads int }{{5, 1}, {7, 1}, {4, 1}, {4, 1}, {6, 1}, {18, 2}, {19, 2}, {16, 2}, {0, 3}, {3, 3}, {5, 4}} {
+				got, err := r.Record(int64(step.record))
+				if err != nil || string(got) != records[step.record] || source.reads != step.reads {
+					t.Errorf("%v, %v: record %d is %q after %d reads, want %q after %d, error %v", c, layout, step.record, got, source.reads,
+						records[step.record], step.reads, err)
+				}
+			}
+			for _, record := range []int64{-1, 20} {
+				if _, err := r.Record(record); !errors.Is(err, fault.NotFound) {
+					t.Errorf("record %d: %v", record, err)
+				}
+			}
+			if got, err := r.Record(9); err != nil || string(got) != records[9] {
+				t.Errorf("after an error record 9 is %q, %v", got, err)
+			}
+		}
+	}
+}
+
 // countingReaderAt sums the bytes that are asked for.
 type countingReaderAt struct {
 	io.ReaderAt
-	bytes int
+	bytes, reads int
 }
 
 func (c *countingReaderAt) ReadAt(b []byte, off int64) (int, error) {
 	c.bytes += len(b)
+	c.reads++
 	return c.ReaderAt.ReadAt(b, off)
 }
 
