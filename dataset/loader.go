@@ -31,6 +31,8 @@ type Loader struct {
 	file    file             // that is open
 	records *recordio.Reader // of file; nil when none is open
 	closer  io.Closer
+
+	expected int64 // the store knows what is read up to this record
 }
 
 // Loader returns a loader of the present and future files. It can be used until ctx ends. The caller closes it.
@@ -48,14 +50,14 @@ func (l *Loader) Close() error {
 // Records yields the records of a list in its order. It yields the first error, also that of an ended context, and ends. One iteration runs at a time.
 func (l *Loader) Records(list []Range) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		expected := int64(0)
+		l.expected = 0
 		for i, r := range list {
 			if err := l.check(r); err != nil {
 				yield(Record{}, err)
 				return
 			}
 			for number := r.From; number < r.To; number++ {
-				record, err := l.record(number, list[i:], &expected)
+				record, err := l.record(number, list[i:])
 				if !yield(record, err) || err != nil {
 					return
 				}
@@ -71,8 +73,8 @@ func (l *Loader) check(r Range) error {
 	return nil
 }
 
-// record reads a record of list[0]. Up to record expected, the store knows what follows.
-func (l *Loader) record(number int64, list []Range, expected *int64) (Record, error) {
+// record reads a record of list[0].
+func (l *Loader) record(number int64, list []Range) (Record, error) {
 	if err := interrupt.Check(l.ctx, "dataset"); err != nil {
 		return Record{}, err
 	}
@@ -80,11 +82,11 @@ func (l *Loader) record(number int64, list []Range, expected *int64) (Record, er
 		if err := l.open(number); err != nil {
 			return Record{}, err
 		}
-		*expected = number
+		l.expected = number
 	}
-	if object, ok := l.closer.(expecter); ok && number >= *expected {
+	if object, ok := l.closer.(expecter); ok && number >= l.expected {
 		var end int64
-		end, *expected = l.run(number, list)
+		end, l.expected = l.run(number, list)
 		object.Expect(end)
 	}
 	b, err := l.records.Record(number - l.file.first)

@@ -76,6 +76,12 @@ type selection struct {
 	wanted  []int32 // of one window, for each record in the order of the stream: its place after the shuffle plus 1; 0 if it is not needed
 	span    []Range // of one window
 	own     []Range // that are read at a time
+
+	// Of the records of own: how many were read, the number of the next, and its range with those behind.
+	index  int
+	number int64
+	rest   []Range
+	decode func(record Record, row int) error // of to
 }
 
 func (b *Batcher) selected(s Selection) (*selection, error) {
@@ -86,7 +92,7 @@ func (b *Batcher) selected(s Selection) (*selection, error) {
 	if err := b.take(s.Part); err != nil {
 		return nil, err
 	}
-	r := &selection{Selection: s, to: b, rows: rows, batch: s.First, at: s.First * rows}
+	r := &selection{Selection: s, to: b, decode: b.decode, rows: rows, batch: s.First, at: s.First * rows}
 	if s.Buffer >= 2 {
 		r.random = rand.New(rand.NewPCG(s.Seed, s.Pass))
 		r.before = r.at / int64(s.Buffer)
@@ -129,37 +135,37 @@ func (r *selection) inOrder() (*Batch, error) {
 	r.own = r.known.take(r.own[:0], int64(to-from))
 	r.known.take(nil, rows-int64(to))
 	r.to.begin()
-	if err := r.read(r.to.decode); err != nil {
+	if err := r.read(r.decode); err != nil {
 		return nil, err
 	}
 	return r.to.done(int(rows), from, to)
 }
 
-// read reads the records of r.own, of which each gets the index.
+// read reads the records of r.own. It passes each on with its index. What it keeps between records lies in r: this makes a batch nearly free of allocations.
 func (r *selection) read(each func(record Record, index int) error) error {
 	if len(r.own) == 0 {
 		return nil
 	}
-	index, number, rest := 0, r.own[0].From, r.own
+	r.index, r.number, r.rest = 0, r.own[0].From, r.own
 	for record, err := range r.Read(r.own) {
-		if err == nil && (len(rest) == 0 || record.Number != number) {
-			err = fault.E(fault.Internal, fault.At(record.place()), fault.Wantf("record %d of %v", number, r.own))
+		if err == nil && (len(r.rest) == 0 || record.Number != r.number) {
+			err = fault.E(fault.Internal, fault.At(record.place()), fault.Wantf("record %d of %v", r.number, r.own))
 		}
 		if err == nil {
-			err = each(record, index)
+			err = each(record, r.index)
 		}
 		if err != nil {
-			return &recordError{number, err}
+			return &recordError{r.number, err}
 		}
-		index++
-		if number++; number == rest[0].To {
-			if rest = rest[1:]; len(rest) > 0 {
-				number = rest[0].From
+		r.index++
+		if r.number++; r.number == r.rest[0].To {
+			if r.rest = r.rest[1:]; len(r.rest) > 0 {
+				r.number = r.rest[0].From
 			}
 		}
 	}
-	if len(rest) > 0 {
-		return fault.E(fault.Internal, fault.At("batches"), fault.Gotf("%d records", index), fault.Wantf("%d, those of %v", ranges.Count(r.own), r.own))
+	if len(r.rest) > 0 {
+		return fault.E(fault.Internal, fault.At("batches"), fault.Gotf("%d records", r.index), fault.Wantf("%d, those of %v", ranges.Count(r.own), r.own))
 	}
 	return nil
 }
@@ -217,7 +223,7 @@ func (r *selection) shuffled() (*Batch, error) {
 			w++
 		}
 		record := r.windows[w].get(position)
-		if err := r.to.decode(record, row-from); err != nil {
+		if err := r.decode(record, row-from); err != nil {
 			return nil, &recordError{record.Number, err}
 		}
 	}
