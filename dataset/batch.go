@@ -273,30 +273,35 @@ func (s *slot) setRows(rows int) error {
 	return nil
 }
 
-// A holder keeps copies of records in memory that it reuses.
+// A holder keeps copies of records in blocks of memory that it reuses. Blocks never move, so copies stay where they are until reset.
 type holder struct {
-	bytes   []byte
-	records []heldRecord
+	records []Record
+	blocks  [][]byte
+	used    int // blocks, of which the last has room
 }
 
-type heldRecord struct {
-	number int64
-	file   string
-	end    int // of its bytes in holder.bytes; they begin at the end of the previous record
-}
+// Sizes of the blocks of a holder: each is twice as large as the one before.
+const (
+	firstBlock = 4 << 10
+	lastBlock  = 1 << 20
+)
 
-func (h *holder) reset() { h.bytes, h.records = h.bytes[:0], h.records[:0] }
+func (h *holder) reset() { h.records, h.used = h.records[:0], 0 }
 
+// add keeps a copy of r.
 func (h *holder) add(r Record) {
-	h.bytes = append(h.bytes, r.Bytes...)
-	h.records = append(h.records, heldRecord{number: r.Number, file: r.File, end: len(h.bytes)})
+	for h.used == 0 || cap(h.blocks[h.used-1])-len(h.blocks[h.used-1]) < len(r.Bytes) {
+		if h.used == len(h.blocks) {
+			h.blocks = append(h.blocks, make([]byte, 0, max(len(r.Bytes), min(firstBlock<<min(h.used, 20), lastBlock))))
+		}
+		h.blocks[h.used] = h.blocks[h.used][:0]
+		h.used++
+	}
+	block := &h.blocks[h.used-1]
+	begin := len(*block)
+	*block = append(*block, r.Bytes...)
+	r.Bytes = (*block)[begin:len(*block):len(*block)]
+	h.records = append(h.records, r)
 }
 
-func (h *holder) get(i int) Record {
-	begin := 0
-	if i > 0 {
-		begin = h.records[i-1].end
-	}
-	r := h.records[i]
-	return Record{Number: r.number, File: r.file, Bytes: h.bytes[begin:r.end]}
-}
+func (h *holder) get(i int) Record { return h.records[i] }

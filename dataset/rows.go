@@ -72,6 +72,8 @@ type selection struct {
 	before  int64     // windows to skip; their random numbers must still be drawn
 	windows []*window // that batches still need, in order
 	free    []*window
+	begun   bool // rows of the next batch before row are decoded
+	row     int
 	order   []int32 // of one window: the places of the records in own
 	wanted  []int32 // of one window, for each record in the order of the stream: its place after the shuffle plus 1; 0 if it is not needed
 	span    []Range // of one window
@@ -204,6 +206,12 @@ func (w *window) get(position int64) Record { return w.held.get(int(w.index[posi
 func (r *selection) shuffled() (*Batch, error) {
 	start := r.batch * r.rows
 	for r.at < start+r.rows {
+		// A batch that ends in the next window is decoded so far as it can be, so that one window is in memory and not two.
+		if known := min(r.rows, r.at+r.known.count-start); r.complete(known) || r.Part.Of <= 1 && !r.ended {
+			if err := r.decodeRows(start, known); err != nil {
+				return nil, err
+			}
+		}
 		if filled, err := r.fill(); err != nil {
 			return nil, err
 		} else if !filled {
@@ -214,24 +222,38 @@ func (r *selection) shuffled() (*Batch, error) {
 	if !r.complete(rows) {
 		return nil, nil
 	}
+	if err := r.decodeRows(start, rows); err != nil {
+		return nil, err
+	}
+	r.begun = false
 	from, to := r.Part.Rows(int(rows))
-	r.to.begin()
+	return r.to.done(int(rows), from, to)
+}
+
+// decodeRows decodes what is in windows of the part of a batch of so many rows, and frees the windows before the next batch.
+func (r *selection) decodeRows(start, rows int64) error {
+	if !r.begun {
+		r.to.begin()
+		r.begun, r.row = true, 0
+	}
+	from, to := r.Part.Rows(int(max(0, rows)))
 	w := 0
-	for row := from; row < to; row++ {
+	for row := max(from, r.row); row < int(min(int64(to), r.at-start)); row++ {
 		position := start + int64(row)
 		for position >= r.windows[w].end() {
 			w++
 		}
 		record := r.windows[w].get(position)
 		if err := r.decode(record, row-from); err != nil {
-			return nil, &recordError{record.Number, err}
+			return &recordError{record.Number, err}
 		}
+		r.row = row + 1
 	}
 	for len(r.windows) > 0 && r.windows[0].end() <= start+rows {
 		r.free = append(r.free, r.windows[0])
 		r.windows = r.windows[:copy(r.windows, r.windows[1:])]
 	}
-	return r.to.done(int(rows), from, to)
+	return nil
 }
 
 // fill shuffles and reads the next window. It reports whether there is one.

@@ -305,7 +305,7 @@ func BenchmarkReading(b *testing.B) {
 	}{
 		{"wide", 784, func(n int) int { return 128 * n }, func(n int) int { return 128 * n * max(2, 16/n) }, 0, recordio.None},
 		{"small", 13, func(int) int { return 20 }, func(int) int { return 20000 }, 0, recordio.None},
-		{"shuffled", 784, func(n int) int { return 128 * n }, func(n int) int { return 128 * n * max(2, 16/n) }, 8192, recordio.None},
+		{"shuffled", 784, func(n int) int { return 128 * n }, func(n int) int { return 128 * n * max(2, 64/n) }, 2000, recordio.None},
 		{"snappy", 784, func(n int) int { return 128 * n }, func(n int) int { return 128 * n * max(2, 16/n) }, 0, recordio.Snappy},
 	} {
 		for _, trainers := range []int{1, 2, 8, 64} {
