@@ -116,14 +116,19 @@ func newScale(c *console) *cobra.Command {
 missing are started. Those that are too many finish their round, give their tasks back, and end.`,
 		Example: "  edl scale mnist --trainers 5",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return scaleJob(cmd.Context(), c, f, args[0], trainers) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return scaleJob(cmd.Context(), c, f, args[0], trainers, cmd.Flags().Changed("trainers"))
+		},
 	}
 	f.add(cmd)
 	cmd.Flags().Int32Var(&trainers, "trainers", 0, "let the job have `N` trainers")
 	return cmd
 }
 
-func scaleJob(ctx context.Context, c *console, f *findFlags, name string, trainers int32) error {
+func scaleJob(ctx context.Context, c *console, f *findFlags, name string, trainers int32, given bool) error {
+	if !given {
+		return fault.E(fault.InvalidArgument, fault.Got("no number of trainers"), fault.Want("--trainers N"))
+	}
 	if trainers < 1 {
 		return tooFew("--trainers", int64(trainers))
 	}

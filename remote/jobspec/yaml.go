@@ -77,11 +77,11 @@ func Load(path string) (*File, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fault.Wrap(fault.InvalidArgument, path, plain(err))
+		return nil, fault.Wrap(fault.InvalidArgument, "job file "+path, plain(err))
 	}
 	spec, err := y.spec()
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidArgument, path, err)
+		return nil, fault.Wrap(fault.InvalidArgument, "job file "+path, err)
 	}
 	program := y.Program
 	if program != "" && !filepath.IsAbs(program) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
@@ -26,7 +27,7 @@ func (run goroutines) Start(ctx context.Context, spec *job.RoleSpec, log io.Writ
 		return nil, fault.E(fault.Canceled, fault.At(nameOf(spec)), fault.Cause(context.Cause(ctx)))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	h := &goroutine{name: nameOf(spec), killTime: jobspec.DeadlinesOf(spec.Spec).LauncherKill, cancel: cancel, done: make(chan struct{})}
+	h := &goroutine{name: nameOf(spec), member: memberOf(spec), killTime: jobspec.DeadlinesOf(spec.Spec).LauncherKill, cancel: cancel, done: make(chan struct{})}
 	ctx = context.WithValue(ctx, reportsKey{}, &h.reports)
 	out := newLines(log)
 	go func() {
@@ -52,6 +53,7 @@ func (run goroutines) guarded(ctx context.Context, spec *job.RoleSpec, log io.Wr
 type goroutine struct {
 	reports
 	name     string
+	member   cluster.Member
 	killTime time.Duration // for which Kill waits
 	cancel   context.CancelCauseFunc
 	once     sync.Once
@@ -67,7 +69,7 @@ func (h *goroutine) end(err error) {
 			if errors.Is(err, context.Canceled) {
 				kind = fault.Canceled
 			}
-			h.err = named(h.name, kind, err)
+			h.err = named(h.name, h.member, kind, err)
 		}
 		close(h.done)
 	})

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,15 +127,21 @@ func (l *lines) end() {
 	l.open, l.cut = l.open[:0], false
 }
 
-// named returns err with the name of its role, and keeps its kind and fields.
-func named(name string, kind fault.Kind, err error) error {
+// named returns err with the name of its role, once, and keeps its kind and fields. The role may have named itself, without its job.
+func named(name string, member cluster.Member, kind fault.Kind, err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Error() != err.Error() {
 		return fault.E(kind, fault.At(name), fault.Cause(err))
 	}
 	c := *f
-	if c.Where = name; f.Where != "" && f.Where != name {
-		c.Where += ": " + f.Where
+	where := f.Where
+	for _, own := range []string{name, member.ID(), member.String()} {
+		if rest, ok := strings.CutPrefix(where, own); ok && (rest == "" || strings.HasPrefix(rest, ": ")) {
+			where = strings.TrimPrefix(rest, ": ")
+		}
+	}
+	if c.Where = name; where != "" {
+		c.Where += ": " + where
 	}
 	return &c
 }

@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
 )
 
 // However a log is cut into writes, the same lines come out.
@@ -50,6 +54,21 @@ func TestLongLineIsCut(t *testing.T) {
 	_, _ = l.Write([]byte("\nshort\n"))
 	if len(out) != 2 || out[0] != strings.Repeat("x", maxLine)+" ...\n" || out[1] != "short\n" {
 		t.Fatalf("%d lines, the first of %d bytes", len(out), len(out[0]))
+	}
+}
+
+// An error names its role once, whatever the role has called itself.
+func TestNamed(t *testing.T) {
+	const name = "pserver 0 of job j"
+	member := cluster.Member{Role: job.Role_PSERVER, Index: 0}
+	for where, want := range map[string]string{
+		"": name, "pserver-0": name, "pserver 0": name, name: name, "pserver-0: w": name + ": w", "pserver 0: w": name + ": w",
+		"/models/w": name + ": /models/w", "pserver 01": name + ": pserver 01", "pserver 1": name + ": pserver 1",
+	} {
+		err := named(name, member, fault.NotFound, fault.E(fault.NotFound, fault.At(where), fault.Got("nothing")))
+		if f, ok := err.(*fault.Fault); !ok || f.Where != want || f.Kind != fault.NotFound {
+			t.Errorf("an error of %q is one of %v, want %q", where, err, want)
+		}
 	}
 }
 

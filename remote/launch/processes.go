@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -35,7 +36,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		return nil, err
 	}
 	limits := jobspec.DeadlinesOf(spec.Spec)
-	h := &process{name: nameOf(spec), out: newLines(log), done: make(chan struct{})}
+	h := &process{name: nameOf(spec), member: memberOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
 	h.cmd.Env = append(os.Environ(), p.Env...)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
@@ -98,6 +99,7 @@ func (h *process) begin() (stdin io.WriteCloser, reported *os.File, err error) {
 type process struct {
 	reports
 	name    string
+	member  cluster.Member
 	cmd     *exec.Cmd
 	out     *lines
 	stopped atomic.Bool
@@ -144,7 +146,7 @@ func (h *process) outcome(err error) error {
 		return nil
 	}
 	if told := h.failure(); told != nil && state.ExitCode() > 0 {
-		return named(h.name, fault.Kind(told.Kind), wire.FaultOf(told))
+		return named(h.name, h.member, fault.Kind(told.Kind), wire.FaultOf(told))
 	}
 	f := fault.E(kindOfExit(state.ExitCode()), fault.At(h.name), fault.Got(state.String()), fault.Want("exit status 0"))
 	if h.stopped.Load() && state.ExitCode() < 0 {
