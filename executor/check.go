@@ -10,6 +10,15 @@ import (
 // The checks of this file are those that every executor makes of what a caller asks for, before anything runs. So a mistake has the same error on one
 // machine and on a cluster, and costs no step and no job.
 
+// CheckProgram refuses a nil program.
+func CheckProgram(p *program.Program) error {
+	if p == nil {
+		return fault.E(fault.InvalidArgument, fault.At("executor"), fault.Got("a nil program"), fault.Want("a program"),
+			fault.Hint("build one with package layers, or read one with program.Decode"))
+	}
+	return nil
+}
+
 // CheckStep refuses what Run of a program that trains cannot do, whatever the state: feeds that are unknown, missing, computed by the program or of
 // another type or shape than declared, and unknown fetches. Shapes that do not fit to each other are found when the step is compiled.
 func CheckStep(p *program.Program, feed Feed, fetch ...string) error {

@@ -85,6 +85,9 @@ func (l *Local) SetProgress(p Progress) {
 
 // Run implements Executor. With no fetch, a program that has fetch ops of its own returns what these name.
 func (l *Local) Run(ctx context.Context, p *program.Program, feed Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if err := l.lock.checkCall(p); err != nil {
+		return nil, err
+	}
 	if err := l.lock.checkCallback("Run of a program that trains"); err != nil && Trains(p) {
 		return nil, err
 	}
@@ -165,6 +168,9 @@ type Prepared struct {
 // Prepare compiles p for feeds with the dtypes and dims of example. Like Run it gives persistable variables
 // without a value those of p.Startup.
 func (l *Local) Prepare(ctx context.Context, p *program.Program, example Feed, fetch ...string) (*Prepared, error) {
+	if err := l.lock.checkCall(p); err != nil {
+		return nil, err
+	}
 	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,9 @@ import (
 
 // Save implements Executor.
 func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error {
+	if err := l.lock.checkCall(p); err != nil {
+		return err
+	}
 	if err := l.lock.acquire(ctx); err != nil {
 		return err
 	}
@@ -21,6 +24,9 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 
 // Load implements Executor.
 func (l *Local) Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error) {
+	if err := l.lock.checkCall(p); err != nil {
+		return LoadReport{}, err
+	}
 	if err := l.lock.checkCallback("Load"); err != nil {
 		return LoadReport{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 )
 
 // A stepper runs plans step by step, and counts the steps that train. The state lock guards it.
@@ -72,6 +73,19 @@ func (k *stateLock) acquire(ctx context.Context) error {
 	select {
 	case <-k.closed:
 		k.release()
+		return AfterClose()
+	default:
+		return nil
+	}
+}
+
+// checkCall refuses a call of a closed executor, or with a nil program, before it does anything.
+func (k *stateLock) checkCall(p *program.Program) error {
+	if err := CheckProgram(p); err != nil {
+		return err
+	}
+	select {
+	case <-k.closed:
 		return AfterClose()
 	default:
 		return nil

@@ -21,6 +21,9 @@ func Trains(p *program.Program) bool {
 
 // Train implements Executor.
 func (l *Local) Train(ctx context.Context, p *program.Program, run TrainOptions, each func(StepResult) error) (Summary, error) {
+	if err := l.lock.checkCall(p); err != nil {
+		return Summary{}, err
+	}
 	if err := l.lock.checkCallback("Train"); err != nil {
 		return Summary{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -35,6 +36,10 @@ func Dial(ctx context.Context, address string) (*Client, error) { return dial(ct
 func Attach(ctx context.Context, address string) (*Client, error) { return dial(ctx, address, false) }
 
 func dial(ctx context.Context, address string, sameOps bool) (*Client, error) {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return nil, fault.E(fault.InvalidArgument, fault.At("listener"), fault.Gotf("the address %s", fault.Quote(address)), fault.Want("HOST:PORT"),
+			fault.Hint("write the address that edl listen prints, such as 127.0.0.1:7164"))
+	}
 	conn, err := wire.Dial(address)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -57,7 +58,8 @@ type Executor struct {
 
 	// Of the call whose turn it is.
 	state   state
-	session *session          // nil: no fed job runs
+	session *session          // nil: no step was fed since the kept state
+	scaled  int32             // trainers of the last fed job
 	local   *executor.Local   // runs programs that train nothing; nil: none has run
 	read    map[string]string // variables of local, by the id of the kept state that they are of
 	trains  *training         // the job of Train that trains, for calls from its callback; nil: none does
@@ -185,12 +187,7 @@ func (e *Executor) end() error {
 	defer cancel()
 	var err error
 	if e.session != nil {
-		var s *job.JobStatus
-		if s, err = e.client.Finish(ctx, e.session.id, nil); err == nil {
-			e.state.become(ctx, e.session.id, s.Progress)
-		} else {
-			_, err = e.look(ctx, err)
-		}
+		err = e.endSession(ctx)
 	}
 	e.state.become(ctx, "", nil)
 	e.forgetValues()
@@ -201,6 +198,29 @@ func (e *Executor) end() error {
 	return err
 }
 
+// endSession ends the fed job. The steps of a job that has failed are fed again only if its model is to be saved: otherwise nobody needs their state.
+func (e *Executor) endSession(ctx context.Context) error {
+	s := e.session
+	var err error
+	switch {
+	case e.spec.Save != "":
+		err = e.settle(ctx)
+	case s.id != "":
+		var status *job.JobStatus
+		if status, err = e.client.Finish(ctx, s.id, nil); err == nil {
+			e.take(ctx, status.Progress)
+		} else if what, _ := e.look(ctx, err); what != undecided {
+			err = nil
+		}
+	}
+	if s.id != "" && s.trained < len(s.log.steps) { // what it would leave is not the state
+		discard(ctx, e.client, s.id)
+	}
+	s.closeJob()
+	e.session = nil
+	return err
+}
+
 // Train implements executor.Executor: it submits p as a job that reads its own data, begins with the state, and leaves the next one. Data, Save and
 // Params are paths of the machines that the roles run on. When the job fails, because its data is wrong or it was restarted too often, the state is
 // that before the call. When only the saving to Save fails, the state is that of the last step.
@@ -208,6 +228,9 @@ func (e *Executor) end() error {
 // A program without update ops is evaluated in this process, on the values of the state: its data, and Params, must be readable here.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (summary executor.Summary, err error) {
+	if err := executor.CheckProgram(p); err != nil {
+		return executor.Summary{}, err
+	}
 	caller := ctx
 	ctx, leave, err := e.enter(ctx, "Train", false)
 	if err != nil {
@@ -257,6 +280,7 @@ func (e *Executor) adopt(ctx context.Context, id string) {
 	s, err := e.client.Status(ctx, id)
 	if err == nil && (s.State == job.State_SUCCEEDED || s.Kept) {
 		e.state.become(ctx, id, s.Progress)
+		clear(e.read) // a job with a name leaves its state under the same id each time
 	}
 }
 
@@ -292,7 +316,7 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 
 // submit sends p as a job that reads its own data. spec is filled in; template says which datasets grow.
 func submit(ctx context.Context, c *Client, template, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	err := executor.CheckPasses(run.Passes)
+	err := cmp.Or(executor.CheckProgram(p), executor.CheckPasses(run.Passes))
 	if err != nil {
 		return nil, err
 	}

@@ -3,115 +3,42 @@ package remote
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
-
-// A session is a fed job that has the state of an executor.
-type session struct {
-	client  *Client
-	id      string
-	program *program.Program
-	hash    program.Hash
-	trained uint64       // steps
-	unsure  *rpc.StepRun // gives up the last step, which may be trained or not; nil: its outcome is known
-}
-
-// openSession submits p as a fed job with a spec that has everything else.
-func openSession(ctx context.Context, c *Client, p *program.Program, spec *JobSpec) (*session, error) {
-	hash, err := p.Hash()
-	if err != nil {
-		return nil, err
-	}
-	if spec.Program, err = p.Encode(); err != nil {
-		return nil, err
-	}
-	id, err := c.Submit(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	return &session{client: c, id: id, program: p, hash: hash}, nil
-}
-
-// runs reports whether p is the program of the session.
-func (s *session) runs(p *program.Program) bool {
-	if s.program == p {
-		return true
-	}
-	hash, err := p.Hash()
-	if err == nil && hash == s.hash {
-		s.program = p
-		return true
-	}
-	return false
-}
-
-// step runs one step; without a feed it only reads. After an error a step may be trained or not: the next call of step finds out first.
-func (s *session) step(ctx context.Context, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
-	if err := s.resolve(ctx); err != nil {
-		return nil, err
-	}
-	run := &rpc.StepRun{Fetch: fetch, Step: s.trained, Call: rand.Uint64()}
-	for _, name := range sortedNames(feed) {
-		if feed[name] == nil {
-			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
-		}
-		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
-	}
-	if len(feed) > 0 {
-		s.unsure = &rpc.StepRun{Step: run.Step, Call: run.Call, GiveUp: true}
-	}
-	done, err := s.client.runStep(ctx, s.id, run)
-	if len(feed) > 0 && (err == nil || errors.Is(err, fault.Duplicate)) { // which says that the step is trained, and what it fetched is lost
-		s.trained++
-		s.unsure = nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeAll(done.Step.GetFetched(), fetch)
-}
-
-// resolve finds out whether the last step is trained, when its call has ended with an error. If the coordinator has not accepted it, it never will.
-func (s *session) resolve(ctx context.Context) error {
-	if s.unsure == nil {
-		return nil
-	}
-	done, err := s.client.runStep(ctx, s.id, s.unsure)
-	if err == nil {
-		s.trained, s.unsure = max(s.trained, done.Steps), nil
-	}
-	return err
-}
-
-// has reports whether the job knows a persistable variable.
-func (s *session) has(name string) bool {
-	v, ok := s.program.Global().Var(name)
-	return ok && v.Persistable
-}
 
 // Run implements executor.Executor.
 //
 // A program that trains is run by a fed job, which lives until another program trains, the state is saved or loaded, or the executor is closed. The
-// batch is split over the trainers by rows, and what they fetch is joined. The job loses trainers and coordinators without loss; when it loses a
-// pserver, the state of its steps is gone: Run returns an error of kind fault.LostMember that says how many steps are lost, and the state is that
-// before the first of them. The same holds for a step that fails in a trainer, as for a value that is not finite or a label out of range: all steps
-// of the job are lost with it, where executor.Local keeps the state of the step before. Save between steps that must not be lost. A feed whose names,
-// types or shapes are wrong is refused before, and costs no step.
+// batch is split over the trainers by rows, and what they fetch is joined.
+//
+// The executor keeps the feeds of the job, encoded, since the state that the job began with: at most 64 MiB or 1000 steps, and the last feed. Then the
+// job ends before the next step, its state is kept, and another job begins with it. When a job fails, the executor begins another one with the kept
+// state and feeds all of these steps again. In sync mode this gives the same bits. So the cost of a failure is the time of at most that many steps:
+//
+//   - A step that fails in a trainer, as for a value that is not finite or a label out of range, ends its job. Run returns the error when another job
+//     has the state of the step before.
+//   - When a job loses a pserver, the other job trains the step, too. Run tries so three times without getting further. Then it returns an error of kind
+//     fault.LostMember, and the next call feeds the steps again.
+//   - Steps are lost if no job can train them again, as when the listener has ended. The error says how many.
+//
+// A job that loses trainers or coordinators goes on, and nothing is fed again. A feed whose names, types or shapes are wrong is refused before, and ends
+// no job.
 //
 // When ctx ends during a step, the step is trained or it is not. The next call of the executor finds out first, and Progress.Steps of a saved model
-// counts it if it is. The batch of the next call is trained in any case.
+// counts it if it is. The batch of the next call is trained in any case. When ctx ends while steps are fed again, the next call goes on with that.
 //
 // A program that trains nothing runs in this process, on the values of the state.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if err := executor.CheckProgram(p); err != nil {
+		return nil, err
+	}
 	trains := executor.Trains(p)
 	call := "Run"
 	if trains {
@@ -141,78 +68,232 @@ func (e *Executor) trainStep(ctx context.Context, p *program.Program, feed execu
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a step without a feed"), fault.Want("a batch"),
 			fault.Hint("a program that reads its own data is run by Train"))
 	}
-	if e.session == nil || !e.session.runs(p) {
+	var encoded []*job.Value
+	for _, name := range sortedNames(feed) {
+		if feed[name] == nil {
+			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
+		}
+		encoded = append(encoded, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
+	}
+	if e.session != nil && (!e.session.runs(p) || e.session.log.full()) {
 		if err := e.settle(ctx); err != nil {
 			return nil, err
 		}
-		spec := e.state.spec(e.spec, p)
-		spec.Data, spec.Fed = nil, true
-		if spec.State != "" {
-			spec.Params = "" // they were the beginning of the first job
-		}
-		if err := absolute(&spec.Save, &spec.Params); err != nil {
-			return nil, err
-		}
-		var err error
-		if e.session, err = openSession(ctx, e.client, p, spec); err != nil {
-			e.session = nil
-			return nil, err
-		}
 	}
-	values, err := e.session.step(ctx, feed, fetch)
+	if e.session == nil {
+		s, err := newSession(e.client, p)
+		if err != nil {
+			return nil, err
+		}
+		e.session = s
+	}
+	done, err := e.inJob(ctx, func(s *session) (*rpc.StepDone, error) {
+		done, err := s.run(ctx, encoded, fetch)
+		if err != nil && ctx.Err() == nil {
+			_ = s.resolve(ctx) // so that the next call finds a job that lives, or look one that has ended
+		}
+		return done, err
+	})
 	if err != nil {
-		_, err = e.look(ctx, err)
+		return nil, err
 	}
-	return values, err
+	return decodeAll(done.Step.GetFetched(), fetch)
+}
+
+// An outcome is what has become of a fed job whose call has failed.
+type outcome int
+
+const (
+	undecided   outcome = iota // it lives, or nobody can tell now
+	left                       // it has ended and left a state, without the step that was under way
+	leftTrained                // it has ended and left a state, and the step that was under way is part of it
+	lost                       // it is gone because a member was lost. Another one can do better
+	failed                     // it is gone for another reason, or too many were lost
+)
+
+// inJob calls do with a job that has trained the whole log. When that job is lost, or has ended well before, inJob calls do again with another one.
+// When the job has failed for another reason, inJob brings the state back before it returns the error.
+func (e *Executor) inJob(ctx context.Context, do func(*session) (*rpc.StepDone, error)) (*rpc.StepDone, error) {
+	for {
+		if err := e.catchUp(ctx); err != nil {
+			return nil, err
+		}
+		done, err := do(e.session)
+		if err == nil {
+			return done, nil
+		}
+		what, cause := e.look(ctx, err)
+		if ctx.Err() == nil && (what == left || what == lost) {
+			continue
+		}
+		if what != failed {
+			return nil, err
+		}
+		if ctx.Err() != nil || errors.Is(cause, fault.Canceled) || errors.Is(cause, fault.LostMember) {
+			return nil, e.atRisk(cause) // a job that a user has stopped does not begin again before the next call
+		}
+		if wrong := e.catchUp(ctx); wrong != nil {
+			cause = errors.Join(cause, wrong)
+		}
+		return nil, cause
+	}
+}
+
+// catchUp brings a job to where it has trained the whole log. It begins the job if none runs.
+func (e *Executor) catchUp(ctx context.Context) error {
+	for {
+		s := e.session
+		if s.id == "" {
+			if err := e.openJob(ctx); err != nil {
+				return err
+			}
+		}
+		err := s.replay(ctx)
+		if err == nil {
+			return nil
+		}
+		at, inLog := s.trained, s.trained < len(s.log.steps)
+		what, cause := e.look(ctx, err)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case what == left, what == leftTrained, what == lost:
+			continue
+		case what == failed && inLog && fault.KindOf(cause).Permanent(): // a step that was trained before cannot be trained again
+			n := len(s.log.steps) - at
+			s.log.drop(at, len(s.log.steps))
+			return lostSteps(cause, n)
+		case what == failed && !inLog && !errors.Is(cause, fault.LostMember) && s.countLoss(): // because of the step of an earlier call, which was given up
+			continue
+		}
+		return e.atRisk(cause)
+	}
+}
+
+// openJob begins a fed job with the kept state.
+func (e *Executor) openJob(ctx context.Context) error {
+	s := e.session
+	spec := e.state.spec(e.spec, s.program)
+	spec.Data, spec.Fed = nil, true
+	if spec.State != "" {
+		spec.Params = "" // they were the beginning of the first job
+	}
+	err := absolute(&spec.Save, &spec.Params)
+	if err == nil {
+		err = s.open(ctx, spec, e.state.now.Steps, e.scaled)
+	}
+	switch n := len(s.log.steps); {
+	case err == nil:
+		return nil
+	case n == 0:
+		e.session = nil
+		return err
+	case errors.Is(err, fault.NotFound): // the listener does not hold the kept state any more
+		e.session = nil
+		e.forgetValues()
+		return lostSteps(err, n)
+	case ctx.Err() != nil:
+		return err
+	}
+	return e.atRisk(err)
+}
+
+// lostSteps is the error of a call that cannot bring back the last steps of the log.
+func lostSteps(err error, steps int) error {
+	return fault.E(fault.KindOf(err), fault.At("remote executor"), fault.Cause(err),
+		fault.Hintf("%d steps that were fed are lost with their job; the state is that before the first of them", steps))
+}
+
+// atRisk is the error of a call that has not brought back the steps of the log.
+func (e *Executor) atRisk(err error) error {
+	n := len(e.session.log.steps)
+	if n == 0 {
+		return err
+	}
+	return fault.E(fault.KindOf(err), fault.At("remote executor"), fault.Cause(err),
+		fault.Hintf("%d steps that were fed are lost with their job, unless the next call can feed them again: it tries", n))
 }
 
 // settle ends the fed job, if there is one: its state becomes the kept state.
 func (e *Executor) settle(ctx context.Context) error {
-	if e.session == nil {
-		return nil
-	}
-	s, err := e.client.Finish(ctx, e.session.id, nil)
-	if err != nil {
-		if kept, err := e.look(ctx, err); !kept {
+	for {
+		s := e.session
+		if s == nil || s.id == "" && len(s.log.steps) == 0 {
+			e.session = nil
+			return nil
+		}
+		if err := e.catchUp(ctx); err != nil {
 			return err
 		}
-		return nil // it had ended well before
+		status, err := e.client.Finish(ctx, s.id, nil)
+		if err == nil {
+			e.scaled = status.Trainers
+			e.take(ctx, status.Progress)
+			e.session = nil
+			return nil
+		}
+		what, cause := e.look(ctx, err)
+		switch {
+		case what == left && cause != nil: // only the saving of its model has failed
+			e.session = nil
+			return cause
+		case ctx.Err() != nil, what == undecided:
+			return err
+		case what == failed:
+			return e.atRisk(cause)
+		}
 	}
-	e.state.become(ctx, e.session.id, s.Progress)
-	e.session = nil
-	return nil
 }
 
-// look finds out what has become of the fed job after an error, and returns the error with that. kept reports whether the job has ended well. When it
-// has failed, the state is the one that it began with.
-func (e *Executor) look(ctx context.Context, err error) (kept bool, _ error) {
+// take makes the state that the job has left the kept one. The log keeps the steps that the job has not trained. take reports whether the state has a
+// step more than the log.
+func (e *Executor) take(ctx context.Context, p *job.Progress) (more bool) {
+	s := e.session
+	n := int(p.GetSteps() - s.begin)
+	more = n > len(s.log.steps)
+	s.log.drop(0, min(n, len(s.log.steps)))
+	e.state.become(ctx, s.id, p)
+	clear(e.read)
+	s.closeJob()
+	s.furthest = 0
+	return more
+}
+
+// look finds out what has become of the fed job after an error, and notes it. It returns the error with which the job has ended: after left that of
+// the saving of its model, which may be nil.
+func (e *Executor) look(ctx context.Context, err error) (outcome, error) {
+	s := e.session
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
-	s, unknown := e.client.Status(ctx, e.session.id)
+	status, unknown := e.client.Status(ctx, s.id)
+	known := unknown == nil
+	failure := wire.FaultOf(status.GetFailure())
 	switch {
-	case unknown != nil && !errors.Is(unknown, fault.NotFound), unknown == nil && !ended(s.State):
-		return false, err
-	case unknown == nil && s.State == job.State_SUCCEEDED:
-		e.state.become(ctx, e.session.id, s.Progress)
-		e.session = nil
-		return true, err
-	case unknown == nil && s.Kept: // only the saving of its model has failed
-		e.state.become(ctx, e.session.id, s.Progress)
-		e.session = nil
-		e.forgetValues()
-		return false, err
+	case !known && !errors.Is(unknown, fault.NotFound):
+		return undecided, err
+	case known && !ended(status.State):
+		if !errors.Is(err, fault.LostMember) {
+			return undecided, err
+		}
+		_ = e.client.Stop(ctx, s.id) // it goes on without some steps
+		failure = err
+	case known && (status.State == job.State_SUCCEEDED || status.Kept):
+		e.scaled = status.Trainers
+		if e.take(ctx, status.Progress) {
+			return leftTrained, err
+		}
+		if e.spec.Save == "" {
+			failure = nil
+		}
+		return left, failure
 	}
-	lost := e.session.trained
-	e.session = nil
-	e.forgetValues()
-	return false, fault.E(fault.KindOf(err), fault.At("remote executor"), fault.Cause(err),
-		fault.Hintf("%d steps that were fed are lost with their job; the state is that before the first of them", lost))
-}
-
-// spec returns the spec of a job of program p that begins with the state and leaves its own behind.
-func (s *state) spec(template *JobSpec, p *program.Program) *JobSpec {
-	spec := proto.Clone(template).(*JobSpec)
-	spec.State, spec.KeepState, spec.Partial = s.id, true, s.id != ""
-	s.note(p)
-	return spec
+	if failure == nil {
+		failure = err
+	}
+	e.scaled = status.GetTrainers()
+	s.closeJob()
+	if (!known || errors.Is(failure, fault.LostMember)) && s.countLoss() { // not known: another listener has taken the place of that of the job
+		return lost, failure
+	}
+	return failed, failure
 }

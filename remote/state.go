@@ -81,6 +81,9 @@ func (s *state) read(ctx context.Context, names []string, take func(name string,
 
 // Save implements executor.Executor. A fed job ends in good order before; the next step begins another one.
 func (e *Executor) Save(ctx context.Context, dir string, p *program.Program) error {
+	if err := executor.CheckProgram(p); err != nil {
+		return err
+	}
 	caller := ctx
 	ctx, leave, err := e.enter(ctx, "Save", true)
 	if err != nil {
@@ -119,6 +122,9 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 
 // Load implements executor.Executor. The files are read here and sent to the listener.
 func (e *Executor) Load(ctx context.Context, from string, p *program.Program, options executor.LoadOptions) (executor.LoadReport, error) {
+	if err := executor.CheckProgram(p); err != nil {
+		return executor.LoadReport{}, err
+	}
 	caller := ctx
 	ctx, leave, err := e.enter(ctx, "Load", false)
 	if err != nil {
@@ -180,7 +186,7 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 			fromState = append(fromState, name)
 		}
 	}
-	now := e.state.now
+	var now executor.Progress
 	switch {
 	case e.trains != nil:
 		e.state.note(p)
@@ -193,9 +199,12 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 			return nil, err
 		}
 	case len(fromJob) > 0:
-		values, err := e.session.step(ctx, nil, fromJob)
+		done, err := e.inJob(ctx, func(s *session) (*rpc.StepDone, error) { return s.run(ctx, nil, fromJob) })
 		if err != nil {
-			_, err = e.look(ctx, err)
+			return nil, err
+		}
+		values, err := decodeAll(done.Step.GetFetched(), fromJob)
+		if err != nil {
 			return nil, err
 		}
 		for i, name := range fromJob {
@@ -209,8 +218,11 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 		e.read[name] = e.state.id
 		return e.local.Scope().Set(name, value)
 	})
+	if e.trains == nil {
+		now = e.state.now
+	}
 	if e.session != nil {
-		now.Steps += e.session.trained
+		now.Steps += uint64(len(e.session.log.steps))
 	}
 	e.local.SetProgress(now)
 	return e.local, err

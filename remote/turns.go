@@ -75,7 +75,7 @@ func (t *turns) enter(ctx context.Context, call string, reads bool) (*turn, erro
 	err := t.await(ctx, func() (bool, error) {
 		switch {
 		case t.closed:
-			return false, fault.E(fault.Canceled, fault.At("remote executor"), fault.Got("a call after Close"))
+			return false, executor.AfterClose()
 		case first && t.callback && !reads:
 			return false, executor.RefuseInCallback(call)
 		}

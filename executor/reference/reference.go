@@ -101,6 +101,9 @@ func (e *Executor) Close() error {
 
 // Run implements executor.Executor: one round.
 func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Feed, fetch ...string) ([]*tensor.Tensor, error) {
+	if err := executor.CheckProgram(p); err != nil {
+		return nil, err
+	}
 	if e.callback.Load() && executor.Trains(p) {
 		return nil, executor.RefuseInCallback("Run of a program that trains")
 	}
@@ -121,6 +124,9 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 // Train implements executor.Executor. Every batch of the files is a round.
 func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	if err := executor.CheckProgram(p); err != nil {
+		return executor.Summary{}, err
+	}
 	if e.callback.Load() {
 		return executor.Summary{}, executor.RefuseInCallback("Train")
 	}

@@ -276,7 +276,7 @@ type JobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Entries       bool                   `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"` // Show: with the coordinator's durable entries
-	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the follower of a job with max_ahead, who acknowledges its steps
+	Follows       bool                   `protobuf:"varint,3,opt,name=follows,proto3" json:"follows,omitempty"` // Watch: by the client that a job needs: the follower who acknowledges the steps of a job with max_ahead, or who feeds a fed job and is told of no steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

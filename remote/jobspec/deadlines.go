@@ -50,8 +50,9 @@ type Deadlines struct {
 	// again. Round and Start together: the listener has so long to start the other one again, while a round was under way.
 	Unavailable time.Duration
 
-	// Follower is how long a job with max_ahead goes on without a follower that acknowledges its steps. When it passes, the job fails. As long as
-	// Start: a follower has as much time to come back as a role to start.
+	// Follower is how long a job with max_ahead goes on without a follower that acknowledges its steps, and a fed job without a client that lives. When
+	// it passes, the job fails; a fed job has as long again to end in good order. As long as Start: a client has as much time to come back as a role to
+	// start.
 	Follower time.Duration
 
 	// TaskMin and TaskMax bound the time for which a trainer may have a task in async mode. When it passes, the task goes to another trainer.

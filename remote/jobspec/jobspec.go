@@ -2,6 +2,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -32,18 +33,18 @@ var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Complete fills in the defaults of what a spec leaves open.
 func Complete(s *job.JobSpec) {
-	s.Trainers = max(s.Trainers, 1)
+	s.Trainers = cmp.Or(s.Trainers, 1)
 	if s.TrainersMax == 0 {
 		s.TrainersMax = s.Trainers
 	}
-	s.Pservers = max(s.Pservers, 1)
+	s.Pservers = cmp.Or(s.Pservers, 1)
 	if s.MinBlockSize == 0 {
 		s.MinBlockSize = 8192
 	}
 	if s.SplitMethod == "" {
 		s.SplitMethod = "round_robin"
 	}
-	s.Workers = max(s.Workers, 1)
+	s.Workers = cmp.Or(s.Workers, 1)
 	s.StartDeadline = orDefault(s.StartDeadline, defaultStart)
 	s.RoundDeadline = orDefault(s.RoundDeadline, defaultRound)
 	s.Lease = orDefault(s.Lease, defaultLease)

@@ -16,3 +16,9 @@ func CarryOver(dir, base string) error { return carryOver(dir, base) }
 func Upload(ctx context.Context, m *Manager, values *rpc.StateValues) (id string, err error) {
 	return m.states.write(ctx, values)
 }
+
+// LoseClient lets the time pass for which a job waits for its client.
+func (j *Job) LoseClient() {
+	j.withLock(func() { j.followers.seen = j.followers.seen.Add(-j.limits.Follower) })
+	j.followers.wake()
+}

@@ -62,6 +62,11 @@ func newFinishing(j *Job) *finishing {
 func (f *finishing) want(after *uint64, withoutSave bool) *refusal {
 	f.job.mu.Lock()
 	defer f.job.mu.Unlock()
+	return f.wantLocked(after, withoutSave)
+}
+
+// wantLocked is want. job.mu is held.
+func (f *finishing) wantLocked(after *uint64, withoutSave bool) *refusal {
 	switch {
 	case f.wishes == 0:
 		f.after = after

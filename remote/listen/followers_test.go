@@ -3,6 +3,8 @@ package listen_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,9 +12,13 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/listen"
+	"github.com/edl-go/edl/remote/wire"
+	"github.com/edl-go/edl/tensor"
 )
 
 // lockstep is a job that waits for the acknowledgement of each step, and for a follower as long as limit says.
@@ -86,5 +92,67 @@ func TestJobWithAFollower(t *testing.T) {
 	eventually(t, func() bool { return !waits() })
 	if _, err := client.Finish(bounded(t), &rpc.FinishRequest{Job: j.ID}); err != nil || j.Status().State != job.State_SUCCEEDED {
 		t.Errorf("%v: %v", j.Status().State, err)
+	}
+}
+
+// waitsForClient returns the wait of a job for the client that feeds it, nil when there is none.
+func waitsForClient(t *testing.T, j *listen.Job) (wait *job.Wait) {
+	for _, w := range j.Why(bounded(t)).Waits {
+		if w.What == "the client that feeds the job" {
+			wait = w
+		}
+	}
+	return wait
+}
+
+// A fed job whose client is gone fails with the reason, and keeps the state of its steps. Before that, it says for whom it waits, and until when. While
+// the client watches it, or a step is under way, it waits for nobody.
+func TestFedJobWithoutItsClient(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, listen.Config{}, nil)
+	client := serve(t, h.Manager)
+	spec := fed(t)
+	spec.KeepState, spec.Save = true, t.TempDir()
+	j := h.begin(t, spec)
+	p, err := program.Decode(spec.Program, program.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(bounded(t))
+	stream, err := client.Watch(ctx, &rpc.JobRequest{Job: j.ID, Follows: true})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := waitsForClient(t, j); w != nil {
+		t.Errorf("the job waits for a client that it has: %v", w)
+	}
+	run := &rpc.StepRun{Call: 1}
+	batch := testkit.Batch(t, p, 1, 4)
+	for _, name := range slices.Sorted(maps.Keys(batch)) {
+		run.Feed = append(run.Feed, &job.Value{Name: name, Stream: tensor.AppendStream(nil, batch[name])})
+	}
+	if _, err := wire.RunStep(bounded(t), "listener", client.RunStep, &rpc.Identity{Job: j.ID}, run); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	var wait *job.Wait
+	eventually(t, func() bool { wait = waitsForClient(t, j); return wait != nil })
+	if wait.Until.AsTime().Sub(wait.Since.AsTime()) != patience {
+		t.Errorf("the job waits for %v", wait)
+	}
+	j.LoseClient()
+	err = j.Wait(bounded(t))
+	s := j.Status()
+	if s.State != job.State_FAILED || !strings.Contains(fmt.Sprint(err), "deadline exceeded: got no client that feeds the job") {
+		t.Errorf("%v: %v", s.State, err)
+	}
+	if !s.Kept || s.Progress.GetSteps() != 1 {
+		t.Errorf("the job keeps (%t) %v", s.Kept, s.Progress)
+	}
+	if files, err := os.ReadDir(spec.Save); err != nil || len(files) > 0 {
+		t.Errorf("the job has saved %v, %v", files, err)
 	}
 }

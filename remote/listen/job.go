@@ -140,7 +140,7 @@ func (j *Job) run(ctx context.Context) {
 		if p != nil {
 			j.withLock(func() { j.status.Progress, j.status.Kept = p, true })
 		}
-		err = cmp.Or(err, wrong)
+		err = cmp.Or(err, wrong, j.followers.abandoned())
 	}
 	if wrong := j.state.close(); wrong != nil {
 		j.manager.cfg.Log.Warn("files of the job are left behind", "job", j.ID, "error", wrong)

@@ -44,6 +44,8 @@ func runRoles(ctx context.Context, j *Job) error {
 	group.Go(func() { c.watcher.watch(watching) })
 	if j.spec.MaxAhead > 0 {
 		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
+	}
+	if j.spec.MaxAhead > 0 || j.spec.Fed {
 		group.Go(func() { j.followers.watch(watching, j.stop) })
 	}
 	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -72,7 +73,7 @@ func (s *Server) List(context.Context, *rpc.ListRequest) (*rpc.ListResponse, err
 	return r, nil
 }
 
-// Watch streams the events of a job, from the oldest that is kept.
+// Watch streams the events of a job, from the oldest that is kept. The client that feeds a job is told of no steps: each has been its answer.
 func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Events]) error {
 	j, err := s.Manager.Job(m.Job)
 	if err != nil {
@@ -83,6 +84,12 @@ func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.
 		defer j.followers.change(-1, false)
 	}
 	return j.events.ReadBatches(stream.Context(), 0, j.limits.Tell, func(_ uint64, events []*job.Event) error {
+		if m.Follows && j.spec.Fed {
+			events = slices.DeleteFunc(slices.Clone(events), func(e *job.Event) bool { return e.GetStep() != nil })
+		}
+		if len(events) == 0 {
+			return nil
+		}
 		return stream.Send(&rpc.Events{Events: events})
 	})
 }
@@ -200,6 +207,8 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 		return fault.E(fault.InvalidArgument, fault.At("job "+j.ID), fault.Got("a feed for a job that reads its own data"),
 			fault.Want("a job without data"))
 	}
+	j.followers.change(+1, false)
+	defer j.followers.change(-1, false)
 	client, err := j.coordinator(stream.Context())
 	if err != nil {
 		return err
@@ -226,8 +235,12 @@ func (s *Server) RunStep(stream grpc.BidiStreamingServer[rpc.Piece, rpc.Piece]) 
 }
 
 // stepError is what the caller of a step is told of an error of the coordinator. If the coordinator is gone and another one will follow, the caller is
-// told at once, and asks again.
+// told at once, and asks again. If the job is about to end because its client was gone, the caller is told when it has ended.
 func stepError(ctx context.Context, j *Job, err error) error {
+	if j.followers.abandoned() != nil {
+		err = fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a step for a job that ends"), fault.Cause(err))
+		return j.orFailure(ctx, err)
+	}
 	if errors.Is(err, fault.Unavailable) && j.spec.MaxRestarts > 0 && !j.Ended() {
 		return err
 	}
