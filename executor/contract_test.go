@@ -43,6 +43,7 @@ func TestAnySequenceOfCallsIsOneLongCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			e.CheckFinite()
 			return e
 		}
 	}

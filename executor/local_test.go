@@ -136,6 +136,31 @@ func TestRunAfterCloseFails(t *testing.T) {
 	}
 }
 
+// A nil program is refused by every call, and so is a call after Close, with the same error.
+func TestCallsThatCannotBe(t *testing.T) {
+	l := executor.New()
+	m := fixture.FitALine(t, nil)
+	calls := func(p *program.Program) map[string]error {
+		_, ran := l.Run(t.Context(), p, line(1, 4))
+		_, trained := l.Train(t.Context(), p, executor.TrainOptions{}, nil)
+		_, loaded := l.Load(t.Context(), "nowhere", p, executor.LoadOptions{})
+		return map[string]error{"Run": ran, "Train": trained, "Load": loaded, "Save": l.Save(t.Context(), t.TempDir(), p)}
+	}
+	for call, err := range calls(nil) {
+		if !errors.Is(err, fault.InvalidArgument) {
+			t.Errorf("%s of a nil program: %v", call, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for call, err := range calls(m.Program) {
+		if !errors.Is(err, fault.Canceled) || err.Error() != executor.ClosedBefore().Error() {
+			t.Errorf("%s after Close: %v", call, err)
+		}
+	}
+}
+
 func TestChangedProgramIsCompiledAnew(t *testing.T) {
 	m := fixture.FitALine(t, nil)
 	l := executor.New()

@@ -62,6 +62,7 @@ func oracleOf(t testing.TB, c *testkit.Contract, trainers int32) executor.Execut
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.CheckFinite()
 	return undivided{e, int(trainers)}
 }
 

@@ -60,6 +60,7 @@ type Executor struct {
 	state   state
 	session *session          // nil: no step was fed since the kept state
 	scaled  int32             // trainers of the last fed job
+	bounds  logBounds         // of the log of session
 	local   *executor.Local   // runs programs that train nothing; nil: none has run
 	read    map[string]string // variables of local, by the id of the kept state that they are of
 	trains  *training         // the job of Train that trains, for calls from its callback; nil: none does
@@ -82,7 +83,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	if spec == nil {
 		spec = &JobSpec{}
 	}
-	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turns: newTurns(), read: map[string]string{}}
+	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turns: newTurns(), read: map[string]string{}, bounds: defaultBounds}
 	e.open, e.shut = context.WithCancel(context.Background())
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)

@@ -75,7 +75,7 @@ func (e *Executor) trainStep(ctx context.Context, p *program.Program, feed execu
 		}
 		encoded = append(encoded, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}
-	if e.session != nil && (!e.session.runs(p) || e.session.log.full()) {
+	if e.session != nil && (!e.session.runs(p) || e.session.log.full(e.bounds)) {
 		if err := e.settle(ctx); err != nil {
 			return nil, err
 		}
@@ -126,11 +126,18 @@ func (e *Executor) inJob(ctx context.Context, do func(*session) (*rpc.StepDone, 
 		if ctx.Err() == nil && (what == left || what == lost) {
 			continue
 		}
-		if what != failed {
+		switch {
+		case what == undecided && ctx.Err() == nil && errors.Is(err, fault.Unavailable):
+			return nil, e.atRisk(err)
+		case what != failed:
 			return nil, err
 		}
 		if ctx.Err() != nil || errors.Is(cause, fault.Canceled) || errors.Is(cause, fault.LostMember) {
 			return nil, e.atRisk(cause) // a job that a user has stopped does not begin again before the next call
+		}
+		if len(e.session.log.steps) == 0 { // the state is the kept one
+			e.session = nil
+			return nil, cause
 		}
 		if wrong := e.catchUp(ctx); wrong != nil {
 			cause = errors.Join(cause, wrong)

@@ -3,9 +3,7 @@ package remote_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -336,61 +334,5 @@ func TestFedStepThatIsGivenUp(t *testing.T) {
 	}
 	if p, _, err := executor.ReadProgress(saved); err != nil || p.Steps != 3 {
 		t.Errorf("%d steps are trained, want 3: %v", p.Steps, err)
-	}
-}
-
-// The steps that were fed to a job are lost with its pserver. The error says how many, and the executor goes on with the state before the first of
-// them.
-func TestFedJobThatLosesAPServer(t *testing.T) {
-	t.Parallel()
-	m := testkit.Fed(t, optimizer.Momentum(0.05, 0.9))
-	initial := filepath.Join(t.TempDir(), "initial")
-	local := executor.New()
-	defer local.Close()
-	if err := local.Startup(bounded(t), m.Program); err != nil {
-		t.Fatal(err)
-	}
-	if err := local.Save(bounded(t), initial, m.Program); err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t)
-	e := executorOf(t, r.listener(), shortLived())
-	if _, err := e.Load(bounded(t), initial, m.Program, executor.LoadOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	step := func(seed uint64) error {
-		_, err := e.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7), m.Loss)
-		return err
-	}
-	for seed := range uint64(3) {
-		if err := step(seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.signal("pserver-1", syscall.SIGKILL)
-	err := step(3)
-	var f *fault.Fault
-	if !errors.Is(err, fault.LostMember) || !errors.As(err, &f) || !strings.HasPrefix(f.Hint, "3 steps that were fed are lost") {
-		t.Fatalf("%v", err)
-	}
-	want, err := reference.New(m.Program, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer want.Close()
-	for seed := range uint64(2) {
-		if err := step(seed); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := want.Run(bounded(t), m.Program, testkit.Batch(t, m.Program, seed, 7)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	saved := t.TempDir()
-	if err := e.Save(bounded(t), saved, m.Program); err != nil {
-		t.Fatal(err)
-	}
-	if err := testkit.Difference(testkit.Saved(t, saved, m.Program), testkit.Persistables(want.Scope(), m.Program)); err != nil {
-		t.Error(err)
 	}
 }

@@ -60,12 +60,11 @@ type feedLog struct {
 	bytes int
 }
 
-// Bounds of a log. When a log has reached one of them, the state of the job is kept before the next step, and the log is empty again. So a session
-// holds at most logBytes and one feed, and a replay has at most logSteps steps.
-const (
-	logBytes = 64 << 20
-	logSteps = 1000
-)
+// logBounds bound a log. When a log has reached one of them, the state of the job is kept before the next step, and the log is empty again. So a
+// session holds at most so many bytes and one feed, and a replay has at most so many steps.
+type logBounds struct{ bytes, steps int }
+
+var defaultBounds = logBounds{bytes: 64 << 20, steps: 1000}
 
 func (l *feedLog) add(feed []*job.Value) {
 	l.steps = append(l.steps, feed)
@@ -80,7 +79,7 @@ func (l *feedLog) drop(from, to int) {
 	l.steps = slices.Delete(l.steps, from, to)
 }
 
-func (l *feedLog) full() bool { return l.bytes >= logBytes || len(l.steps) >= logSteps }
+func (l *feedLog) full(b logBounds) bool { return l.bytes >= b.bytes || len(l.steps) >= b.steps }
 
 func feedBytes(feed []*job.Value) (n int) {
 	for _, v := range feed {

@@ -25,7 +25,8 @@ import (
 // Executor runs programs as N trainers would. A program must not change once it was run.
 type Executor struct {
 	trainers func(round uint64) int
-	shared   int // trainers of the last round
+	shared   int  // trainers of the last round
+	finite   bool // a fetched value that is not finite fails the round
 	local    *executor.Local
 	splits   map[*program.Program]*split
 	prepared map[request]*executor.Prepared
@@ -73,6 +74,10 @@ func (e *Executor) splitOf(p *program.Program) (*split, error) {
 // Vary lets the number of trainers differ from round to round, as it does in a job whose members come and go. of is called once for each round,
 // before it, and returns at least 1.
 func (e *Executor) Vary(of func(round uint64) int) { e.trainers = of }
+
+// CheckFinite makes a round that trains fail if a trainer has computed a fetched value of type float32 that is not finite. Executors check more: also a
+// loss that is not fetched. By default the oracle checks nothing.
+func (e *Executor) CheckFinite() { e.finite = true }
 
 // Scope returns the variables that live from round to round.
 func (e *Executor) Scope() *executor.Scope { return e.local.Scope() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -41,6 +42,9 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	}
 	wanted := r.wantedFromForward(fetch)
 	shares, old, err := r.runRanks(ctx, feed, rows, wanted)
+	if err == nil && r.finite && r.trains() {
+		err = checkFinite(shares, fetch)
+	}
 	if err == nil {
 		err = r.mergeState(shares, old)
 	}
@@ -55,6 +59,24 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		return nil, err
 	}
 	return r.fetched(fetch, updated, shares, rows)
+}
+
+// checkFinite refuses a round in which a rank has computed a fetched value that is not finite.
+func checkFinite(shares []share, fetch []string) error {
+	for _, s := range shares {
+		for _, name := range fetch {
+			t := s.values[name]
+			if t == nil || t.DType() != tensor.Float32 {
+				continue
+			}
+			for _, x := range t.Float32s() {
+				if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+					return fault.E(fault.NotFinite, fault.Var(name), fault.Gotf("%v", x), fault.Want("a finite number"))
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // wantedFromForward lists what the forward half delivers: what crosses, and what is fetched and neither persistable nor updated.

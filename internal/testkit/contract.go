@@ -1,13 +1,16 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -95,6 +98,7 @@ const (
 	CallTrain    CallKind = "train"    // N passes
 	CallStop     CallKind = "stop"     // train, with ErrStop after N steps
 	CallStep     CallKind = "step"     // one fed step that trains
+	CallBadStep  CallKind = "bad step" // one fed step that fails, because its loss is not finite
 	CallEvaluate CallKind = "evaluate" // the program without an optimizer, on the whole dataset
 	CallRun      CallKind = "run"      // the program without an optimizer, on one batch
 	CallSave     CallKind = "save"     // save, and compare what is saved
@@ -104,7 +108,8 @@ const (
 // Calls returns a random sequence of calls.
 func Calls(seed uint64) []Call {
 	random := rand.New(rand.NewPCG(seed, 11))
-	kinds := []CallKind{CallTrain, CallStop, CallStep, CallEvaluate, CallRun, CallSave, CallMove, CallTrain, CallStop, CallMove}
+	kinds := []CallKind{CallTrain, CallStop, CallStep, CallEvaluate, CallRun, CallSave, CallMove, CallTrain, CallStop, CallMove, CallStep, CallBadStep,
+		CallBadStep}
 	calls := make([]Call, 4+random.IntN(5))
 	for i := range calls {
 		calls[i].Kind = kinds[random.IntN(len(kinds))]
@@ -157,6 +162,8 @@ func (f *followed) call(ctx context.Context, call Call, open func() executor.Exe
 		return f.train(ctx, executor.TrainOptions{Passes: contractPasses - f.at/f.PerPass}, min(call.N, len(f.Batches)-f.at), true)
 	case CallStep:
 		return f.step(ctx)
+	case CallBadStep:
+		return f.badStep(ctx)
 	case CallEvaluate:
 		return f.evaluate(ctx)
 	case CallRun:
@@ -224,6 +231,21 @@ func (f *followed) train(ctx context.Context, run executor.TrainOptions, steps i
 func (f *followed) step(ctx context.Context) error {
 	f.steps++
 	return f.same(ctx, f.Program, f.Evaluate[0])
+}
+
+// badStep feeds a row that is not finite. Both executors must refuse the step, and what follows finds the state of the step before.
+func (f *followed) badStep(ctx context.Context) error {
+	bad := executor.Feed{}
+	for name, v := range f.Evaluate[0] {
+		bad[name] = v.Clone()
+	}
+	bad["x"].Float32s()[3] = float32(math.NaN())
+	for _, e := range []executor.Executor{f.subject, f.oracle} {
+		if _, err := e.Run(ctx, f.Program, bad, f.Loss); !errors.Is(err, fault.NotFinite) {
+			return fmt.Errorf("a step that is not finite: %w", cmp.Or(err, errors.New("no error")))
+		}
+	}
+	return nil
 }
 
 // evaluate compares what Train makes of a program without an optimizer.

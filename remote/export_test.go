@@ -1,0 +1,4 @@
+package remote
+
+// BoundLog changes how much of what was fed the executor holds.
+func (e *Executor) BoundLog(bytes, steps int) { e.bounds = logBounds{bytes, steps} }
