@@ -40,9 +40,9 @@ var ErrStop = errors.New("executor: stop training after this step")
 //
 //   - A program finds its variables in the state by name. What a new program shares by name with the programs before it, it takes from the state;
 //     a variable that the state does not have yet gets its value from the program's startup program.
-//   - A program that trains (it has update ops) changes the state step by step. A step that fails leaves the state of the step before it or,
-//     on one machine, an error that says otherwise. A step that fails in the trainers of a fed job on a cluster loses all steps of that job: the state
-//     is that before the first of them, and the error says how many are lost. A step that is cancelled is trained or not; Progress.Steps tells.
+//   - A program that trains (it has update ops) changes the state step by step. A step that fails leaves the state of the step before it, or an
+//     error that says otherwise. On a cluster this costs time: the executor trains again what it was fed since the state was kept last; package remote
+//     says how much. A step that is cancelled is trained or not; Progress.Steps tells.
 //   - A program that trains nothing (a clone for test, a pruned program for prediction) reads the state and changes nothing: also the moving statistics
 //     that its ops update are as they were when it ends. The steps of one call of Train go on with what the steps before have written, and report it;
 //     nobody else sees it, not even calls from the callback.
@@ -92,7 +92,7 @@ type Executor interface {
 	// loaded.
 	Load(ctx context.Context, from string, p *program.Program, options LoadOptions) (LoadReport, error)
 
-	// Close ends what the executor started. The state is gone.
+	// Close ends what the executor started. The state is gone. Calls after it fail with fault.Canceled, and a second Close does nothing.
 	Close() error
 }
 

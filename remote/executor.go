@@ -45,8 +45,8 @@ type JobSpec = job.JobSpec
 //		   +--+  Train: a job that begins with the kept state and leaves the next one
 //
 //	  - kept: the listener holds it under an id, or it is empty. No job of the executor runs.
-//	  - fed job: a job that began with the kept state has a newer one in its pservers. The kept one stays until the job has left its own, so that a lost
-//	    job costs its steps and no more.
+//	  - fed job: a job that began with the kept state has a newer one in its pservers. The kept one stays until the job has left its own, and the
+//	    executor keeps what it has fed since, so that another job can train it again. Type session has the rules.
 type Executor struct {
 	submitted func(id string) // is called with the id of each job of Train; may be nil
 	client    *Client
@@ -57,13 +57,11 @@ type Executor struct {
 	turns     *turns
 
 	// Of the call whose turn it is.
-	state   state
-	session *session          // nil: no step was fed since the kept state
-	scaled  int32             // trainers of the last fed job
-	bounds  logBounds         // of the log of session
-	local   *executor.Local   // runs programs that train nothing; nil: none has run
-	read    map[string]string // variables of local, by the id of the kept state that they are of
-	trains  *training         // the job of Train that trains, for calls from its callback; nil: none does
+	state  state
+	fed    feeder
+	local  *executor.Local // runs programs that train nothing; nil: none has run
+	read   map[string]int  // variables of local, by the version of the kept state that they are of
+	trains *training       // the job of Train that trains, for calls from its callback; nil: none does
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -83,7 +81,7 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 	if spec == nil {
 		spec = &JobSpec{}
 	}
-	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turns: newTurns(), read: map[string]string{}, bounds: defaultBounds}
+	e := &Executor{spec: proto.Clone(spec).(*JobSpec), turns: newTurns(), read: map[string]int{}}
 	e.open, e.shut = context.WithCancel(context.Background())
 	if address == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), embedTime)
@@ -103,7 +101,8 @@ func NewExecutor(address string, spec *JobSpec, options ...Option) (*Executor, e
 		}
 		return nil, err
 	}
-	e.state = state{client: e.client, sizes: map[string]int64{}}
+	e.state = state{client: e.client, version: 1, sizes: map[string]int64{}}
+	e.fed = feeder{client: e.client, template: e.spec, state: &e.state, bounds: defaultBounds}
 	return e, nil
 }
 
@@ -187,8 +186,8 @@ func (e *Executor) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
 	var err error
-	if e.session != nil {
-		err = e.endSession(ctx)
+	if e.fed.session != nil {
+		err = e.fed.end(ctx)
 	}
 	e.state.become(ctx, "", nil)
 	e.forgetValues()
@@ -196,29 +195,6 @@ func (e *Executor) end() error {
 	if e.embedded != nil {
 		err = errors.Join(err, e.embedded.Close())
 	}
-	return err
-}
-
-// endSession ends the fed job. The steps of a job that has failed are fed again only if its model is to be saved: otherwise nobody needs their state.
-func (e *Executor) endSession(ctx context.Context) error {
-	s := e.session
-	var err error
-	switch {
-	case e.spec.Save != "":
-		err = e.settle(ctx)
-	case s.id != "":
-		var status *job.JobStatus
-		if status, err = e.client.Finish(ctx, s.id, nil); err == nil {
-			e.take(ctx, status.Progress)
-		} else if what, _ := e.look(ctx, err); what != undecided {
-			err = nil
-		}
-	}
-	if s.id != "" && s.trained < len(s.log.steps) { // what it would leave is not the state
-		discard(ctx, e.client, s.id)
-	}
-	s.closeJob()
-	e.session = nil
 	return err
 }
 
@@ -253,7 +229,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 
 func (e *Executor) train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
-	if err := e.settle(ctx); err != nil {
+	if err := e.fed.settle(ctx); err != nil {
 		return executor.Summary{}, err
 	}
 	spec := e.state.spec(e.spec, p)
@@ -281,7 +257,6 @@ func (e *Executor) adopt(ctx context.Context, id string) {
 	s, err := e.client.Status(ctx, id)
 	if err == nil && (s.State == job.State_SUCCEEDED || s.Kept) {
 		e.state.become(ctx, id, s.Progress)
-		clear(e.read) // a job with a name leaves its state under the same id each time
 	}
 }
 

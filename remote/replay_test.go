@@ -141,8 +141,8 @@ func picky(t testing.TB) (m testkit.Model, feed func(id int64) executor.Feed) {
 	}
 }
 
-// A step that fails in a trainer is an error of its call, as on one machine, and changes nothing: before the first step, and between steps. So it is in
-// async mode with one trainer.
+// A step that fails in a trainer is an error of its call, as on one machine, and changes nothing: before the first step, and between steps. So it is
+// in async mode with one trainer.
 func TestFedStepThatFails(t *testing.T) {
 	m, feed := picky(t)
 	l := listener(t)
@@ -255,8 +255,8 @@ func TestBoundsOfWhatIsFedAgain(t *testing.T) {
 	}
 }
 
-// A fed job that somebody else ends costs no step: in good order, the next call goes on. When the job was stopped, the call says so, so that a loop of
-// steps ends, and the call after it goes on.
+// A fed job that somebody else ends costs no step. When it has ended in good order, the next call goes on. When it was stopped, the next call says
+// so, so that a loop of steps ends, and the call after it goes on.
 func TestFedJobThatIsEndedByOthers(t *testing.T) {
 	m := testkit.Fed(t, optimizer.Momentum(0.05, 0.9))
 	l := listener(t)
@@ -421,7 +421,8 @@ func TestCallsThatCannotBe(t *testing.T) {
 	_, trained := e.Train(bounded(t), nil, executor.TrainOptions{}, nil)
 	_, loaded := e.Load(bounded(t), "nowhere", nil, executor.LoadOptions{})
 	_, submitted := e.Submit(bounded(t), nil, executor.TrainOptions{})
-	for call, err := range map[string]error{"Run": ran, "Train": trained, "Load": loaded, "Submit": submitted, "Save": e.Save(bounded(t), t.TempDir(), nil)} {
+	saved := e.Save(bounded(t), t.TempDir(), nil)
+	for call, err := range map[string]error{"Run": ran, "Train": trained, "Load": loaded, "Submit": submitted, "Save": saved} {
 		if !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s of a nil program: %v", call, err)
 		}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -36,7 +34,7 @@ type session struct {
 
 	id      string // of the job; empty: no job
 	leave   func() // ends the stream that tells the listener that this client lives
-	begin   uint64 // Progress.Steps of the state that the job began with
+	begin   uint64 // Progress.Steps of the state before the first step of the log, once a job has begun with it
 	trained int    // steps of the job
 	// unsure gives up the last step, which may be trained or not; nil: its outcome is known.
 	unsure  *rpc.StepRun
@@ -49,9 +47,10 @@ type session struct {
 // maxLosses is how often a call feeds the steps of a session again without getting further, because jobs lose members.
 const maxLosses = 3
 
-func newSession(c *Client, p *program.Program) (*session, error) {
+// newSession returns a session of program p without steps. begin is Progress.Steps of the kept state.
+func newSession(c *Client, p *program.Program, begin uint64) (*session, error) {
 	hash, err := p.Hash()
-	return &session{client: c, program: p, hash: hash}, err
+	return &session{client: c, program: p, hash: hash, begin: begin}, err
 }
 
 // A feedLog is the encoded feeds of the steps that a session has trained since the kept state, in order.
@@ -117,7 +116,7 @@ func (s *session) open(ctx context.Context, spec *JobSpec, begin uint64, trainer
 	if err != nil {
 		return err
 	}
-	s.id, s.begin, s.leave = id, begin, s.client.attend(id)
+	s.id, s.begin, s.leave = id, begin, attend(s.client, id)
 	if spec.Params != "" { // the job has read how many steps these have
 		if status, err := s.client.Status(ctx, id); err == nil {
 			s.begin = status.Progress.GetSteps()
@@ -176,8 +175,8 @@ func (s *session) stepTrained() {
 	s.unsure, s.pending = nil, nil
 }
 
-// resolve finds out whether the last step is trained, when its call has ended with an error. If the coordinator has not accepted it, it never will. An
-// error means that the job has ended, that it has lost steps, or that nobody can tell now.
+// resolve finds out whether the last step is trained, when its call has ended with an error. If the coordinator has not accepted it, it never will.
+// An error means that the job has ended, that it has lost steps, or that nobody can tell now.
 func (s *session) resolve(ctx context.Context) error {
 	if s.unsure == nil {
 		return nil
@@ -217,14 +216,15 @@ func (s *session) countLoss() bool {
 
 // attend keeps a stream to the listener open until leave is called, so that the listener knows that the client which feeds a job lives. The stream is
 // opened again when it breaks.
-func (c *Client) attend(id string) (leave func()) {
+func attend(c *Client, id string) (leave func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			_, err := c.watch(ctx, &rpc.JobRequest{Job: id, Follows: true}, func(*job.Event) error { return nil })
-			if !errors.Is(err, fault.Unavailable) || !sleep(ctx, longStepPause) {
+			known := !errors.Is(err, fault.NotFound) && !errors.Is(err, fault.Unsupported) // by the listener
+			if err == nil || !known || !sleep(ctx, longStepPause) {
 				return
 			}
 		}
@@ -242,12 +242,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// spec returns the spec of a job of program p that begins with the state and leaves its own behind.
-func (s *state) spec(template *JobSpec, p *program.Program) *JobSpec {
-	spec := proto.Clone(template).(*JobSpec)
-	spec.State, spec.KeepState, spec.Partial = s.id, true, s.id != ""
-	s.note(p)
-	return spec
 }

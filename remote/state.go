@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -19,10 +21,11 @@ const readBytes = 256 << 20
 // A state is what the listener keeps for an executor while no fed job has it. It implements what an executor does with kept states: begin a job with
 // one, take the one that a job leaves, read, write and release.
 type state struct {
-	client *Client
-	id     string // of the kept state; empty: the state is empty
-	now    executor.Progress
-	sizes  map[string]int64 // bytes of the variables that the programs of this executor have declared
+	client  *Client
+	id      string // of the kept state; empty: the state is empty
+	version int    // counts kept states. A job with a name leaves each of its states under the same id
+	now     executor.Progress
+	sizes   map[string]int64 // bytes of the variables that the programs of this executor have declared
 }
 
 // note takes note of the variables of a program that acts on the state.
@@ -37,11 +40,20 @@ func (s *state) note(p *program.Program) {
 	}
 }
 
+// spec returns the spec of a job of program p that begins with the state and leaves its own behind.
+func (s *state) spec(template *JobSpec, p *program.Program) *JobSpec {
+	spec := proto.Clone(template).(*JobSpec)
+	spec.State, spec.KeepState, spec.Partial = s.id, true, s.id != ""
+	s.note(p)
+	return spec
+}
+
 // become makes a state that a job or an upload has left the one of the executor. The one before it is released; where that fails, the listener does
 // it in its time.
 func (s *state) become(ctx context.Context, id string, p *job.Progress) {
 	before := s.id
 	s.id, s.now = id, jobspec.ProgressOf(p)
+	s.version++
 	if before != "" && before != id {
 		_ = s.client.ReleaseState(ctx, before)
 	}
@@ -97,7 +109,7 @@ func (e *Executor) save(ctx context.Context, dir string, p *program.Program) err
 	if err := executor.PrepareSave(dir); err != nil {
 		return err
 	}
-	if err := e.settle(ctx); err != nil {
+	if err := e.fed.settle(ctx); err != nil {
 		return err
 	}
 	e.state.note(p)
@@ -142,7 +154,7 @@ func (e *Executor) load(ctx context.Context, from string, p *program.Program, op
 	if err != nil {
 		return executor.LoadReport{}, err
 	}
-	if err := e.settle(ctx); err != nil {
+	if err := e.fed.settle(ctx); err != nil {
 		return executor.LoadReport{}, err
 	}
 	whole := &rpc.StateValues{Progress: jobspec.ProgressMessage(local.Progress())}
@@ -180,9 +192,9 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 	}
 	var fromJob, fromState []string
 	for _, name := range executor.Persistables(p) {
-		if e.session != nil && e.session.has(name) || e.trains != nil && e.trains.has(name) {
+		if e.fed.has(name) || e.trains != nil && e.trains.has(name) {
 			fromJob = append(fromJob, name)
-		} else if e.read[name] == "" || e.read[name] != e.state.id {
+		} else if e.read[name] != e.state.version {
 			fromState = append(fromState, name)
 		}
 	}
@@ -199,11 +211,7 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 			return nil, err
 		}
 	case len(fromJob) > 0:
-		done, err := e.inJob(ctx, func(s *session) (*rpc.StepDone, error) { return s.run(ctx, nil, fromJob) })
-		if err != nil {
-			return nil, err
-		}
-		values, err := decodeAll(done.Step.GetFetched(), fromJob)
+		values, err := e.fed.read(ctx, fromJob)
 		if err != nil {
 			return nil, err
 		}
@@ -215,14 +223,12 @@ func (e *Executor) values(ctx context.Context, p *program.Program) (*executor.Lo
 		}
 	}
 	err := e.state.read(ctx, fromState, func(name string, value *tensor.Tensor) error {
-		e.read[name] = e.state.id
+		e.read[name] = e.state.version
 		return e.local.Scope().Set(name, value)
 	})
 	if e.trains == nil {
 		now = e.state.now
-	}
-	if e.session != nil {
-		now.Steps += uint64(len(e.session.log.steps))
+		now.Steps = e.fed.steps()
 	}
 	e.local.SetProgress(now)
 	return e.local, err

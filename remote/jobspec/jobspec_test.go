@@ -97,10 +97,11 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q: %v, want something about %s", text, err, says)
 		}
 	}
-	s := &job.JobSpec{MaxAhead: -1}
-	jobspec.Complete(s)
-	if err := jobspec.Check(s); err == nil || !strings.Contains(err.Error(), "max_ahead") {
-		t.Errorf("less than nothing ahead: %v", err)
+	for field, s := range map[string]*job.JobSpec{"max_ahead": {MaxAhead: -1}, "trainers": {Trainers: -1}, "pservers": {Pservers: -3}, "workers": {Workers: -1}} {
+		jobspec.Complete(s)
+		if err := jobspec.Check(s); err == nil || !strings.Contains(err.Error(), field+" -") {
+			t.Errorf("%s below nothing: %v", field, err)
+		}
 	}
 }
 

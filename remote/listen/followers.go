@@ -10,9 +10,9 @@ import (
 	"github.com/edl-go/edl/proto/job"
 )
 
-// followers knows whether the client lives that a job cannot go on without: the one that acknowledges the steps of a job with max_ahead, or feeds a fed
-// job. A client lives as long as it watches the job as a follower, or a step of it is under way. It may be slow or idle. When it has been gone for
-// limits.Follower, the trainers and servers would wait for ever, so the job fails:
+// followers knows whether the client of a job lives, if the job cannot go on without it: the client that acknowledges the steps of a job with
+// max_ahead, or that feeds a fed job. A client lives as long as it watches the job as a follower, or a step of it is under way. It may be slow or idle.
+// When it has been gone for limits.Follower, the trainers and servers would wait for ever, so the job fails:
 //
 //	client lives <--> client is gone --limits.Follower--> job with max_ahead: stopped
 //	                                                      fed job: ends in good order --limits.Follower--> stopped
@@ -82,8 +82,8 @@ func (f *followers) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// check does what is due: it lets a fed job end in good order, or returns the error with which the job is to be stopped. Else it returns when it is to
-// be called again; ok is false when only a change makes that necessary.
+// check does what is due: it lets a fed job end in good order, or returns the error with which the job is to be stopped. Else it returns when it is
+// to be called again; ok is false when only a change makes that necessary.
 func (f *followers) check() (at time.Time, ok bool, stop error) {
 	f.job.mu.Lock()
 	defer f.job.mu.Unlock()
@@ -107,7 +107,8 @@ func (f *followers) missing() error {
 	limit := f.job.limits.Follower
 	if f.job.spec.Fed {
 		return fault.E(fault.DeadlineExceeded, fault.Gotf("no client that feeds the job within %v", limit),
-			fault.Want("a client that lives, because the job is fed"), fault.Hint("its client has gone without Close; raise start_deadline to give it more time"))
+			fault.Want("a client that lives, because the job is fed"),
+			fault.Hint("its client has gone without Close; raise start_deadline to give it more time"))
 	}
 	return fault.E(fault.DeadlineExceeded, fault.Gotf("no follower that acknowledges steps within %v", limit),
 		fault.Want("a follower, because the job has max_ahead"), fault.Hint("its client has gone; raise start_deadline to give it more time"))

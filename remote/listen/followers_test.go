@@ -105,8 +105,8 @@ func waitsForClient(t *testing.T, j *listen.Job) (wait *job.Wait) {
 	return wait
 }
 
-// A fed job whose client is gone fails with the reason, and keeps the state of its steps. Before that, it says for whom it waits, and until when. While
-// the client watches it, or a step is under way, it waits for nobody.
+// A fed job whose client is gone fails with the reason, and keeps the state of its steps. Before that, it says for whom it waits, and until when.
+// While the client watches it, it waits for nobody.
 func TestFedJobWithoutItsClient(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, listen.Config{}, nil)

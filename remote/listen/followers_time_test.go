@@ -12,8 +12,8 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
-// On a clock of the test: a client that lives never loses its job, however long it is idle. When it has been gone for the limit, the job is asked to end in
-// good order, and stopped when it has not ended after the same time again.
+// On a clock of the test: a client that lives never loses its job, however long it is idle. When it has been gone for the limit, the job is asked to
+// end in good order, and stopped when it has not ended after the same time again.
 func TestAFedJobEndsAfterItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 10 * time.Second

@@ -68,7 +68,7 @@ type Policy struct {
 	DrainTime   time.Duration // for a trainer to end that is not wanted any more; then it is killed
 	LostLease   time.Duration // for a role to end by itself when its lease is lost; then it is killed
 	Release     time.Duration // for a pserver to end by itself when the coordinator has ended well; a trainer has LostLease
-	OneAttempt  bool          // the job does not start over: nobody keeps what it was fed
+	OneAttempt  bool          // the job does not start over: its client feeds another one
 }
 
 // An Event is what happens to the roles of a job: one of the types below.
