@@ -155,7 +155,7 @@ func TestCallsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for call, err := range calls(m.Program) {
-		if !errors.Is(err, fault.Canceled) || err.Error() != executor.ClosedBefore().Error() {
+		if !errors.Is(err, fault.Canceled) || err.Error() != executor.AfterClose().Error() {
 			t.Errorf("%s after Close: %v", call, err)
 		}
 	}
