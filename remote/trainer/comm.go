@@ -404,7 +404,7 @@ func (g *callGroup) abort() {
 
 // moreTelling keeps the error that says more: a call that was given up because another failed says least.
 func moreTelling(a, b error) error {
-	if a == nil || errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
+	if a == nil || b != nil && errors.Is(a, fault.Canceled) && !errors.Is(b, fault.Canceled) {
 		return b
 	}
 	return a
