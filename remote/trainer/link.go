@@ -55,7 +55,7 @@ type link struct {
 // early is how many bytes of a contribution are worth a message of their own while the step still computes. Less goes with the rest, at the barrier.
 const early = 256 << 10
 
-// inline is how many bytes, for one server, are worth a goroutine: less fits into the buffers of a connection.
+// inline is how many bytes, for one server, fit into the buffers of a connection: they are written before anything is waited for.
 const inline = 1 << 20
 
 // dialsAtFirst is how often the first connection to a server is tried. A server that answers calls and cannot be reached here has a firewall between.
@@ -433,25 +433,39 @@ func (ls links) fetch(ctx context.Context) error {
 	return ls.each(ctx, func(l *link) int { return l.receives }, (*link).declare, (*link).fetch)
 }
 
-// each starts something on each link, and finishes it on each. Links that have so many bytes to move that they would wait for each other do it on
-// goroutines of their own.
+// each starts something on each link, and then finishes it on all of them at the same time: the first that fails ends the others, because they may wait
+// for each other's servers. Links that have so many bytes to move that they would wait for each other also start it there.
 func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*link, context.Context),
 	finish func(*link, context.Context) error) error {
-	var group callGroup
-	slots := make(chan struct{}, maxCalls)
-	large := func(l *link) bool { return len(ls) > 1 && bytes(l) > inline }
-	for _, l := range ls {
-		if l != nil && large(l) {
-			group.start(ctx, slots, func(ctx context.Context) error { return finish(l, ctx) })
-		} else if l != nil {
+	all := slices.DeleteFunc(slices.Clone(ls), func(l *link) bool { return l == nil })
+	if len(all) == 0 {
+		return nil
+	}
+	for _, l := range all {
+		if len(all) == 1 || bytes(l) <= inline {
 			start(l, ctx)
 		}
 	}
-	var err error
-	for _, l := range ls {
-		if l != nil && !large(l) {
-			err = moreTelling(err, finish(l, ctx))
+	if len(all) == 1 {
+		return finish(all[0], ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(all))
+	end := func(i int) {
+		if errs[i] = finish(all[i], ctx); errs[i] != nil {
+			cancel()
 		}
 	}
-	return moreTelling(err, group.end())
+	var group sync.WaitGroup
+	for i := range all[1:] {
+		group.Go(func() { end(i + 1) })
+	}
+	end(0)
+	group.Wait()
+	var err error
+	for _, e := range errs {
+		err = moreTelling(err, e)
+	}
+	return err
 }
