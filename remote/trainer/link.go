@@ -315,6 +315,9 @@ func (l *link) readParams(conn *dataplane.Conn) error {
 // read reads the head of the frame that must come now.
 func (l *link) read(k dataplane.Kind, round id.Round) (dataplane.Head, error) {
 	h, err := l.conn.ReadHead()
+	if f, ok := err.(*fault.Fault); ok && f.Where == "" { // a fault of the server that does not say where it was found
+		err = f.In(serverName(l.server), "")
+	}
 	if err == nil && (h.Kind != k || h.Round != round || h.Generation != l.comm.identity.Generation || h.Rank != l.comm.Rank) {
 		err = fault.E(fault.Corrupt, fault.At(serverName(l.server)), fault.Gotf("a frame %s of round %d", h.Kind, h.Round),
 			fault.Wantf("%s of round %d", k, round))
@@ -333,7 +336,7 @@ func (l *link) exchange(ctx context.Context, what string, do func(*dataplane.Con
 	return l.comm.caller.within(ctx, l.comm.Deadline, target, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
-				return err
+				return l.gaveUp(ctx, what, err)
 			}
 		}
 		conn := l.conn
@@ -343,11 +346,16 @@ func (l *link) exchange(ctx context.Context, what string, do func(*dataplane.Con
 			return nil
 		}
 		l.disconnect()
-		if ctx.Err() != nil {
-			return waits.GaveUp(ctx, serverName(l.server), waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round())})
-		}
-		return err
+		return l.gaveUp(ctx, what, err)
 	})
+}
+
+// gaveUp is the error of an exchange that err has ended: where ctx did, it says what the exchange has waited for.
+func (l *link) gaveUp(ctx context.Context, what string, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return waits.GaveUp(ctx, serverName(l.server), waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round())})
 }
 
 // connect opens a connection.
