@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
@@ -25,12 +28,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// overEach runs a test of sync rounds over every transport.
+func overEach(t *testing.T, f func(t *testing.T, transport string)) {
+	for _, transport := range []string{"grpc", "tcp"} {
+		t.Run(transport, func(t *testing.T) { f(t, transport) })
+	}
+}
+
 // Trainers that send, declare, receive and complete see every round's values, also those without rows.
-func TestCommSync(t *testing.T) {
+func TestCommSync(t *testing.T) { overEach(t, testCommSync) }
+
+func testCommSync(t *testing.T, transport string) {
 	sizes := []int64{3, 70_000, 1, 600_000}
 	list := servers(t, 2, 3, true, sizes...)
 	err := pstest.Parallel(3, func(rank int) error {
 		ctx, c, m := t.Context(), commOf(rank, true, list...), newModel(2, sizes...)
+		if err := openOver(ctx, c, transport, len(sizes)); err != nil {
+			return err
+		}
+		defer c.Abort()
 		c.Receive(atBeginning)
 		if err := errors.Join(m.recv(ctx, c), m.check(0)); err != nil {
 			return err
@@ -96,14 +112,28 @@ func TestCommAsync(t *testing.T) {
 }
 
 // What a failed step left behind ends when it is drained, and with its context, though the server never answers and more calls are queued than run.
-func TestCommDrain(t *testing.T) {
-	silent := pstest.New(t, pstest.Config(1)) // it has no program
-	c, m := commOf(0, true, silent), newModel(1, slices.Repeat([]int64{10}, 3*maxCalls)...)
+func TestCommDrain(t *testing.T) { overEach(t, testCommDrain) }
+
+func testCommDrain(t *testing.T, transport string) {
+	sizes := slices.Repeat([]int64{10}, 3*maxCalls)
+	sizes[7] = early / 4
+	silent := pstest.New(t, pstest.WithData(t, pstest.Config(1)))
+	silent.Serve(pstest.SGD(0, true, 1, sizes...)) // no generation begins
+	c, m := commOf(0, true, silent), newModel(1, sizes...)
+	open := func() {
+		t.Helper()
+		if err := openOver(t.Context(), c, transport, len(sizes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
 	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	if err := m.send(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	c.Abort()
+	open()
+	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := m.send(ctx, c); err != nil {
 		t.Fatal(err)
@@ -117,10 +147,15 @@ func TestCommDrain(t *testing.T) {
 }
 
 // The first failure ends the step at once, names its server, and leaves nothing behind.
-func TestCommFailure(t *testing.T) {
+func TestCommFailure(t *testing.T) { overEach(t, testCommFailure) }
+
+func testCommFailure(t *testing.T, transport string) {
 	ctx := t.Context()
 	list := servers(t, 2, 2, true, 4)
 	c, m := commOf(0, true, list...), newModel(2, 4)
+	if err := openOver(ctx, c, transport, 1); err != nil {
+		t.Fatal(err)
+	}
 	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
 	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx)); err != nil {
 		t.Fatal(err)
@@ -179,7 +214,7 @@ func TestCommOverCutConnections(t *testing.T) {
 func servers(t *testing.T, n, trainers int, sync bool, sizes ...int64) []*pstest.Server {
 	list := make([]*pstest.Server, n)
 	for i := range list {
-		cfg := pstest.Config(trainers)
+		cfg := pstest.WithData(t, pstest.Config(trainers))
 		cfg.Index, cfg.Servers = i, n
 		list[i] = pstest.Start(t, cfg, pstest.SGD(i, sync, 1, sizes...))
 	}
@@ -193,6 +228,37 @@ func commOf(rank int, sync bool, list ...*pstest.Server) *Comm {
 	}
 	c.BeginGeneration(pstest.Identity, 0)
 	return c
+}
+
+// openOver opens the data connections of a Comm, for n parameters of each server, unless its rounds go over gRPC.
+func openOver(ctx context.Context, c *Comm, transport string, n int) (err error) {
+	if transport == "grpc" {
+		return nil
+	}
+	c.Log = slog.New(slog.DiscardHandler)
+	if c.Data == nil {
+		c.Data = &dataplane.Dialer{}
+	}
+	if c.links, err = openLinks(ctx, c, trafficProgram(len(c.Servers), n)); err == nil && slices.Contains(c.links, nil) {
+		err = errors.New("rounds go over gRPC")
+	}
+	return err
+}
+
+// trafficProgram is a trainer program that sends the gradients of n parameters to each server, and receives the parameters.
+func trafficProgram(servers, n int) *program.Program {
+	p := program.New()
+	for s := range servers {
+		var vars, grads, params, epmap []string
+		for i := range n {
+			vars, epmap = append(vars, fmt.Sprintf("s%dw%d", s, i)), append(epmap, fmt.Sprintf("pserver:%d", s))
+			grads, params = append(grads, fmt.Sprintf("w%d@GRAD", i)), append(params, fmt.Sprintf("w%d", i))
+		}
+		p.Global().Ops = append(p.Global().Ops,
+			&program.Op{Type: "send", Inputs: map[string][]string{"X": vars}, Attrs: map[string]program.Attr{"epmap": epmap, "send_varnames": grads}},
+			&program.Op{Type: "recv", Outputs: map[string][]string{"Out": vars}, Attrs: map[string]program.Attr{"epmap": epmap, "recv_varnames": params}})
+	}
+	return p
 }
 
 // model is what a trainer of such servers holds: parameters and gradients, by server and number.
