@@ -28,7 +28,7 @@ func newBatcher(t rapid.TB, o BatchOptions) *Batcher {
 
 // describe renders a batch: dims of the image, labels, place in the global batch, records.
 func describe(b *Batch) string {
-	return fmt.Sprintf("%v %v %d@%d/%d %v", b.Tensors[0], b.Tensors[1].Int64s(), b.Rows, b.RowOffset, b.GlobalRows, b.Records)
+	return fmt.Sprintf("%s %v %d@%d/%d %v", b.Tensors[0], b.Tensors[1].Int64s(), b.Rows, b.RowOffset, b.GlobalRows, b.Records)
 }
 
 func TestBatches(t *testing.T) {

@@ -35,7 +35,7 @@ func TestCSV(t *testing.T) {
 		n, err := CSV(background, strings.NewReader(c.text), w, c.options)
 		var got strings.Builder
 		for i, sample := range w.samples {
-			fmt.Fprintf(&got, "%v %v %v%v; ", w.features(i), sample[1], sample[1].Int64s(), sample[1].Float32s())
+			fmt.Fprintf(&got, "%v %s %v%v; ", w.features(i), sample[1], sample[1].Int64s(), sample[1].Float32s())
 		}
 		if err != nil || n != len(w.samples) || got.String() != c.want {
 			t.Errorf("%s: %d samples %s, want %s, error %v", name, n, got.String(), c.want, err)
