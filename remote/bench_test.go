@@ -2,13 +2,17 @@ package remote_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/jobspec"
+	"github.com/edl-go/edl/tensor"
 )
 
 // BenchmarkSyncTasks measures what tasks cost the rounds of a sync job: two trainers and two pservers, processes all, train a pass over 20,000
@@ -42,4 +46,58 @@ func BenchmarkSyncTasks(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// BenchmarkRound measures a step of a whole job whose roles share this process: MLP 784-200-200-10, batches of 128 rows, SGD, 2 trainers and 2
+// pservers, over each transport. CPU is the time of all of it on all cores, with reading, computing, reports and the executor's side.
+func BenchmarkRound(b *testing.B) {
+	const records, batch, width = 1280, 128, 784
+	data := testkit.Records(b, b.TempDir(), records, func(i int) []*tensor.Tensor {
+		y, err := tensor.FromSlice([]int64{int64(i % 10)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return []*tensor.Tensor{testkit.Random(b, tensor.Float32, uint64(i), width), y}
+	})
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(width)), layers.Field("y", layers.Dims(1), layers.DType(tensor.Int64)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, batch)))
+	h := layers.FC(layers.FC(v[0], 200, layers.Act("relu")), 200, layers.Act("relu"))
+	cost, _ := layers.SoftmaxWithCrossEntropy(layers.FC(h, 10), v[1])
+	loss := layers.Mean(cost, layers.Name("loss"))
+	optimizer.SGD(0.01).Minimize(loss)
+	model := testkit.Built(b, m, loss)
+	for _, name := range jobspec.Transports() {
+		b.Run(name, func(b *testing.B) {
+			transport, _ := jobspec.ParseTransport(name)
+			e := executorOf(b, listener(b), &remote.JobSpec{Trainers: 2, Pservers: 2, Transport: transport})
+			passes := max(2, b.N/(records/batch))
+			var first, last time.Time
+			var cpu, used time.Duration
+			steps := 0
+			_, err := e.Train(bounded(b), model.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{model.Loss}, Ahead: -1},
+				func(executor.StepResult) error {
+					last, used = time.Now(), processTime(b)
+					if steps++; first.IsZero() {
+						first, cpu = last, used
+					}
+					return nil
+				})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(last.Sub(first).Seconds()*1e3/float64(steps-1), "ms/step")
+			b.ReportMetric((used-cpu).Seconds()*1e3/float64(steps-1), "CPU-ms/step")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// processTime is the CPU time of this process so far.
+func processTime(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
