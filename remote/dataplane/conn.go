@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -26,6 +27,10 @@ type Conn struct {
 	net net.Conn
 	in  *bufio.Reader
 
+	mu     sync.Mutex
+	bound  context.Context // of Bound; nil: none
+	unbind func() bool     // ends the watch over it
+
 	head [HeadBytes]byte // that is written; list and vector follow each other in one write
 	list []byte
 	vec  [][]byte
@@ -41,12 +46,48 @@ type Conn struct {
 func newConn(c net.Conn) *Conn { return &Conn{net: c, in: bufio.NewReaderSize(c, readBuffer)} }
 
 // Close ends the connection. It may be called at any time, by anyone, and again; it ends what reads or writes.
-func (c *Conn) Close() error { return c.net.Close() }
+func (c *Conn) Close() error {
+	c.Unbound()
+	return c.net.Close()
+}
 
-// Bound ends what reads or writes when ctx ends: the connection is unusable then. stop ends the watch over ctx, and reports whether ctx had not ended
-// before.
-func (c *Conn) Bound(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = c.net.SetDeadline(time.Unix(1, 0)) })
+// Bound ends what reads or writes when ctx ends, or at a time; the zero time is never. It holds until the next Bound, Unbound or Close.
+func (c *Conn) Bound(ctx context.Context, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx != c.bound {
+		c.unbound()
+		c.bound = ctx
+		c.unbind = context.AfterFunc(ctx, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.bound == ctx {
+				_ = c.net.SetDeadline(past)
+			}
+		})
+	}
+	if ctx.Err() != nil {
+		until = past
+	}
+	_ = c.net.SetDeadline(until)
+}
+
+// past is a deadline that ends everything at once.
+var past = time.Unix(1, 0)
+
+// Unbound lets ctx of Bound go: its end says nothing about the connection any more.
+func (c *Conn) Unbound() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unbound()
+}
+
+// unbound is Unbound with the lock held.
+func (c *Conn) unbound() {
+	if c.bound != nil {
+		c.unbind()
+		c.bound, c.unbind = nil, nil
+	}
 }
 
 // WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice; they must not change before

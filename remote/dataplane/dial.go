@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -35,11 +36,8 @@ func (d Dialer) Dial(ctx context.Context, at Place) (*Conn, error) {
 		raw = d.Wrap(raw)
 	}
 	c := newConn(raw)
-	stop := c.Bound(ctx)
-	if err = c.greet(at.Token); err == nil && !stop() {
-		err = fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
-	}
-	if err != nil {
+	c.Bound(ctx, time.Time{})
+	if err = c.greet(at.Token); err != nil {
 		_ = c.Close()
 		return nil, err
 	}

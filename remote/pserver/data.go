@@ -23,6 +23,7 @@ type line struct {
 	offer   *dataplane.Offer
 	send    dataplane.Table // what the trainer sends
 	receive dataplane.Table
+	all     []int // slices of receive
 
 	arrived  *dataplane.Progress // of round sender.Round
 	buffers  []*tensor.Tensor    // of slices that are arriving; nil: the bytes are thrown away, or are not expected
@@ -47,6 +48,9 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		return nil, c.refuse(err)
 	}
 	l.arrived, l.buffers = dataplane.NewProgress(l.send), make([]*tensor.Tensor, len(l.send))
+	for i := range l.receive {
+		l.all = append(l.all, i)
+	}
 	if l.offer, err = c.cfg.Data.Offer(l.serve); err != nil {
 		return nil, err
 	}
@@ -196,16 +200,23 @@ func (l *line) data(ctx context.Context, conn *dataplane.Conn, h dataplane.Head)
 	return conn.WriteMessage(l.answer(dataplane.Ack, h.Round), nil)
 }
 
-// offered makes room for a slice, unless the machine says that it has arrived before.
+// offered makes room for a slice, unless the machine says that it has arrived before. It waits where the machine holds the slice.
 func (l *line) offered(ctx context.Context, slice int) error {
-	c, name := l.server.core, l.send[slice].Name
-	again, err := c.decide(ctx, Offered{Sender: l.sender, Variable: name})
-	if err != nil || again {
+	c, e := l.server.core, Offered{Sender: l.sender, Variable: l.send[slice].Name}
+	c.Lock()
+	f, err := c.step(e)
+	c.Unlock()
+	if f.Hold {
+		f.Ignore, err = c.decide(ctx, e)
+	} else if err != nil {
+		err = c.refuse(err)
+	}
+	if err != nil || f.Ignore {
 		return err
 	}
 	c.Lock()
 	defer c.Unlock()
-	l.buffers[slice], err = c.inbox.take(name)
+	l.buffers[slice], err = c.inbox.take(e.Variable)
 	return err
 }
 
@@ -250,12 +261,8 @@ func (l *line) declare(ctx context.Context, conn *dataplane.Conn, h dataplane.He
 	if _, err := l.server.core.decide(ctx, Read{next}); err != nil {
 		return err
 	}
-	all := make([]int, len(l.receive))
-	for i := range all {
-		all[i] = i
-	}
 	// The values stay as they are until this trainer has declared the next round, or until its generation has ended; see GetVariable.
-	return conn.WriteSlices(l.answer(dataplane.Params, next.Round), all, func(slice int) ([]byte, error) {
+	return conn.WriteSlices(l.answer(dataplane.Params, next.Round), l.all, func(slice int) ([]byte, error) {
 		t, ok := l.server.values.Variable(l.receive[slice].Name)
 		if !ok || int(t.Bytes()) != l.receive[slice].Bytes {
 			return nil, fault.E(fault.Internal, fault.Var(l.receive[slice].Name), fault.Gotf("%v", t), fault.Want("the variable as it was at first"))

@@ -19,7 +19,10 @@ func (c *core) holding(e Event) waits.Wait {
 	case from.Generation > c.machine.Generation():
 		return waits.Wait{Who: c.name, What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
 	case final:
-		return c.forTrainers("the other trainers to complete", slices.DeleteFunc(c.machine.Missing(), func(r id.Rank) bool { return r == from.Rank }))
+		return waits.Wait{Who: c.name, Tell: func(w *waits.Wait) {
+			w.What = "the other trainers to complete"
+			c.heard.name(w, slices.DeleteFunc(c.machine.Missing(), func(r id.Rank) bool { return r == from.Rank }))
+		}}
 	case c.rounds != nil:
 		return c.forRound(c.rounds.Round())
 	}
@@ -28,21 +31,20 @@ func (c *core) holding(e Event) waits.Wait {
 
 // forRound is the wait for the end of a round: for the trainers that are missing, or for this server, which is applying it.
 func (c *core) forRound(round id.Round) waits.Wait {
-	w := c.forTrainers("round "+round.String(), c.rounds.Missing())
-	if len(w.By) == 0 {
-		w.By = []string{c.name}
-	}
-	return w
+	return waits.Wait{Who: c.name, Tell: func(w *waits.Wait) {
+		w.What = "round " + round.String()
+		if c.heard.name(w, c.rounds.Missing()); len(w.By) == 0 {
+			w.By = []string{c.name}
+		}
+	}}
 }
 
-// forTrainers is a wait for trainers, with when each was last heard.
-func (c *core) forTrainers(what string, ranks []id.Rank) waits.Wait {
-	w := waits.Wait{Who: c.name, What: what}
+// name adds trainers to those who can end a wait, with when each was last heard.
+func (h heard) name(w *waits.Wait, ranks []id.Rank) {
 	for _, rank := range ranks {
 		w.By = append(w.By, fmt.Sprintf("trainer %d", rank))
-		w.Heard = append(w.Heard, waits.Heard(c.heard[rank]))
+		w.Heard = append(w.Heard, waits.Heard(h[rank]))
 	}
-	return w
 }
 
 // waiting lists each thing that is waited for once: first what the server itself waits for, then what calls do, the oldest first.
@@ -107,24 +109,32 @@ func (c *core) reason() reason {
 	return r
 }
 
+// limit is how long the server waits for what it waits for now.
+func (c *core) limit() time.Duration {
+	if kind := c.deadline.reason.kind; kind == forGeneration || kind == forRelease {
+		return c.cfg.StartDeadline
+	}
+	return c.cfg.RoundDeadline
+}
+
 // own is the wait of the server itself.
 func (c *core) own() waits.Wait {
 	var w waits.Wait
-	limit := c.cfg.RoundDeadline
 	switch r := c.deadline.reason; r.kind {
 	case forGeneration:
-		w.What, w.By, limit = "the first generation", []string{"coordinator"}, c.cfg.StartDeadline
+		w.What, w.By = "the first generation", []string{"coordinator"}
 		if r.generation > 0 {
 			w.What = fmt.Sprintf("the generation after %d", r.generation)
 		}
 	case forPartialSums:
 		w.What, w.By = "partial sums of round "+r.round.String(), c.sums.servers()
 	case forTrainers:
-		w = c.forTrainers("round "+r.round.String(), c.rounds.Missing())
+		w.What = "round " + r.round.String()
+		c.heard.name(&w, c.rounds.Missing())
 	case forRelease:
-		w.What, w.By, limit = "the end of the job", []string{"coordinator"}, c.cfg.StartDeadline
+		w.What, w.By = "the end of the job", []string{"coordinator"}
 	}
-	w.Who, w.Since, w.Limit = c.name, c.deadline.since, limit
+	w.Who, w.Since, w.Limit = c.name, c.deadline.since, c.limit()
 	return w
 }
 
@@ -142,7 +152,7 @@ func (c *core) watch() {
 		return
 	}
 	var timer *time.Timer // is written before the lock is free
-	timer = time.AfterFunc(c.own().Limit, func() {
+	timer = time.AfterFunc(c.limit(), func() {
 		c.Lock()
 		defer c.Unlock()
 		switch {

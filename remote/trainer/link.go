@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -24,7 +25,7 @@ import (
 // recv do over gRPC. When its connection breaks it opens another one, as often as the deadline of the job allows, and sends again what the server may
 // not have: the contribution until that is acknowledged, the declaration until the parameters are here.
 //
-// add may run at the same time as write. The other methods follow each other.
+// add may run at the same time as writeEarly. The other methods follow each other.
 type link struct {
 	comm    *Comm
 	server  int
@@ -36,20 +37,83 @@ type link struct {
 	send     dataplane.Table
 	receive  dataplane.Table
 	arrived  *dataplane.Progress
-	dials    int  // that have failed
-	sends    int  // bytes of a contribution
-	receives int  // bytes of the parameters
-	declared bool // on this connection
-	acked    bool // the server has the whole contribution
+	sending  []int // slices that write is sending
+	dials    int   // that have failed
+	sends    int   // bytes of a contribution
+	receives int   // bytes of the parameters
+	declared bool  // on this connection
+	acked    bool  // the server has the whole contribution
 
+	out     contribution
+	targets [][]byte // of what is received; nil where the step does not receive it
+}
+
+// A contribution is what a step sends to one server. It is safe for concurrent use.
+type contribution struct {
 	mu      sync.Mutex
-	values  [][]byte // of the contribution, by slice
+	values  [][]byte // by slice
 	has     []bool   // values that the step has made
 	count   int      // of them
 	ready   []int    // that are not written to this connection
 	bytes   int      // of those
-	writing bool     // write was started by early
-	targets [][]byte // of what is received
+	writing bool     // they are written while the step goes on
+}
+
+// begin begins a step. A contribution has so many slices.
+func (c *contribution) begin(slices int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.values == nil {
+		c.values, c.has = make([][]byte, slices), make([]bool, slices)
+	}
+	clear(c.values)
+	clear(c.has)
+	c.ready, c.bytes, c.count, c.writing = c.ready[:0], 0, 0, false
+}
+
+// add enters a slice. write reports whether enough is there to be written before the barrier; the caller then does that, and calls written.
+func (c *contribution) add(slice int, b []byte) (write, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.has[slice] {
+		return false, false
+	}
+	c.values[slice], c.has[slice] = b, true
+	c.ready = append(c.ready, slice)
+	c.bytes += len(b)
+	c.count++
+	write = c.bytes >= early && !c.writing
+	c.writing = c.writing || write
+	return write, true
+}
+
+// written says that what add has asked for is done.
+func (c *contribution) written() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing = false
+}
+
+// take appends the slices to list that are ready. They are not ready any more.
+func (c *contribution) take(list []int) []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list = append(list, c.ready...)
+	c.ready, c.bytes = c.ready[:0], 0
+	return list
+}
+
+// again makes all slices ready that the step has made, or none.
+func (c *contribution) again(all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready, c.bytes = c.ready[:0], 0
+	for i, has := range c.has {
+		if has && all {
+			c.ready = append(c.ready, i)
+			c.bytes += len(c.values[i])
+		}
+	}
 }
 
 // early is how many bytes of a contribution are worth a message of their own while the step still computes. Less goes with the rest, at the barrier.
@@ -78,7 +142,7 @@ func openLinks(ctx context.Context, c *Comm, p *program.Program) (links, error) 
 	all := make(links, len(c.Servers))
 	err = c.everyServer(ctx, func(ctx context.Context, server int) error {
 		l := newLink(c, server, traffic[server])
-		err := l.exchange(ctx, "a data connection", func(*dataplane.Conn) error { return nil })
+		err := l.exchange(ctx, "a data connection", func(*link) error { return nil })
 		switch {
 		case err == nil:
 			all[server] = l
@@ -125,87 +189,60 @@ func (ls links) to(server int) *link {
 
 // begin begins a step.
 func (l *link) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.values)
-	clear(l.has)
+	l.out.begin(len(l.send))
 	clear(l.targets)
-	l.ready, l.bytes, l.count = l.ready[:0], 0, 0
-	l.declared, l.acked, l.writing = false, false, false
+	l.declared, l.acked = false, false
 }
 
-// add enters a slice of the contribution. write reports whether enough is there to be written now; the caller then calls writeEarly, once a step.
+// add enters a slice of the contribution. write asks the caller to call writeEarly.
 func (l *link) add(name string, t *tensor.Tensor) (write bool, err error) {
-	i, err := l.find(l.index, l.send, name, t)
+	i, b, err := find(name, t, l.index, l.send)
 	if err != nil {
-		return false, err
+		return false, fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
 	}
-	b, err := wire.Memory(t)
-	if err != nil {
-		return false, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.has[i] {
+	write, ok := l.out.add(i, b)
+	if !ok {
 		return false, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a variable that is sent twice in a step"), fault.Want("once"))
-	}
-	l.values[i], l.has[i] = b, true
-	l.ready = append(l.ready, i)
-	l.bytes += len(b)
-	l.count++
-	if write = l.bytes >= early && !l.writing; write {
-		l.writing = true
 	}
 	return write, nil
 }
 
 // expect says where a slice of the parameters goes.
 func (l *link) expect(name string, t *tensor.Tensor) error {
-	i, err := l.find(l.places, l.receive, name, t)
+	i, b, err := find(name, t, l.places, l.receive)
 	if err != nil {
-		return err
+		return fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
 	}
-	l.targets[i], err = wire.Memory(t)
-	return err
+	l.targets[i] = b
+	return nil
 }
 
-// find looks up a slice, and checks that the server has it in the same shape.
-func (l *link) find(places map[string]int, table dataplane.Table, name string, t *tensor.Tensor) (int, error) {
+// find looks up a slice in a table, checks that the server has it in the same shape, and returns the elements of t.
+func find(name string, t *tensor.Tensor, places map[string]int, table dataplane.Table) (int, []byte, error) {
 	i, ok := places[name]
 	if !ok {
-		return 0, fault.E(fault.Internal, fault.Var(name), fault.At(serverName(l.server)), fault.Got("a slice that the program does not name"))
+		return 0, nil, fault.E(fault.Internal, fault.Var(name), fault.Got("a slice that the program does not name"))
 	}
 	if s := table[i]; s.DType != t.DType() || !slices.Equal(s.Dims, t.Dims()) {
-		return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.At(serverName(l.server)), fault.Got(t.String()), fault.Wantf("%v%v", s.DType, s.Dims))
+		return 0, nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()), fault.Wantf("%v%v", s.DType, s.Dims))
 	}
-	return i, nil
+	b, err := wire.Memory(t)
+	return i, b, err
 }
 
 // writeEarly writes what is ready while the step goes on. A connection that breaks is not mended before the barrier.
 func (l *link) writeEarly(ctx context.Context) {
 	l.attempt(ctx, l.write)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writing = false
+	l.out.written()
 }
 
 // write sends the slices that are ready.
 func (l *link) write() error {
-	l.mu.Lock()
-	ready := slices.Clone(l.ready)
-	l.ready, l.bytes = l.ready[:0], 0
-	l.mu.Unlock()
-	if len(ready) == 0 {
+	l.sending = l.out.take(l.sending[:0])
+	if len(l.sending) == 0 {
 		return nil
 	}
-	return l.conn.WriteSlices(l.head(dataplane.Data), ready, func(slice int) ([]byte, error) { return l.values[slice], nil })
-}
-
-// start begins the exchange of contribute. A connection that breaks is mended by contribute.
-func (l *link) start(ctx context.Context) {
-	if l.count > 0 {
-		l.attempt(ctx, l.sendContribution)
-	}
+	return l.conn.WriteSlices(l.head(dataplane.Data), l.sending, func(slice int) ([]byte, error) { return l.out.values[slice], nil })
 }
 
 // sendContribution writes what is left of the contribution. A job with one server declares it in the same breath.
@@ -222,28 +259,30 @@ func (l *link) attempt(ctx context.Context, do func() error) {
 	if l.conn == nil {
 		return
 	}
-	stop := l.conn.Bound(ctx)
-	err := do()
-	if !stop() || err != nil {
+	l.conn.Bound(ctx, time.Now().Add(l.comm.Deadline))
+	if do() != nil {
 		l.disconnect()
 	}
 }
 
 // contribute returns when the server has the whole contribution.
 func (l *link) contribute(ctx context.Context) error {
-	if l.count == 0 {
+	if l.out.count == 0 {
 		return nil
 	}
-	return l.exchange(ctx, "taking the contribution", func(conn *dataplane.Conn) error {
-		if err := l.sendContribution(); err != nil {
-			return err
-		}
-		if _, err := l.read(dataplane.Ack, l.comm.round()); err != nil {
-			return err
-		}
-		l.acked = true
-		return nil
-	})
+	return l.exchange(ctx, "taking the contribution", (*link).awaitAck)
+}
+
+// awaitAck writes what is left of the contribution, and waits until the server has all of it.
+func (l *link) awaitAck() error {
+	if err := l.sendContribution(); err != nil {
+		return err
+	}
+	if _, err := l.read(dataplane.Ack, l.comm.round()); err != nil {
+		return err
+	}
+	l.acked = true
+	return nil
 }
 
 // declare sends the declaration. When the connection breaks, fetch sends it again.
@@ -264,18 +303,25 @@ func (l *link) fetch(ctx context.Context) error {
 	if len(l.receive) == 0 {
 		what = "the answer to the declaration"
 	}
-	return l.exchange(ctx, what, func(conn *dataplane.Conn) error {
-		if !l.declared {
-			if err := l.writeDeclaration(); err != nil {
-				return err
-			}
-		}
-		if len(l.receive) == 0 {
-			_, err := l.read(dataplane.Ack, l.comm.round())
+	err := l.exchange(ctx, what, (*link).awaitParams)
+	if l.conn != nil {
+		l.conn.Unbound() // the context may be that of one step
+	}
+	return err
+}
+
+// awaitParams declares the contribution, unless that is done, and waits for the answer.
+func (l *link) awaitParams() error {
+	if !l.declared {
+		if err := l.writeDeclaration(); err != nil {
 			return err
 		}
-		return l.readParams(conn)
-	})
+	}
+	if len(l.receive) == 0 {
+		_, err := l.read(dataplane.Ack, l.comm.round())
+		return err
+	}
+	return l.readParams(l.conn)
 }
 
 // readParams reads the frames of one version of the parameters.
@@ -331,23 +377,40 @@ func (l *link) head(k dataplane.Kind) dataplane.Head {
 }
 
 // exchange runs do on a connection, and again on another one when the connection breaks, until the deadline of the job.
-func (l *link) exchange(ctx context.Context, what string, do func(*dataplane.Conn) error) error {
+func (l *link) exchange(ctx context.Context, what string, do func(*link) error) error {
 	target := callTarget{serverName(l.server), what}
+	if l.conn != nil { // without what only a second try needs
+		w := l.comm.caller.begin(target, l.comm.Deadline)
+		err := l.try(ctx, what, do)
+		w.end()
+		if !errors.Is(err, fault.Unavailable) {
+			return err
+		}
+	}
 	return l.comm.caller.within(ctx, l.comm.Deadline, target, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
 				return l.gaveUp(ctx, what, err)
 			}
 		}
-		conn := l.conn
-		stop := conn.Bound(ctx)
-		err := do(conn)
-		if bounded := stop(); err == nil && bounded {
-			return nil
-		}
-		l.disconnect()
-		return l.gaveUp(ctx, what, err)
+		return l.try(ctx, what, do)
 	})
+}
+
+// try runs do once, and ends the connection when that fails.
+func (l *link) try(ctx context.Context, what string, do func(*link) error) error {
+	began := time.Now()
+	l.conn.Bound(ctx, began.Add(l.comm.Deadline))
+	err := do(l)
+	if err == nil {
+		return nil
+	}
+	l.disconnect()
+	if ctx.Err() == nil && time.Since(began) >= l.comm.Deadline {
+		return waits.TimedOut(serverName(l.server),
+			waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()), Since: began, Limit: l.comm.Deadline})
+	}
+	return l.gaveUp(ctx, what, err)
 }
 
 // gaveUp is the error of an exchange that err has ended: where ctx did, it says what the exchange has waited for.
@@ -374,17 +437,16 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	}
 	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Token: answer.Token})
 	if err != nil {
-		if l.dials++; l.values == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
+		if l.dials++; l.targets == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
 			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Cause(err))
 		}
 		return err
 	}
 	l.conn, l.arrived = conn, dataplane.NewProgress(l.receive)
 	l.sends, l.receives = l.send.Bytes(), l.receive.Bytes()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.values == nil {
-		l.values, l.has, l.targets = make([][]byte, len(l.send)), make([]bool, len(l.send)), make([][]byte, len(l.receive))
+	if l.targets == nil {
+		l.targets = make([][]byte, len(l.receive))
+		l.out.begin(len(l.send))
 	}
 	return nil
 }
@@ -408,23 +470,17 @@ func (l *link) disconnect() {
 	}
 	_ = l.conn.Close()
 	l.conn, l.declared = nil, false
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ready, l.bytes = l.ready[:0], 0
-	if l.acked {
-		return
-	}
-	for i, has := range l.has {
-		if has {
-			l.ready = append(l.ready, i)
-			l.bytes += len(l.values[i])
-		}
-	}
+	l.out.again(!l.acked)
 }
 
 // contribute returns when every server with a link has the whole contribution. It writes to all of them before it waits for any.
 func (ls links) contribute(ctx context.Context) error {
-	return ls.each(ctx, func(l *link) int { return l.sends }, (*link).start, (*link).contribute)
+	begin := func(l *link, ctx context.Context) {
+		if l.out.count > 0 {
+			l.attempt(ctx, l.sendContribution) // a connection that breaks is mended by contribute
+		}
+	}
+	return ls.each(ctx, func(l *link) int { return l.sends }, begin, (*link).contribute)
 }
 
 // declare declares the contribution to every server. The answers are the parameters, for which fetch waits.

@@ -111,11 +111,11 @@ func (m *Monitor) Await(ctx context.Context, reason func() Wait, ok func() (bool
 		case m.err != nil:
 			return m.err
 		case m.ended:
-			return fault.E(fault.Stale, fault.At(m.Where), fault.Cause(errors.New("the job ended while waiting for "+now.String())))
+			return fault.E(fault.Stale, fault.At(m.Where), fault.Cause(errors.New("the job ended while waiting for "+now.told().String())))
 		case ctx.Err() != nil:
-			return GaveUp(ctx, m.Where, now)
+			return GaveUp(ctx, m.Where, now.told())
 		case !now.end().IsZero() && !time.Now().Before(now.end()):
-			return TimedOut(m.Where, now)
+			return TimedOut(m.Where, now.told())
 		}
 		m.sleep(ctx, now.end())
 	}
@@ -147,7 +147,7 @@ func (m *Monitor) List() []*job.Wait {
 	var list []Wait
 	for w := range m.waiting {
 		if now := w.now(); !now.Unlisted {
-			list = append(list, now)
+			list = append(list, now.told())
 		}
 	}
 	return messages(list)

@@ -31,10 +31,23 @@ type Wait struct {
 	Until time.Time     // when the wait is given up; zero: see Limit
 	Limit time.Duration // the same counted from Since; 0: the wait has no limit of its own
 
+	// Tell completes What, By and Heard when somebody asks; nil: they are complete. It is for waits of a Monitor that begin far more often than anybody
+	// asks. It is called with the lock held.
+	Tell func(*Wait)
+
 	LastError string // of the last try to end the wait; empty: none has failed
 	Unlisted  bool   // another wait tells more: this one is named in errors only
 
 	order uint64 // of those that began at the same time
+}
+
+// told is the wait with all that there is to tell.
+func (w Wait) told() Wait {
+	if tell := w.Tell; tell != nil {
+		w.Tell = nil
+		tell(&w)
+	}
+	return w
 }
 
 // String says what is waited for and by whom: "round 7: trainer 1 (last heard 3s ago)".
