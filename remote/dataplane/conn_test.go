@@ -447,12 +447,13 @@ func TestBound(t *testing.T) {
 			defer y.Close()
 			c := newConn(x)
 			early, cancelEarly := context.WithCancel(t.Context())
-			if stop := c.Bound(early); !stop() {
-				t.Error("the watch had ended")
-			}
-			cancelEarly()
+			c.Bound(early, time.Time{})
+			c.Unbound()
+			c.Unbound()
+			c.Bound(early, time.Time{})
 			ctx, cancel := context.WithCancel(t.Context())
-			stop := c.Bound(ctx)
+			c.Bound(ctx, time.Now().Add(time.Hour))
+			cancelEarly()
 			ended := make(chan error, 1)
 			go func() { ended <- do(c) }()
 			synctest.Wait()
@@ -466,8 +467,15 @@ func TestBound(t *testing.T) {
 			if err := <-ended; !errors.Is(err, fault.Unavailable) || time.Since(start) > 0 {
 				t.Errorf("%s: %v after %v", name, err, time.Since(start))
 			}
-			if stop() {
-				t.Errorf("%s: stop says that the context had not ended", name)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			x, y := pipe()
+			defer x.Close()
+			defer y.Close()
+			c, start := newConn(x), time.Now()
+			c.Bound(t.Context(), start.Add(time.Minute))
+			if err := do(c); !errors.Is(err, fault.Unavailable) || time.Since(start) != time.Minute {
+				t.Errorf("%s: %v after %v, want the end at the limit", name, err, time.Since(start))
 			}
 		})
 	}

@@ -390,7 +390,7 @@ func (l *link) exchange(ctx context.Context, what string, do func(*link) error) 
 	return l.comm.caller.within(ctx, l.comm.Deadline, target, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
-				return l.gaveUp(ctx, what, err)
+				return gaveUp(ctx, l, what, err)
 			}
 		}
 		return l.try(ctx, what, do)
@@ -410,11 +410,11 @@ func (l *link) try(ctx context.Context, what string, do func(*link) error) error
 		return waits.TimedOut(serverName(l.server),
 			waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()), Since: began, Limit: l.comm.Deadline})
 	}
-	return l.gaveUp(ctx, what, err)
+	return gaveUp(ctx, l, what, err)
 }
 
 // gaveUp is the error of an exchange that err has ended: where ctx did, it says what the exchange has waited for.
-func (l *link) gaveUp(ctx context.Context, what string, err error) error {
+func gaveUp(ctx context.Context, l *link, what string, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
