@@ -8,11 +8,11 @@ EXAMPLE  ?= *
 CHAOS    ?= -chaos.runs 10 -chaos.faults 8
 KILLS    ?= 100
 
-.PHONY: help build test race lint generate check fuzz bench bench-peers compare chaos recovery demo ci
+.PHONY: help build test race lint generate check fuzz bench bench-peers bench-rounds compare chaos recovery demo ci
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the edl command into bin/
 	go build -o bin/ ./cmd/...
@@ -44,6 +44,11 @@ bench: ## Run benchmarks that match BENCH (all), COUNT times (1)
 
 bench-peers: ## Measure beside PyTorch, gorgonia and OpenBLAS: PEERS='-rounds 3 -run mlp', '-growth'
 	@go run ./bench/cmd/peers $(PEERS)
+
+# The program is built first: its child processes are roles of jobs, which end with the process that started them.
+bench-rounds: ## Measure rounds of clusters beside PyTorch DDP and sockets: ROUNDS='-rounds 3 -run steps', '-growth'
+	@go build -o bin/bench-rounds ./bench/cmd/rounds
+	@bin/bench-rounds $(ROUNDS)
 
 compare: ## Compare two outputs of `make bench`: OLD=file NEW=file
 	@go tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)

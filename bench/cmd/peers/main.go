@@ -5,8 +5,8 @@
 //
 // Each measurement is a process of its own. The contenders take turns, so that a busy or hot machine affects all of them. A measurement is
 // repeated, at most -retries times, if other processes used the machine. On a machine that never becomes quiet, -best compares the fastest windows
-// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp. Short measurements choose the kernels
-// of OpenBLAS for each row of PyTorch, and the report says which.
+// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp. Short measurements choose the
+// kernels of OpenBLAS for each row of PyTorch, and the report says which.
 package main
 
 import (

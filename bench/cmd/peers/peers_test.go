@@ -105,7 +105,8 @@ func TestCalmReadsWhatAProcessMeasured(t *testing.T) {
 func TestChooseKernels(t *testing.T) {
 	s := settingsOf(t, "-threads", "1", "-run", "mlp/sgd|fit_a_line")
 	chosen := map[key]string{}
-	took := map[string]int{"mlp/sgd" + pytorch.Own: 2, "mlp/sgd" + pytorch.SkylakeX: 1, "fit_a_line/sgd" + pytorch.Own: 1, "fit_a_line/sgd" + pytorch.SkylakeX: 2}
+	took := map[string]int{"mlp/sgd" + pytorch.Own: 2, "mlp/sgd" + pytorch.SkylakeX: 1,
+		"fit_a_line/sgd" + pytorch.Own: 1, "fit_a_line/sgd" + pytorch.SkylakeX: 2}
 	all := map[string]contender{torch: func(ctx context.Context, workload string, threads int, _ float64) *exec.Cmd {
 		return exec.CommandContext(ctx, "echo", fmt.Sprintf(`{"median_us":%d}`, took[workload+chosen[key{torch, workload, threads}]]))
 	}}
@@ -136,7 +137,8 @@ func TestReport(t *testing.T) {
 	}
 	m := machine{"a processor", 1 << 20, "AVX2", map[int]float64{1: 5e11}, map[int]float64{1: 1e10}}
 	s := settings{rounds: 3, seconds: 1, threads: []int{1}, run: regexp.MustCompile("")}
-	chosen := map[key]string{{torch, "mlp/sgd", 1}: pytorch.SkylakeX, {openblas, "sgemm:512x400x400", 1}: pytorch.SkylakeX, {torch, "fit_a_line/sgd", 1}: pytorch.Own}
+	chosen := map[key]string{{torch, "mlp/sgd", 1}: pytorch.SkylakeX, {openblas, "sgemm:512x400x400", 1}: pytorch.SkylakeX,
+		{torch, "fit_a_line/sgd", 1}: pytorch.Own}
 	var out strings.Builder
 	if err := report(&out, s, m, tables, measured, chosen); err != nil {
 		t.Fatal(err)
