@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Measures a workload in PyTorch's DistributedDataParallel over gloo and prints a line of JSON.
 
-    ddp.py WORKLOAD PROCESSES SECONDS
+    ddp.py WORKLOAD PROCESSES SECONDS [read]
 
 WORKLOAD is what measure.py takes; each process trains batches of that size. A process has one thread, and its batches
-are ready in memory. gloo uses the loopback interface. Gradients are views of the buckets that are reduced
+are ready in memory. With "read" they are in a file of plain numbers, which is mapped, and each step copies its batch
+out of it: the least that reading can cost. This is for classifiers. gloo uses the loopback interface. Gradients are views of the buckets that are reduced
 (gradient_as_bucket_view), and buffers are not broadcast, because these models have none that change.
 
 All times are of process 0, where every step waits for all processes. Processor time and context switches are summed
@@ -15,8 +16,10 @@ import os
 import resource
 import socket
 import sys
+import tempfile
 import time
 
+import numpy
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -25,6 +28,19 @@ from torch.nn.parallel import DistributedDataParallel
 import measure
 
 WINDOW = 0.200  # seconds that a window lasts at least, as in bench/internal/rounds
+
+
+class Mapped:
+    """Batches in a mapped file without a name."""
+
+    def __init__(self, batches):
+        together = torch.stack(batches)
+        with tempfile.TemporaryFile() as file:
+            self.map = numpy.memmap(file, together.numpy().dtype, "w+", shape=tuple(together.shape))
+        self.map[:] = together.numpy()
+
+    def __getitem__(self, i):
+        return torch.from_numpy(numpy.array(self.map[i]))
 
 
 def used():
@@ -47,7 +63,7 @@ def total(values):
     return t.tolist()
 
 
-def train(rank, processes, workload, seconds, port):
+def train(rank, processes, workload, seconds, read, port):
     torch.set_num_threads(1)
     torch.manual_seed(1 + rank)
     store = dist.TCPStore("127.0.0.1", port, processes, rank == 0)
@@ -56,6 +72,8 @@ def train(rank, processes, workload, seconds, port):
     def wrap(net):
         return DistributedDataParallel(net, gradient_as_bucket_view=True, broadcast_buffers=False)
 
+    if read:
+        measure.stored = Mapped
     model, _, optimizer = workload.partition("/")
     step = measure.training(model, optimizer, 1, wrap)
     i, start, warm = 0, time.perf_counter(), True
@@ -99,14 +117,15 @@ def train(rank, processes, workload, seconds, port):
 
 
 def main():
-    if len(sys.argv) != 4:
-        raise SystemExit("usage: ddp.py WORKLOAD PROCESSES SECONDS")
+    read = sys.argv[4:] == ["read"]
+    if len(sys.argv) != 4 and not read:
+        raise SystemExit("usage: ddp.py WORKLOAD PROCESSES SECONDS [read]")
     workload, processes, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with socket.socket() as s:  # a free port, which process 0 listens on
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    mp.spawn(train, args=(processes, workload, seconds, port), nprocs=processes)
+    mp.spawn(train, args=(processes, workload, seconds, read, port), nprocs=processes)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,15 @@ def linear(inputs, outputs):
     return layer
 
 
+def stored(batches):
+    """Where ready-made batches are: in memory. ddp.py replaces this function."""
+    return batches
+
+
 def classify(net, images, classes):
     """Ready-made batches of images, and what computes the loss of a network on the i-th."""
-    labels = [torch.randint(0, classes, (x.shape[0],)) for x in images]
+    labels = stored([torch.randint(0, classes, (x.shape[0],)) for x in images])
+    images = stored(images)
     return net, lambda net, i: F.cross_entropy(net(images[i]), labels[i])
 
 

@@ -81,7 +81,8 @@ func stepLines(r *runner, part section, row row) [][]string {
 		if inside.n > 0 && transport == r.transports[0] {
 			mallocs = fmt.Sprintf("%.0f", inside.mallocs)
 		}
-		return []string{ours.time(), theirs.time(), ratio(theirs.median, ours.median), alone.time(),
+		reading := r.figures(key{name, ddpReading, ""})
+		return []string{ours.time(), theirs.time(), ratio(theirs.median, ours.median), reading.time(), ratio(reading.median, ours.median), alone.time(),
 			pair(ours.n, duration(ours.cpu), theirs.n, duration(theirs.cpu)),
 			pair(ours.n, fmt.Sprintf("%.0f", ours.switches), theirs.n, fmt.Sprintf("%.0f", theirs.switches)), mallocs}
 	})

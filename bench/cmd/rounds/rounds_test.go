@@ -103,7 +103,8 @@ func TestContendersOfARow(t *testing.T) {
 			got = append(got, k.String())
 		}
 	}
-	want := []string{"steps/MLP, SGD, EDL (tcp)", "steps/MLP, SGD, EDL (unix)", "steps/MLP, SGD, DDP", "steps/MLP, SGD, one machine",
+	want := []string{"steps/MLP, SGD, EDL (tcp)", "steps/MLP, SGD, EDL (unix)", "steps/MLP, SGD, DDP",
+		"steps/MLP, SGD, DDP that reads a file", "steps/MLP, SGD, one machine",
 		"steps/MLP, SGD, EDL, goroutines (tcp)", "transfer/1 MB, EDL (tcp)", "transfer/1 MB, EDL (unix)", "transfer/1 MB, sockets (tcp)",
 		"transfer/1 MB, sockets (unix)", "transfer/1 MB, one machine"}
 	if !slices.Equal(got, want) {
@@ -126,13 +127,14 @@ func TestCommandsOfContenders(t *testing.T) {
 			`"memory":1073741824} /dir/data`},
 		{key{"", oneMachine, ""}, step, "rounds local fc:128:784-200-200-10/sgd 3"},
 		{key{"", ddp, ""}, step, pytorch.Python + " /dir/ddp.py mlp/sgd 2 3"},
+		{key{"", ddpReading, ""}, step, pytorch.Python + " /dir/ddp.py mlp/sgd 2 3 read"},
 		{key{"", sockets, "tcp"}, move, `rounds copy {"network":"tcp","bytes":1048576,"servers":2,"seconds":3}`},
 	} {
 		cmd := r.command(t.Context(), test.k, test.row)
 		if got := strings.Join(cmd.Args, " "); got != test.want {
 			t.Errorf("%s:\n%s, want\n%s", test.k, got, test.want)
 		}
-		if sets := slices.Contains(cmd.Env, "OPENBLAS_CORETYPE=SkylakeX"); sets != (test.k.contender == ddp) {
+		if sets := slices.Contains(cmd.Env, "OPENBLAS_CORETYPE=SkylakeX"); sets != (test.k.contender == ddp || test.k.contender == ddpReading) {
 			t.Errorf("%s: kernels in the environment: %t", test.k, sets)
 		}
 	}
@@ -155,6 +157,7 @@ func TestReport(t *testing.T) {
 		{"steps/MLP, SGD", edl, "tcp"}:            samplesOf(rounds.Result{CPU: 3000, Switches: 81}, 2000, 1000, 3000),
 		{"steps/MLP, SGD", edl, "shm"}:            samplesOf(rounds.Result{CPU: 2000, Switches: 40}, 1000),
 		{"steps/MLP, SGD", ddp, ""}:               samplesOf(rounds.Result{CPU: 5000, Switches: 30}, 4000),
+		{"steps/MLP, SGD", ddpReading, ""}:        samplesOf(rounds.Result{}, 5000),
 		{"steps/MLP, SGD", oneMachine, ""}:        samplesOf(rounds.Result{}, 500),
 		{"steps/MLP, SGD", goroutines, "tcp"}:     samplesOf(rounds.Result{Mallocs: 160}, 1500),
 		{"grid/MLP 8x4", edl, "tcp"}:              samplesOf(rounds.Result{CPU: 20000, Switches: 500, Result: measure.Result{PeakMemory: 1e9}}, 12000),
@@ -173,8 +176,10 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"Other processes used 0.25 cores in the median measurement, 0.25 at most.",
 		"DDP has SkylakeX kernels in mlp/sgd.",
-		"| MLP, SGD | tcp | 2.00 ms (1.00 ms to 3.00 ms) | 4.00 ms (4.00 ms to 4.00 ms) | 2.00 | 500 us (500 us to 500 us) | 3.00 ms / 5.00 ms | 81 / 30 | 160 |",
-		"| MLP, SGD | shm | 1.00 ms (1.00 ms to 1.00 ms) | 4.00 ms (4.00 ms to 4.00 ms) | 4.00 | 500 us (500 us to 500 us) | 2.00 ms / 5.00 ms | 40 / 30 |  |",
+		"| MLP, SGD | tcp | 2.00 ms (1.00 ms to 3.00 ms) | 4.00 ms (4.00 ms to 4.00 ms) | 2.00 | " +
+			"5.00 ms (5.00 ms to 5.00 ms) | 2.50 | 500 us (500 us to 500 us) | 3.00 ms / 5.00 ms | 81 / 30 | 160 |",
+		"| MLP, SGD | shm | 1.00 ms (1.00 ms to 1.00 ms) | 4.00 ms (4.00 ms to 4.00 ms) | 4.00 | " +
+			"5.00 ms (5.00 ms to 5.00 ms) | 5.00 | 500 us (500 us to 500 us) | 2.00 ms / 5.00 ms | 40 / 30 |  |",
 		"| MLP 8x4 | tcp | 12.0 ms (12.0 ms to 12.0 ms) | 20.0 ms | 500 | 1000 MB |",
 		"| 1 MB | shm | 500 us (500 us to 500 us) | 2.10 GB/s | 2.62 GB/s (tcp) | 0.80 | 100 us (100 us to 100 us) |",
 		"| 1,000 x 64 bytes | tcp | 500000 a second | 4.00 ms (4.00 ms to 4.00 ms) |  |  |",

@@ -52,8 +52,8 @@ var tables = []section{
 		{label: "MLP, SGD", job: cluster(mlp+"/sgd", 2, 2), ddp: "mlp/sgd", goroutines: true, local: true},
 		{label: "MLP, Adam", job: cluster(mlp+"/adam", 2, 2), ddp: "mlp/adam", goroutines: true, local: true},
 		{label: "conv net, SGD", job: cluster(conv+"/sgd", 2, 2), ddp: "conv/sgd", goroutines: true, local: true},
-	}, stepLines, []string{"model", "transport", "EDL, a step", "DDP, a step", "DDP / EDL", "one machine, 1 thread", "CPU of a step, EDL / DDP",
-		"context switches, EDL / DDP", "mallocs, roles as goroutines"}},
+	}, stepLines, []string{"model", "transport", "EDL, a step", "DDP, a step", "DDP / EDL", ddpReading, ddpReading + " / EDL",
+		"one machine, 1 thread", "CPU of a step, EDL / DDP", "context switches, EDL / DDP", "mallocs, roles as goroutines"}},
 	{grid, "Trainers x pservers", []row{
 		{label: "MLP 1x1", job: cluster(mlp+"/sgd", 1, 1)},
 		{label: "MLP 2x1", job: cluster(mlp+"/sgd", 2, 1)},

@@ -29,6 +29,7 @@ const (
 	goroutines = "EDL, goroutines"
 	oneMachine = "one machine"
 	ddp        = "DDP"
+	ddpReading = "DDP that reads a file"
 	sockets    = "sockets"
 )
 
@@ -117,7 +118,7 @@ func (r *runner) contenders(name string, row row) []key {
 		all = append(all, key{name, edl, transport})
 	}
 	if row.ddp != "" {
-		all = append(all, key{name, ddp, ""})
+		all = append(all, key{name, ddp, ""}, key{name, ddpReading, ""})
 	}
 	if row.bytes > 0 {
 		all = append(all, key{name, sockets, "tcp"})
@@ -203,6 +204,10 @@ func (r *runner) command(ctx context.Context, k key, row row) *exec.Cmd {
 	switch k.contender {
 	case ddp:
 		return r.ddpCommand(ctx, row.ddp, r.kernels[row.ddp], r.seconds)
+	case ddpReading:
+		cmd := r.ddpCommand(ctx, row.ddp, r.kernels[row.ddp], r.seconds)
+		cmd.Args = append(cmd.Args, "read")
+		return cmd
 	case oneMachine:
 		return exec.CommandContext(ctx, r.binary, localCommand, row.job.Workload, fmt.Sprint(r.seconds))
 	case sockets:
