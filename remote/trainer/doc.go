@@ -10,7 +10,8 @@
 //	syncsource.go   batches of a sync job that reads data: the trainer's rows of every batch
 //	asyncsource.go  batches of an async job that reads data: whole batches of the trainer's tasks
 //	fedsource.go    batches of a fed job: the trainer's share of what the user feeds
-//	tasks.go        what both sources of data share: tasks, which are finished, and reading their records by number
+//	tasks.go        what both sources of data share: tasks, and which of them are finished
+//	records.go      the records of tasks, read by their numbers
 //	comm.go         what send, recv and barrier ops do
 //	link.go         the same for sync rounds, over connections of the data plane
 //	report.go       what the trainer fetched goes to the coordinator, while the next step trains
