@@ -319,7 +319,7 @@ type Segment struct {
 
 	// Order and Read are those of a dataset.Selection: only the records of Part are read. Every reader that a program can describe today has this form: its
 	// records come from files, each record is one row, and a shuffle depends only on positions. A stream that is not known by numbers needs Open: records
-	// that Go code makes, or samples that become a number of rows which only decoding shows.
+	// that Go code makes, or sequences (LoD), whose number of rows only decoding shows.
 	Order func(from int64) iter.Seq2[[]dataset.Range, error]
 	Read  func(list []dataset.Range) iter.Seq2[dataset.Record, error]
 }
