@@ -20,7 +20,7 @@ import (
 // Curves: in each but the last, one size of a job grows.
 const (
 	byTrainers   = "trainers"
-	byGoroutines = "trainers, goroutines" // not part of the model
+	byGoroutines = "goroutine trainers" // not part of the model
 	byPservers   = "pservers"
 	byBytes      = "bytes"
 	bySlices     = "slices"
