@@ -515,21 +515,21 @@ func (ls links) each(ctx context.Context, bytes func(*link) int, start func(*lin
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, len(all))
-	end := func(i int) {
-		if errs[i] = finish(all[i], ctx); errs[i] != nil {
+	var mu sync.Mutex
+	var first error // that has failed; the others may have broken connections because of it
+	end := func(l *link) {
+		if err := finish(l, ctx); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			first = moreTelling(first, err)
 			cancel()
 		}
 	}
 	var group sync.WaitGroup
-	for i := range all[1:] {
-		group.Go(func() { end(i + 1) })
+	for _, l := range all[1:] {
+		group.Go(func() { end(l) })
 	}
-	end(0)
+	end(all[0])
 	group.Wait()
-	var err error
-	for _, e := range errs {
-		err = moreTelling(err, e)
-	}
-	return err
+	return first
 }
