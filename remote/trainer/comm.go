@@ -145,6 +145,9 @@ func (c *Comm) SendBarrier(ctx context.Context) error {
 		return err
 	}
 	if err := c.links.contribute(ctx); err != nil {
+		if c.links.mayCount() {
+			return c.noteSuperseded(err)
+		}
 		return err
 	}
 	if c.links != nil && !slices.Contains(c.links, nil) {

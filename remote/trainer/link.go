@@ -42,6 +42,7 @@ type link struct {
 	sends    int   // bytes of a contribution
 	receives int   // bytes of the parameters
 	declared bool  // on this connection
+	mayCount bool  // a declaration was written in this step, on any connection
 	acked    bool  // the server has the whole contribution
 
 	out     contribution
@@ -187,11 +188,16 @@ func (ls links) to(server int) *link {
 	return ls[server]
 }
 
+// mayCount reports whether a server may have a declaration of the step. With one server it is sent before the contribution is acknowledged.
+func (ls links) mayCount() bool {
+	return slices.ContainsFunc(ls, func(l *link) bool { return l != nil && l.mayCount })
+}
+
 // begin begins a step.
 func (l *link) begin() {
 	l.out.begin(len(l.send))
 	clear(l.targets)
-	l.declared, l.acked = false, false
+	l.declared, l.mayCount, l.acked = false, false, false
 }
 
 // add enters a slice of the contribution. write asks the caller to call writeEarly.
@@ -293,7 +299,7 @@ func (l *link) declare(ctx context.Context) {
 }
 
 func (l *link) writeDeclaration() error {
-	l.declared = true
+	l.declared, l.mayCount = true, true
 	return l.conn.WriteMessage(l.head(dataplane.Declare), l.comm.declaration(l.server))
 }
 
