@@ -179,6 +179,45 @@ func testCommFailure(t *testing.T, transport string) {
 	c.Abort()
 }
 
+// With one server the declaration goes with the contribution. Where the connection breaks after it, and the generation ends, the step may have
+// committed: the trainer is told so as after every declaration, and does not take it that the step has failed.
+func TestGenerationEndsAfterAnEarlyDeclaration(t *testing.T) {
+	ctx := t.Context()
+	s := servers(t, 1, 1, true, 4)
+	c, m := commOf(0, true, s...), newModel(1, 4)
+	frozen := false
+	c.Data = &dataplane.Dialer{Wrap: func(conn net.Conn) net.Conn {
+		return &watchedConn{conn, func(when string, _ uint64) {
+			if when == "before reading" && c.step.Rows > 0 && !frozen {
+				frozen = true
+				for start := time.Now(); ; { // the server has applied the round
+					if status, err := s[0].Client.Status(ctx, &rpc.StatusRequest{Job: pstest.Identity.Job}); err != nil || time.Since(start) > pstest.Patience {
+						t.Error(err)
+						break
+					} else if status.Round == 1 {
+						break
+					}
+				}
+				if _, err := s[0].Freeze(uint64(pstest.Identity.Generation)); err != nil {
+					t.Error(err)
+				}
+				conn.Close()
+			}
+		}}
+	}}
+	if err := openOver(ctx, c, "tcp", 1); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Abort()
+	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
+	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c)); err != nil {
+		t.Errorf("the step fails: %v", err)
+	}
+	if err := c.Superseded(); !errors.Is(err, fault.Superseded) {
+		t.Errorf("the step is told %v", err)
+	}
+}
+
 // Connections that are cut in the middle of what they carry, either way, cost retries and change nothing.
 func TestCommOverCutConnections(t *testing.T) {
 	const n = 900_000

@@ -25,16 +25,18 @@ type lawCase struct {
 	data    map[string][]string
 	records int
 	passes  int
+	servers int
+	over    string // grpc or tcp: how the slices of rounds travel
 }
 
-// run trains on 3 trainers and 2 pservers with trouble, and checks what is left of it. It returns how many calls the trainers made.
+// run trains on 3 trainers with trouble, and checks what is left of it. It returns how many calls the trainers made.
 func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, vary bool) (calls int) {
 	t.Helper()
 	ctx := bounded(t)
-	spec := &job.JobSpec{Trainers: 3, Pservers: 2, Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
+	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
-	c.call = x.call
+	c.call, c.cut, c.data = x.call, x.cut, l.over == "tcp"
 	err := c.train(ctx, 3)
 	x.group.Wait()
 	if err = errors.Join(withoutCanceled(err), x.err); err != nil {
@@ -80,10 +82,18 @@ func (l lawCase) checkLedger(t *testing.T, c *testJob, again int64) {
 // lawSeeds is how many histories TestLawOfGenerations tries.
 const lawSeeds = 12
 
-// The law: wherever trainers are superseded, in whatever step of a round, and whether they live through it or are killed, a sync run computes what
+// The law: wherever trainers are superseded, in whatever step of a round, whatever connections break, and whether they live through it or are killed, a sync run computes what
 // the reference does with as many trainers in each round; every record is trained once in every pass.
 func TestLawOfGenerations(t *testing.T) {
-	l := lawCase{model: shuffling(t, 5, 12), data: testkit.Samples(t, t.TempDir(), 48), records: 48, passes: 2}
+	for _, l := range []lawCase{{servers: 2, over: "grpc"}, {servers: 2, over: "tcp"}, {servers: 1, over: "tcp"}} {
+		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
+			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
+			l.ofGenerations(t)
+		})
+	}
+}
+
+func (l lawCase) ofGenerations(t *testing.T) {
 	calls := l.run(t, 0, nil, 0, false)
 	for seed := range uint64(lawSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -2,9 +2,12 @@ package trainer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/coordinator/queue"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/jobspec"
@@ -36,10 +40,14 @@ type testJob struct {
 	coordinator *fakeCoordinator
 	client      rpc.CoordinatorClient
 	servers     []rpc.ParameterServerClient
-	begin       *job.Progress                                            // where the job begins; may be nil
-	keep        string                                                   // directory that the state is kept in; empty: none
-	deadlines   jobspec.Deadlines                                        // of the trainers
-	call        func(rank uint32, server int, when string, round uint64) // is called before and after every call to a server; may be nil
+	begin       *job.Progress     // where the job begins; may be nil
+	keep        string            // directory that the state is kept in; empty: none
+	deadlines   jobspec.Deadlines // of the trainers
+	// call is called before and after every call to a server, and every read and write of a data connection; may be nil.
+	call      func(rank uint32, server int, when string, round uint64)
+	data      bool        // sync rounds go over data connections
+	cut       func() bool // is asked after call whether the data connection breaks now; may be nil
+	addresses []string    // of those, by server
 
 	mu          sync.Mutex
 	incarnation uint64
@@ -66,7 +74,8 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 		drain: map[uint32]chan struct{}{}}
 	peers := make([]*pstest.Server, spec.Pservers)
 	for i := range peers {
-		cfg := pstest.Config(int(spec.Trainers))
+		cfg := pstest.WithData(t, pstest.Config(int(spec.Trainers)))
+		c.addresses = append(c.addresses, cfg.Data.Address())
 		cfg.Index, cfg.Servers = i, len(peers)
 		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) { return peers[index].Client, nil }
 		peers[i] = pstest.New(t, cfg)
@@ -122,11 +131,28 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 				}
 			}})
 		}
+		if c.data {
+			cfg.Log = slog.New(slog.DiscardHandler)
+			cfg.Data = &dataplane.Dialer{Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.teller(rank, conn)} }}
+		}
 		err := Run(process, cfg)
 		killed := context.Cause(process) == errKilled
 		cancel(nil)
 		if !killed || ctx.Err() != nil {
 			return err
+		}
+	}
+}
+
+// teller returns what tells call of a data connection.
+func (c *testJob) teller(rank uint32, conn net.Conn) func(when string, round uint64) {
+	server := slices.Index(c.addresses, conn.RemoteAddr().String())
+	return func(when string, round uint64) {
+		if c.call != nil {
+			c.call(rank, server, when, round)
+		}
+		if c.cut != nil && c.cut() {
+			conn.Close()
 		}
 	}
 }
@@ -176,7 +202,7 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 77)) }
 type trouble struct {
 	job   *testJob
 	ctx   context.Context
-	vary  bool    // the members of the next generation are any of the three ranks, else all
+	vary  bool    // the members of the next generation are any of the ranks, else all
 	kills float64 // how likely a trainer is killed with it
 	group sync.WaitGroup
 
@@ -218,14 +244,21 @@ func (x *trouble) call(rank uint32, server int, when string, round uint64) {
 	})
 }
 
+// cut breaks data connections now and then, and half of the time where a generation ends.
+func (x *trouble) cut() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.calls%61 == 0 || x.at[x.calls] && x.calls%2 == 0
+}
+
 // ranks returns the members of the next generation.
 func (x *trouble) ranks() []uint32 {
-	all := []uint32{0, 1, 2}
+	all := []uint32{0, 1, 2}[:x.job.spec.Trainers]
 	if !x.vary {
 		return all
 	}
-	x.chance.Shuffle(3, func(i, j int) { all[i], all[j] = all[j], all[i] })
-	all = all[:1+x.chance.IntN(3)]
+	x.chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:1+x.chance.IntN(len(all))]
 	slices.Sort(all)
 	return all
 }
@@ -280,4 +313,29 @@ func (w *watched) GetVariable(ctx context.Context, m *rpc.GetRequest,
 	w.tell("before recv", m.Id.Round)
 	defer w.tell("in recv", m.Id.Round)
 	return w.ParameterServerClient.GetVariable(ctx, m, opts...)
+}
+
+// watchedConn reports the reads and writes of a data connection, with their round where it is known. A frame is written in several pieces.
+type watchedConn struct {
+	net.Conn
+	tell func(when string, round uint64)
+}
+
+func (w *watchedConn) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	what, round := "bytes", uint64(0)
+	if len(b) == dataplane.HeadBytes && string(b[:4]) == "EDLd" {
+		what, round = dataplane.Kind(b[4]).String(), binary.LittleEndian.Uint64(b[16:])
+	}
+	w.tell("before writing "+what, round)
+	defer w.tell("after writing "+what, round)
+	return w.Conn.Write(b)
+}
+
+func (w *watchedConn) Read(b []byte) (int, error) {
+	w.tell("before reading", 0)
+	defer w.tell("after reading", 0)
+	return w.Conn.Read(b)
 }
