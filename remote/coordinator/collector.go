@@ -20,13 +20,36 @@ import (
 //
 // In async mode each report is a step, numbered in the order in which they come.
 type collector struct {
-	ordered bool                                      // sync mode or fed job
-	sync    bool                                      // sync mode
-	rounds  map[id.Round]map[id.Rank]*rpc.TrainerStep // ordered: of steps that were not written
-	last    map[id.Rank]reportNumber                  // otherwise: of the last report of each rank
-	next    id.Round                                  // ordered: the least step that may be written
-	steps   id.Step                                   // written, also by earlier coordinators
+	ordered bool                     // sync mode or fed job
+	sync    bool                     // sync mode
+	rounds  map[id.Round]*reportsOf  // ordered: of steps that were not written
+	last    map[id.Rank]reportNumber // otherwise: of the last report of each rank
+	next    id.Round                 // ordered: the least step that may be written
+	steps   id.Step                  // written, also by earlier coordinators
 	pass    int32
+}
+
+// reportsOf are the reports of a round. It counts, so that a report costs the same for any number of trainers.
+type reportsOf struct {
+	byRank  map[id.Rank]*rpc.TrainerStep
+	rows    int64 // of all
+	global  int64 // rows of the batch
+	pending int   // how many are
+}
+
+// add takes a report in place of the last one of the same rank.
+func (r *reportsOf) add(rank id.Rank, m *rpc.TrainerStep) {
+	if old := r.byRank[rank]; old != nil {
+		r.rows -= old.Rows
+		if old.Pending {
+			r.pending--
+		}
+	}
+	r.byRank[rank] = m
+	r.rows, r.global = r.rows+m.Rows, m.GlobalRows
+	if m.Pending {
+		r.pending++
+	}
 }
 
 // reportNumber is the place of a report in async mode: which process of a rank has sent it, and which of its steps it is.
@@ -43,7 +66,7 @@ type joined struct {
 
 func newCollector(cfg Config) collector {
 	begin := cfg.Begin.GetSteps()
-	return collector{ordered: cfg.Sync || cfg.Fed, sync: cfg.Sync, next: id.Round(begin), steps: id.Step(begin), rounds: map[id.Round]map[id.Rank]*rpc.TrainerStep{},
+	return collector{ordered: cfg.Sync || cfg.Fed, sync: cfg.Sync, next: id.Round(begin), steps: id.Step(begin), rounds: map[id.Round]*reportsOf{},
 		last: map[id.Rank]reportNumber{}}
 }
 
@@ -58,9 +81,9 @@ func (c *collector) add(m *rpc.TrainerStep) (out []joined) {
 		return nil // repeated, or too late
 	}
 	if c.rounds[round] == nil {
-		c.rounds[round] = map[id.Rank]*rpc.TrainerStep{}
+		c.rounds[round] = &reportsOf{byRank: map[id.Rank]*rpc.TrainerStep{}}
 	}
-	c.rounds[round][from.Rank] = m
+	c.rounds[round].add(from.Rank, m)
 	for c.complete(c.next) {
 		out = append(out, c.take(c.next))
 	}
@@ -112,7 +135,7 @@ func (c *collector) goOn(next id.Round) (out []joined) {
 
 // void drops the reports of rounds from one on: their generation has ended, and they have not committed.
 func (c *collector) void(round id.Round) {
-	maps.DeleteFunc(c.rounds, func(r id.Round, _ map[id.Rank]*rpc.TrainerStep) bool { return r >= round })
+	maps.DeleteFunc(c.rounds, func(r id.Round, _ *reportsOf) bool { return r >= round })
 }
 
 // takeBefore makes steps of what was reported of those before round.
@@ -127,7 +150,7 @@ func (c *collector) takeBefore(round id.Round) (out []joined) {
 
 // take makes a step of its reports.
 func (c *collector) take(number id.Round) joined {
-	out := c.join(c.rounds[number], uint64(number))
+	out := c.join(c.rounds[number].byRank, uint64(number))
 	c.pass, c.next, c.steps = out.step.Pass, number+1, id.Step(number)+1
 	delete(c.rounds, number)
 	return out
@@ -137,11 +160,12 @@ func (c *collector) take(number id.Round) joined {
 // of the names that no report has.
 func (c *collector) lacks(round id.Round, names []string) (of *rpc.TrainerStep, lacking []string) {
 	lacking = slices.Clone(names)
-	for _, rank := range slices.Sorted(maps.Keys(c.rounds[round])) {
-		r := c.rounds[round][rank]
-		if !r.Pending {
-			return nil, nil
-		}
+	reports := c.rounds[round]
+	if reports == nil || reports.pending < len(reports.byRank) {
+		return nil, nil
+	}
+	for _, rank := range slices.Sorted(maps.Keys(reports.byRank)) {
+		r := reports.byRank[rank]
 		if r.Rows > 0 && of == nil {
 			of = r
 		}
@@ -162,16 +186,8 @@ func without(names []string, values []*job.Value) []string {
 
 // complete reports whether everyone who contributed to a step has reported it, and it has committed.
 func (c *collector) complete(number id.Round) bool {
-	reports := c.rounds[number]
-	rows, global := int64(0), int64(0)
-	for _, r := range reports {
-		if r.Pending {
-			return false
-		}
-		rows += r.Rows
-		global = r.GlobalRows
-	}
-	return rows == global && len(reports) > 0
+	r := c.rounds[number]
+	return r != nil && r.pending == 0 && r.rows == r.global
 }
 
 // join makes one step of the reports of all ranks, in rank order.

@@ -195,7 +195,10 @@ func (m *members) admit(ctx context.Context, who *rpc.Identity) error {
 	if n := max(m.cfg.Trainers, m.cfg.TrainersMax); int64(from.Rank) >= int64(n) {
 		return fault.E(fault.Foreign, fault.Got(trainerName(from.Rank)), fault.Wantf("trainers 0 to %d", n-1))
 	}
-	return m.await(ctx, waitFor(trainerName(from.Rank), "the coordinator's start"), func() (bool, error) {
+	reason := func() waits.Wait {
+		return waits.Wait{Who: trainerName(from.Rank), What: "the coordinator's start", Unlisted: true}
+	}
+	return m.await(ctx, reason, func() (bool, error) {
 		if m.ready && from.Fence > m.lead.Fence {
 			return false, m.lostLock(fmt.Sprintf("trainer %d has heard of fence %d", from.Rank, from.Fence))
 		}

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -76,8 +75,11 @@ func (s *steps) report(m *rpc.TrainerSteps) error {
 		if err := checkReport(step); err != nil {
 			return err
 		}
-		step.Id = &rpc.Identity{Job: m.Id.Job, ProgramHash: m.Id.ProgramHash, Generation: m.Id.Generation, Rank: m.Id.Rank, Round: step.Id.GetRound(),
-			Retry: m.Id.Retry, Fence: m.Id.Fence}
+		if step.Id == nil {
+			step.Id = &rpc.Identity{}
+		}
+		step.Id.Job, step.Id.ProgramHash = m.Id.Job, m.Id.ProgramHash
+		step.Id.Generation, step.Id.Rank, step.Id.Retry, step.Id.Fence = m.Id.Generation, m.Id.Rank, m.Id.Retry, m.Id.Fence
 	}
 	s.locked(func() {
 		complete := len(s.writer.queue)
@@ -179,7 +181,8 @@ func (s *steps) nextToWrite() (*joined, error) {
 		return nil, s.writer.err
 	}
 	next := s.writer.queue[0]
-	s.writer.queue = slices.Delete(s.writer.queue, 0, 1)
+	s.writer.queue[0] = joined{}
+	s.writer.queue = s.writer.queue[1:]
 	return &next, nil
 }
 

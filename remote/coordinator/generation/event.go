@@ -1,6 +1,8 @@
 package generation
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/proto/rpc"
@@ -48,12 +50,11 @@ func (g Generation) Member(rank id.Rank) (Member, bool) {
 
 // Position returns the index of a rank among the members, -1 for none.
 func (g Generation) Position(rank id.Rank) int {
-	for i, m := range g.Members {
-		if m.Rank == rank {
-			return i
-		}
+	i, ok := slices.BinarySearchFunc(g.Members, rank, func(m Member, rank id.Rank) int { return cmp.Compare(m.Rank, rank) })
+	if !ok {
+		return -1
 	}
-	return -1
+	return i
 }
 
 // State is what has to outlive a coordinator. The Commit of its generation need not: servers tell it again.

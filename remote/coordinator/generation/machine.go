@@ -329,6 +329,9 @@ type Wait struct {
 
 // Wait returns what the job waits for now, if anything.
 func (m *Machine) Wait() (Wait, bool) {
+	if m.phase == Ended || m.phase == Running && !m.short {
+		return Wait{}, false
+	}
 	w := Wait{What: fmt.Sprintf("generation %d", m.current.Number+1), Since: m.began}
 	switch m.phase {
 	case Freezing:
@@ -346,7 +349,7 @@ func (m *Machine) Wait() (Wait, bool) {
 		w.By, w.LastError = m.missing(m.phase == Running)
 	}
 	w.Until = w.Since + m.policy.StartDeadline
-	return w, m.phase != Ended && (m.phase != Running || m.short)
+	return w, true
 }
 
 // Paused reports whether the job does not go on because trainers are missing, rather than because a change takes its time.
