@@ -29,6 +29,7 @@ type Server struct {
 	*pserver.Server
 	Client  rpc.ParameterServerClient
 	Address string
+	Data    string // address of its data plane; empty: it has none
 	stop    context.CancelFunc
 	err     error
 	done    chan struct{}
@@ -51,6 +52,9 @@ func New(t testing.TB, cfg pserver.Config) *Server {
 	rpc.RegisterParameterServerServer(service, s.Server)
 	conn := Serve(t, service)
 	s.Client, s.Address = rpc.NewParameterServerClient(conn), strings.TrimPrefix(conn.Target(), "passthrough:///")
+	if cfg.Data != nil {
+		s.Data = cfg.Data.Address()
+	}
 	t.Cleanup(s.Stop)
 	Watchdog(t, s.giveUp)
 	return s
