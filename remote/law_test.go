@@ -29,6 +29,7 @@ func drawCluster(t *rapid.T) *remote.JobSpec {
 		NoSlice:       rapid.IntRange(0, 9).Draw(t, "no slice") == 0,
 		SplitMethod:   rapid.SampledFrom([]string{transpiler.RoundRobin, transpiler.HashName}).Draw(t, "split method"),
 		Workers:       rapid.Int32Range(1, 2).Draw(t, "workers"),
+		Transport:     job.Transport(rapid.IntRange(0, len(job.Transport_name)-1).Draw(t, "transport")),
 		RoundDeadline: durationpb.New(patience),
 		NoFiniteCheck: true, // a random model may diverge; then it does so everywhere
 	}

@@ -1,0 +1,47 @@
+package remote_test
+
+import (
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/jobspec"
+)
+
+// The law over each transport: a job that is fed and a job that reads compute what the reference computes, bit for bit, with one server and with
+// several.
+func TestLawOverEachTransport(t *testing.T) {
+	l := listener(t)
+	for _, name := range jobspec.Transports() {
+		transport, err := jobspec.ParseTransport(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, servers := range []int32{1, 3} {
+				fed := testkit.Fed(t, optimizer.Adam(0.01))
+				spec := func() *remote.JobSpec {
+					return &remote.JobSpec{Trainers: 3, Pservers: servers, MinBlockSize: 4, Transport: transport, Save: t.TempDir()}
+				}
+				want, err := reference.New(fed.Program, 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer want.Close()
+				if err := checkFedLaw(l, subject{Model: fed, fetch: []string{fed.Loss}}, spec(), []int64{7, 1, 12, 3}, want); err != nil {
+					t.Errorf("%d servers, fed: %v", servers, err)
+				}
+				reading := testkit.Reading(t, 5, optimizer.Adam(0.01))
+				run := executor.TrainOptions{Data: testkit.Samples(t, t.TempDir(), 33), Passes: 2, Fetch: []string{reading.Loss}}
+				of := spec()
+				of.Save = ""
+				if err := checkReadingLaw(l, subject{Model: reading, fetch: run.Fetch}, of, run, t.TempDir()); err != nil {
+					t.Errorf("%d servers, reading: %v", servers, err)
+				}
+			}
+		})
+	}
+}
