@@ -35,10 +35,13 @@ func testFilterGradBlocks[T tensor.Float](t *rapid.T) {
 func TestFilterGradientIsComputedBothWays(t *testing.T) {
 	for _, c := range []struct {
 		filters, patch int
-		want           bool
-	}{{50, 500, false}, {20, 25, false}, {64, 576, true}, {32, 288, true}, {16, 9, true}, {2, 9, false}} {
-		if got := exchangesFilter(c.filters, c.patch); got != c.want {
+		want, byRow    bool
+	}{{50, 500, false, false}, {20, 25, false, false}, {64, 576, true, false}, {32, 288, true, false}, {16, 9, true, true}, {2, 9, false, false}} {
+		if got := exchangesFilter(c.filters, c.patch, false); got != c.want {
 			t.Errorf("%d filters of %d: exchanged is %v, want %v", c.filters, c.patch, got, c.want)
+		}
+		if got := exchangesFilter(c.filters, c.patch, true); got != c.byRow {
+			t.Errorf("%d filters of %d by row: exchanged is %v, want %v", c.filters, c.patch, got, c.byRow)
 		}
 	}
 }

@@ -115,7 +115,11 @@ func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images
 	filters, patch, pixels, step := block.LastFilter-block.FirstFilter, part.patch(), s.pixels(), s.patch()
 	transposed, workspace := workspace[:s.Groups*filters*patch], workspace[s.Groups*filters*patch:]
 	matrix, rest := newPatchMatrix(part, workspace)
-	exchange := exchangesFilter(filters, patch)
+	byRow, ld := matrix.hasRows(), pixels
+	if byRow {
+		ld = patch
+	}
+	exchange := exchangesFilter(filters, patch, byRow)
 	// place is where the block of a group begins in dfilter.
 	place := func(g int) int {
 		return (g*s.OutChannels/s.Groups+block.FirstFilter)*step + block.FirstChannel*s.KernelHeight*s.KernelWidth
@@ -128,12 +132,18 @@ func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images
 	}
 	for i := range images * s.Groups {
 		g := i % s.Groups
-		columns := matrix.of(x[(i*inGroup+block.FirstChannel)*plane:], part.InChannels/s.Groups*plane)
+		image, size := x[(i*inGroup+block.FirstChannel)*plane:], part.InChannels/s.Groups*plane
+		patches := matrix.columns
+		if byRow {
+			matrix.gatherRows(matrix.padded(image, size))
+		} else {
+			patches = matrix.of(image, size)
+		}
 		from := dout[(i*s.OutChannels/s.Groups+block.FirstFilter)*pixels:]
 		if exchange {
-			Gemm(false, true, patch, filters, pixels, 1, columns, pixels, from, pixels, 1, transposed[g*filters*patch:], filters, rest)
+			Gemm(byRow, true, patch, filters, pixels, 1, patches, ld, from, pixels, 1, transposed[g*filters*patch:], filters, rest)
 		} else {
-			Gemm(false, true, filters, patch, pixels, 1, from, pixels, columns, pixels, 1, dfilter[place(g):], step, rest)
+			Gemm(false, !byRow, filters, patch, pixels, 1, from, pixels, patches, ld, 1, dfilter[place(g):], step, rest)
 		}
 	}
 	if exchange {
@@ -144,24 +154,29 @@ func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images
 }
 
 // exchangesFilter estimates whether the gradient of a filter is faster as its transpose. Gemm fills vectors with columns, so the last vector may be
-// largely empty. It must also transpose the factor of the columns: an element of it costs about a third of a vector multiplication and addition.
-func exchangesFilter(filters, patch int) bool {
+// largely empty. It must also transpose the factor whose columns do not lie in rows: an element of it costs about a third of a vector multiplication
+// and addition. This holds for the output gradients always, and for the patches unless they lie by rows.
+func exchangesFilter(filters, patch int, byRow bool) bool {
 	const vector = 16
-	cost := func(rows, columns int) int { return 3*rows*((columns+vector-1)/vector) + columns }
-	return cost(patch, filters) < cost(filters, patch)
+	cost := func(rows, columns int) int { return 3 * rows * ((columns + vector - 1) / vector) }
+	plain := cost(filters, patch)
+	if !byRow {
+		plain += patch
+	}
+	return cost(patch, filters)+filters < plain
 }
 
 // patchSlack is how many elements after an image or a matrix of patches whole vectors may touch.
 const patchSlack = 7
 
 // A patchMatrix converts between one group of an image and its matrix of patches, [channel, kernel row, kernel column] x [output row, output
-// column]. The matrix holds the input elements of each window, 0 in the padding. If there is padding, the conversion uses a copy of the image with
-// its padding, so that no window leaves it.
+// column], or the transpose of that matrix. The matrix holds the input elements of each window, 0 in the padding. If there is padding, the conversion
+// uses a copy of the image with its padding, so that no window leaves it.
 type patchMatrix[T tensor.Float] struct {
 	shape         *Conv2DShape
 	height, width int // of a padded plane
-	columns       []T
-	padded        []T
+	columns       []T // the matrix, or its transpose
+	copied        []T
 }
 
 // paddedLength returns the elements of one group of an image with its padding.
@@ -174,39 +189,57 @@ func newPatchMatrix[T tensor.Float](s *Conv2DShape, workspace []T) (m patchMatri
 	size, padded := s.patch()*s.pixels()+patchSlack, s.paddedLength()+patchSlack
 	return patchMatrix[T]{
 		shape: s, height: s.InHeight + 2*s.PaddingHeight, width: s.InWidth + 2*s.PaddingWidth,
-		columns: workspace[:size], padded: workspace[size:][:padded],
+		columns: workspace[:size], copied: workspace[size:][:padded],
 	}, workspace[size+padded:]
 }
 
 // of returns the matrix of one group of an image, the first size elements of images. If both are equal, it returns images itself.
 func (m *patchMatrix[T]) of(images []T, size int) []T {
-	switch s := m.shape; {
-	case s.isPointwise():
+	if m.shape.isPointwise() {
 		return images[:size]
+	}
+	m.gather(m.padded(images, size))
+	return m.columns
+}
+
+// padded returns the first size elements of images with their padding, and at least patchSlack elements of any value.
+func (m *patchMatrix[T]) padded(images []T, size int) []T {
+	switch s := m.shape; {
 	case s.PaddingHeight > 0 || s.PaddingWidth > 0:
 		m.pad(images[:size])
-		m.gather(m.padded)
 	case len(images) < size+patchSlack:
-		copy(m.padded, images[:size])
-		m.gather(m.padded)
+		copy(m.copied, images[:size])
 	default:
-		m.gather(images)
+		return images
 	}
-	return m.columns
+	return m.copied
+}
+
+// hasRows reports whether gatherRows works for this shape and these elements.
+func (m *patchMatrix[T]) hasRows() bool {
+	s := m.shape
+	return vectorsOf[T]() != nil && s.DilationWidth == 1 && !s.isPointwise() && s.patch()*s.pixels() > 0
+}
+
+// gatherRows fills columns with the transpose of the matrix: a row for each window. patchSlack elements after the padded image may hold any values.
+func (m *patchMatrix[T]) gatherRows(padded []T) {
+	s := m.shape
+	vectorsOf[T]().CopyPatchRows(singles(m.columns), singles(padded), s.InChannels/s.Groups, m.height*m.width, s.KernelHeight, s.KernelWidth,
+		s.DilationHeight*m.width, s.OutHeight, s.OutWidth, s.StrideHeight*m.width, s.StrideWidth)
 }
 
 // pad copies image into the middle of zeros.
 func (m *patchMatrix[T]) pad(image []T) {
 	s := m.shape
-	clear(m.padded)
+	clear(m.copied)
 	for c := range s.InChannels / s.Groups {
 		for y := range s.InHeight {
-			copy(m.padded[m.inside(c, y):], image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth])
+			copy(m.copied[m.inside(c, y):], image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth])
 		}
 	}
 }
 
-// inside returns the index in padded of the first element of row y of channel c of the image.
+// inside returns the index in copied of the first element of row y of channel c of the image.
 func (m *patchMatrix[T]) inside(c, y int) int {
 	return (c*m.height+m.shape.PaddingHeight+y)*m.width + m.shape.PaddingWidth
 }
@@ -236,10 +269,10 @@ func (m *patchMatrix[T]) gather(padded []T) {
 func (m *patchMatrix[T]) spread(image []T) {
 	s := m.shape
 	v := vectorsOf[T]()
-	clear(m.padded)
+	clear(m.copied)
 	perChannel := s.KernelHeight * s.KernelWidth * s.pixels()
 	for c := range s.InChannels / s.Groups {
-		from, plane := m.columns[c*perChannel:], m.padded[c*m.height*m.width:]
+		from, plane := m.columns[c*perChannel:], m.copied[c*m.height*m.width:]
 		if v != nil && s.StrideWidth == 1 && perChannel > 0 {
 			v.AddPatches(singles(plane), singles(from), s.KernelHeight, s.KernelWidth, s.DilationHeight*m.width, s.DilationWidth,
 				s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
@@ -252,7 +285,7 @@ func (m *patchMatrix[T]) spread(image []T) {
 			})
 		}
 		for y := range s.InHeight {
-			copy(image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth], m.padded[m.inside(c, y):])
+			copy(image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth], m.copied[m.inside(c, y):])
 		}
 	}
 }

@@ -95,6 +95,31 @@ func TestConvolution(t *testing.T) {
 	})
 }
 
+// Rows of patches are the columns of the matrix of patches, also where a row of the filter takes several vectors.
+func TestRowsOfPatches(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s, _ := drawConvolution(t)
+			s.DilationWidth, s.KernelWidth = 1, rapid.IntRange(1, s.InWidth+2*s.PaddingWidth).Draw(t, "kernel width of all widths")
+			s.OutWidth = ConvOutSize(s.InWidth, s.KernelWidth, s.StrideWidth, s.PaddingWidth, 1)
+			size := s.InChannels / s.Groups * s.InHeight * s.InWidth
+			image, memory := noise[float32](1, size), noise[float32](2, 2*Conv2DWorkspace(&s))
+			columns, rest := newPatchMatrix(&s, memory)
+			rows, _ := newPatchMatrix(&s, rest)
+			if !rows.hasRows() {
+				return
+			}
+			columns.gather(columns.padded(image, size))
+			rows.gatherRows(rows.padded(image, size))
+			want := make([]float32, s.patch()*s.pixels())
+			for at := range want {
+				want[at] = columns.columns[at%s.patch()*s.pixels()+at/s.patch()]
+			}
+			sameBits(t, rows.columns[:len(want)], want)
+		})
+	})
+}
+
 func TestConvOutSize(t *testing.T) {
 	for _, c := range []struct{ in, kernel, stride, padding, dilation, want int }{
 		{28, 5, 1, 0, 1, 24}, {28, 5, 1, 2, 1, 28}, {224, 7, 2, 3, 1, 112}, {7, 3, 1, 0, 3, 1}, {2, 3, 1, 0, 1, 0}, {2, 3, 5, 0, 1, 0},

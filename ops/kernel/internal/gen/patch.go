@@ -14,6 +14,84 @@ func patch(u *asmFile) {
 		"Fills columns from image in whole vectors: up to 7 elements behind the end of each are read or written too.", false)
 	patches(u, "addPatches", "func(image, columns []float32"+extents,
 		"Adds columns to image; up to 7 elements of image behind a row have 0 added.", true)
+	patchRows(u)
+}
+
+// patchRows emits the copy of an image to the transpose of the matrix of its patches: for each window the rows of all channels that a filter meets
+// there, one after the other. Vectors run over the end of a row, which the next row overwrites.
+func patchRows(u *asmFile) {
+	u.function("copyPatchRows",
+		"func(patches, image []float32, channels, plane, kernelHeight, kernelWidth, rowStep, rows, width, step, stride int)",
+		"Fills patches from image in whole vectors: up to 7 elements behind the end of each are read or written too.")
+	p := patchRow{asmFile: u, to: reg.RDI, line: reg.RSI, window: reg.R8, channel: reg.R9, row: reg.R10,
+		rowStep: reg.R11, plane: reg.R12, length: reg.R13}
+	u.Load(u.Param("patches").Base(), p.to)
+	u.Load(u.Param("image").Base(), p.line)
+	u.Load(u.Param("rowStep"), p.rowStep)
+	u.Load(u.Param("plane"), p.plane)
+	u.Load(u.Param("kernelWidth"), p.length)
+	for _, elements := range []reg.Register{p.rowStep, p.plane, p.length} {
+		u.SHLQ(operand.U8(2), elements)
+	}
+	long := u.label("long")
+	u.CMPQ(p.length, operand.U8(32))
+	u.JGT(jump(long))
+	p.emit(false)
+	u.Label(long)
+	p.emit(true)
+}
+
+// A patchRow holds the registers of copyPatchRows: pointers to the destination, to the first window of a line of windows, to the current window, to
+// its current channel and to its current row; distances in bytes, and the bytes of a row.
+type patchRow struct {
+	*asmFile
+	to, line, window, channel, row reg.Register
+	rowStep, plane, length         reg.Register
+}
+
+// emit emits the loops for rows of one vector, or of several.
+func (p patchRow) emit(several bool) {
+	ky, channels, windows, lines, temporary := reg.RCX, reg.RDX, reg.RBX, reg.R15, reg.RAX
+	eachLine, eachWindow, eachChannel, eachRow, eachVector := p.label("line"), p.label("window"), p.label("channel"), p.label("kernelRow"), p.label("vector")
+	p.Load(p.Param("rows"), lines)
+	p.Label(eachLine)
+	p.MOVQ(p.line, p.window)
+	p.Load(p.Param("width"), windows)
+	p.Label(eachWindow)
+	p.MOVQ(p.window, p.channel)
+	p.Load(p.Param("channels"), channels)
+	p.Label(eachChannel)
+	p.MOVQ(p.channel, p.row)
+	p.Load(p.Param("kernelHeight"), ky)
+	p.Label(eachRow)
+	if several {
+		p.XORQ(temporary, temporary)
+		p.Label(eachVector)
+		p.VMOVUPS(operand.Mem{Base: p.row, Index: temporary, Scale: 1}, ymm[0])
+		p.VMOVUPS(ymm[0], operand.Mem{Base: p.to, Index: temporary, Scale: 1})
+		p.ADDQ(operand.U8(32), temporary)
+		p.CMPQ(temporary, p.length)
+		p.JLT(jump(eachVector))
+	} else {
+		p.VMOVUPS(at(p.row, 0), ymm[0])
+		p.VMOVUPS(ymm[0], at(p.to, 0))
+	}
+	p.ADDQ(p.rowStep, p.row)
+	p.ADDQ(p.length, p.to)
+	p.DECQ(ky)
+	p.JNZ(jump(eachRow))
+	p.ADDQ(p.plane, p.channel)
+	p.DECQ(channels)
+	p.JNZ(jump(eachChannel))
+	p.Load(p.Param("stride"), temporary)
+	p.LEAQ(operand.Mem{Base: p.window, Index: temporary, Scale: 4}, p.window)
+	p.DECQ(windows)
+	p.JNZ(jump(eachWindow))
+	p.Load(p.Param("step"), temporary)
+	p.LEAQ(operand.Mem{Base: p.line, Index: temporary, Scale: 4}, p.line)
+	p.DECQ(lines)
+	p.JNZ(jump(eachLine))
+	p.finish()
 }
 
 func patches(u *asmFile, name, signature, doc string, add bool) {

@@ -131,3 +131,93 @@ last10:
 	JNZ        kernelRow6
 	VZEROUPPER
 	RET
+
+// func copyPatchRows(patches []float32, image []float32, channels int, plane int, kernelHeight int, kernelWidth int, rowStep int, rows int, width int, step int, stride int)
+// Requires: AVX
+TEXT ·copyPatchRows(SB), NOSPLIT, $0-120
+	MOVQ patches_base+0(FP), DI
+	MOVQ image_base+24(FP), SI
+	MOVQ rowStep+80(FP), R11
+	MOVQ plane+56(FP), R12
+	MOVQ kernelWidth+72(FP), R13
+	SHLQ $0x02, R11
+	SHLQ $0x02, R12
+	SHLQ $0x02, R13
+	CMPQ R13, $0x20
+	JGT  long11
+	MOVQ rows+88(FP), R15
+
+line12:
+	MOVQ SI, R8
+	MOVQ width+96(FP), BX
+
+window13:
+	MOVQ R8, R9
+	MOVQ channels+48(FP), DX
+
+channel14:
+	MOVQ R9, R10
+	MOVQ kernelHeight+64(FP), CX
+
+kernelRow15:
+	VMOVUPS (R10), Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    R11, R10
+	ADDQ    R13, DI
+	DECQ    CX
+	JNZ     kernelRow15
+	ADDQ    R12, R9
+	DECQ    DX
+	JNZ     channel14
+	MOVQ    stride+112(FP), AX
+	LEAQ    (R8)(AX*4), R8
+	DECQ    BX
+	JNZ     window13
+	MOVQ    step+104(FP), AX
+	LEAQ    (SI)(AX*4), SI
+	DECQ    R15
+	JNZ     line12
+	VZEROUPPER
+	RET
+
+long11:
+	MOVQ rows+88(FP), R15
+
+line17:
+	MOVQ SI, R8
+	MOVQ width+96(FP), BX
+
+window18:
+	MOVQ R8, R9
+	MOVQ channels+48(FP), DX
+
+channel19:
+	MOVQ R9, R10
+	MOVQ kernelHeight+64(FP), CX
+
+kernelRow20:
+	XORQ AX, AX
+
+vector21:
+	VMOVUPS (R10)(AX*1), Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x20, AX
+	CMPQ    AX, R13
+	JLT     vector21
+	ADDQ    R11, R10
+	ADDQ    R13, DI
+	DECQ    CX
+	JNZ     kernelRow20
+	ADDQ    R12, R9
+	DECQ    DX
+	JNZ     channel19
+	MOVQ    stride+112(FP), AX
+	LEAQ    (R8)(AX*4), R8
+	DECQ    BX
+	JNZ     window18
+	MOVQ    step+104(FP), AX
+	LEAQ    (SI)(AX*4), SI
+	DECQ    R15
+	JNZ     line17
+	VZEROUPPER
+	RET

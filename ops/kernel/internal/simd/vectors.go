@@ -60,6 +60,11 @@ type Vectors struct {
 	CopyPatches func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 	AddPatches  func(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 
+	// CopyPatchRows overwrites patches with the windows of an image: rows lines of width windows. Lines begin step elements apart, the windows of a line
+	// stride elements apart. A window has kernelHeight rows, rowStep apart, of kernelWidth elements, of each of so many channels, plane elements apart.
+	// The last 7 elements of patches and of image are not part of any window. Every number is at least 1.
+	CopyPatchRows func(patches, image []float32, channels, plane, kernelHeight, kernelWidth, rowStep, rows, width, step, stride int)
+
 	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4,
 	// from rows that are step apart. The first of equal elements is the largest, a NaN larger than any number.
 	MaxPool2x2     func(out, x []float32, rows, width, step int)

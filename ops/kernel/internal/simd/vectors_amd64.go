@@ -46,6 +46,7 @@ var vectors = Vectors{
 	SGDRows:             sgdRows,
 	CopyPatches:         copyPatches,
 	AddPatches:          addPatches,
+	CopyPatchRows:       copyPatchRows,
 	MaxPool2x2:          maxPool2x2,
 	MaxPool2x2Grad:      maxPool2x2Grad,
 	ToFloat16:           float32ToFloat16,
