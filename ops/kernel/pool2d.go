@@ -76,8 +76,11 @@ func MaxPool2D[T tensor.Float](s *Pool2DShape, planes int, out []T, argmax []int
 // gave, or nil to find the elements again in x; with argmax, x may be nil.
 func MaxPool2DGrad[T tensor.Float](s *Pool2DShape, planes int, dx, x []T, argmax []int32, dout []T) {
 	size := s.InHeight * s.InWidth
-	clear(dx[:planes*size])
-	if v := s.pairs(vectorsOf[T]()); v != nil && argmax == nil {
+	v := s.pairs(vectorsOf[T]())
+	if v == nil || argmax != nil || 2*s.OutHeight < s.InHeight || 2*s.OutWidth < s.InWidth {
+		clear(dx[:planes*size])
+	}
+	if v != nil && argmax == nil {
 		count := s.OutHeight * s.OutWidth
 		for p := range planes {
 			v.MaxPool2x2Grad(singles(dx[p*size:][:size]), singles(x[p*size:][:size]), singles(dout[p*count:][:count]), s.OutHeight, s.OutWidth, s.InWidth)

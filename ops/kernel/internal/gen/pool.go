@@ -77,44 +77,76 @@ func (p pooling) row(width reg.Register, r []reg.Register) {
 // vector emits one vector of outputs. The four elements of a window are taken in their order, which decides between equals.
 func (p pooling) vector(r []reg.Register) {
 	bytes := int(r[0].Size())
-	lower := p.GP64()
+	lower, elements := p.GP64(), r[:4]
 	p.LEAQ(operand.Mem{Base: p.x, Index: p.step, Scale: 4}, lower)
-	elements := []reg.Register{r[0], r[1], r[2], r[3]}
 	for i, row := range []reg.Register{p.x, lower} {
 		p.VMOVUPS(operand.Mem{Base: row, Index: p.place, Scale: 8}, r[8])
 		p.VMOVUPS(operand.Mem{Base: row, Index: p.place, Scale: 8, Disp: bytes}, r[9])
 		p.VSHUFPS(operand.U8(0x88), r[9], r[8], elements[2*i])
 		p.VSHUFPS(operand.U8(0xdd), r[9], r[8], elements[2*i+1])
+		p.VCMPPS(operand.U8(compareUnordered), r[9], r[8], r[4+i])
 	}
-	top := r[7]
-	p.VMOVAPS(elements[0], top)
-	for i := 1; i < 4; i++ { // r[3+i] marks where element i is greater than all before it
-		better := r[3+i]
-		p.VCMPPS(operand.U8(compareUnordered), elements[i], elements[i], better)
-		p.VCMPPS(operand.U8(compareUnordered), top, top, r[8])
-		p.VANDNPS(better, r[8], better) // a NaN beats all but a NaN
-		p.VCMPPS(operand.U8(compareGreater), top, elements[i], r[8])
-		p.VORPS(r[8], better, better)
-		p.VBLENDVPS(better, elements[i], top, top)
-	}
-	out := operand.Mem{Base: p.out, Index: p.place, Scale: 4}
-	if !p.gradient {
-		p.unshuffle(top)
-		p.VMOVUPS(top, out)
+	p.VORPS(r[4], r[5], r[4])
+	lanes := p.GP32()
+	p.VMOVMSKPS(r[4], lanes)
+	withNaN, chosen := p.label("withNaN"), p.label("chosen")
+	p.TESTL(lanes, lanes)
+	p.JNZ(jump(withNaN))
+	p.chooseNumbers(r)
+	p.JMP(jump(chosen))
+	p.Label(withNaN)
+	p.choose(r)
+	p.Label(chosen)
+	if p.gradient {
+		p.distribute(r)
 		return
 	}
-	g := r[7]
-	p.VMOVUPS(out, g)
-	p.unshuffle(g) // its own inverse
+	p.unshuffle(r[7])
+	p.VMOVUPS(r[7], operand.Mem{Base: p.out, Index: p.place, Scale: 4})
+}
+
+// choose makes r[7] the largest of the elements r[0] to r[3], and r[3+i] the mask where element i is greater than all before it.
+func (p pooling) choose(r []reg.Register) {
+	top := r[7]
+	p.VMOVAPS(r[0], top)
+	for i := 1; i < 4; i++ {
+		better := r[3+i]
+		p.VCMPPS(operand.U8(compareUnordered), r[i], r[i], better)
+		p.VCMPPS(operand.U8(compareUnordered), top, top, r[8])
+		p.VANDNPS(better, r[8], better) // a NaN beats all but a NaN
+		p.VCMPPS(operand.U8(compareGreater), top, r[i], r[8])
+		p.VORPS(r[8], better, better)
+		p.VBLENDVPS(better, r[i], top, top)
+	}
+}
+
+// chooseNumbers is choose for elements without a NaN. It makes r[7] the largest, or the masks if they are needed.
+func (p pooling) chooseNumbers(r []reg.Register) {
+	top := r[0]
+	for i := 1; i < 4; i++ {
+		if p.gradient {
+			p.VCMPPS(operand.U8(compareGreater), top, r[i], r[3+i])
+		}
+		if !p.gradient || i < 3 {
+			p.VMAXPS(top, r[i], r[7]) // of equals the one before
+			top = r[7]
+		}
+	}
+}
+
+// distribute writes a vector of gradients to the elements that the masks r[4] to r[6] choose, and zeros to the others.
+func (p pooling) distribute(r []reg.Register) {
+	bytes := int(r[0].Size())
+	g, zero := r[7], r[8]
+	elements := []reg.Register{g, r[1], r[2], r[3]}
+	p.VXORPS(zero, zero, zero)
+	p.VADDPS(operand.Mem{Base: p.out, Index: p.place, Scale: 4}, zero, g) // as adding to zero does, which loses the sign of -0
+	p.unshuffle(g)                                                        // its own inverse
 	for i := 3; i > 0; i-- {
 		p.VANDPS(g, r[3+i], elements[i])
 		p.VANDNPS(g, r[3+i], g) // what is left for those before
 	}
-	p.VMOVAPS(g, elements[0])
-	p.VXORPS(r[8], r[8], r[8])
-	for _, e := range elements { // as adding to zero does, which loses the sign of -0
-		p.VADDPS(r[8], e, e)
-	}
+	lower := p.GP64()
 	p.LEAQ(operand.Mem{Base: p.dx, Index: p.step, Scale: 4}, lower)
 	for i, row := range []reg.Register{p.dx, lower} {
 		p.VUNPCKLPS(elements[2*i+1], elements[2*i], r[8])

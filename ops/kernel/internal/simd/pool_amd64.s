@@ -26,10 +26,22 @@ outputs4:
 	VMOVUPS   32(SI)(AX*8), Y9
 	VSHUFPS   $0x88, Y9, Y8, Y0
 	VSHUFPS   $0xdd, Y9, Y8, Y1
+	VCMPPS    $0x03, Y9, Y8, Y4
 	VMOVUPS   (R9)(AX*8), Y8
 	VMOVUPS   32(R9)(AX*8), Y9
 	VSHUFPS   $0x88, Y9, Y8, Y2
 	VSHUFPS   $0xdd, Y9, Y8, Y3
+	VCMPPS    $0x03, Y9, Y8, Y5
+	VORPS     Y4, Y5, Y4
+	VMOVMSKPS Y4, R9
+	TESTL     R9, R9
+	JNZ       withNaN7
+	VMAXPS    Y0, Y1, Y7
+	VMAXPS    Y7, Y2, Y7
+	VMAXPS    Y7, Y3, Y7
+	JMP       chosen8
+
+withNaN7:
 	VMOVAPS   Y0, Y7
 	VCMPPS    $0x03, Y1, Y1, Y4
 	VCMPPS    $0x03, Y7, Y7, Y8
@@ -49,14 +61,16 @@ outputs4:
 	VCMPPS    $0x1e, Y7, Y3, Y8
 	VORPS     Y8, Y6, Y6
 	VBLENDVPS Y6, Y3, Y7, Y7
-	VPERMPD   $0xd8, Y7, Y7
-	VMOVUPS   Y7, (DX)(AX*4)
-	CMPQ      AX, R8
-	JGE       rowDone5
-	ADDQ      $0x08, AX
-	CMPQ      AX, R8
-	JLE       more6
-	MOVQ      R8, AX
+
+chosen8:
+	VPERMPD $0xd8, Y7, Y7
+	VMOVUPS Y7, (DX)(AX*4)
+	CMPQ    AX, R8
+	JGE     rowDone5
+	ADDQ    $0x08, AX
+	CMPQ    AX, R8
+	JLE     more6
+	MOVQ    R8, AX
 
 more6:
 	JMP outputs4
@@ -69,16 +83,28 @@ narrow2:
 	SUBQ $0x04, R8
 	XORQ AX, AX
 
-outputs7:
+outputs9:
 	LEAQ      (SI)(BX*4), R9
 	VMOVUPS   (SI)(AX*8), X8
 	VMOVUPS   16(SI)(AX*8), X9
 	VSHUFPS   $0x88, X9, X8, X0
 	VSHUFPS   $0xdd, X9, X8, X1
+	VCMPPS    $0x03, X9, X8, X4
 	VMOVUPS   (R9)(AX*8), X8
 	VMOVUPS   16(R9)(AX*8), X9
 	VSHUFPS   $0x88, X9, X8, X2
 	VSHUFPS   $0xdd, X9, X8, X3
+	VCMPPS    $0x03, X9, X8, X5
+	VORPS     X4, X5, X4
+	VMOVMSKPS X4, R9
+	TESTL     R9, R9
+	JNZ       withNaN12
+	VMAXPS    X0, X1, X7
+	VMAXPS    X7, X2, X7
+	VMAXPS    X7, X3, X7
+	JMP       chosen13
+
+withNaN12:
 	VMOVAPS   X0, X7
 	VCMPPS    $0x03, X1, X1, X4
 	VCMPPS    $0x03, X7, X7, X8
@@ -98,18 +124,20 @@ outputs7:
 	VCMPPS    $0x1e, X7, X3, X8
 	VORPS     X8, X6, X6
 	VBLENDVPS X6, X3, X7, X7
-	VMOVUPS   X7, (DX)(AX*4)
-	CMPQ      AX, R8
-	JGE       rowDone8
-	ADDQ      $0x04, AX
-	CMPQ      AX, R8
-	JLE       more9
-	MOVQ      R8, AX
 
-more9:
-	JMP outputs7
+chosen13:
+	VMOVUPS X7, (DX)(AX*4)
+	CMPQ    AX, R8
+	JGE     rowDone10
+	ADDQ    $0x04, AX
+	CMPQ    AX, R8
+	JLE     more11
+	MOVQ    R8, AX
 
-rowDone8:
+more11:
+	JMP outputs9
+
+rowDone10:
 next3:
 	LEAQ (DX)(DI*4), DX
 	LEAQ (SI)(BX*8), SI
@@ -128,23 +156,37 @@ TEXT ·maxPool2x2Grad(SB), NOSPLIT, $0-96
 	MOVQ width+80(FP), R8
 	MOVQ step+88(FP), BX
 
-row10:
+row14:
 	CMPQ R8, $0x08
-	JLT  narrow11
+	JLT  narrow15
 	MOVQ R8, R9
 	SUBQ $0x08, R9
 	XORQ AX, AX
 
-outputs13:
+outputs17:
 	LEAQ      (SI)(BX*4), R10
 	VMOVUPS   (SI)(AX*8), Y8
 	VMOVUPS   32(SI)(AX*8), Y9
 	VSHUFPS   $0x88, Y9, Y8, Y0
 	VSHUFPS   $0xdd, Y9, Y8, Y1
+	VCMPPS    $0x03, Y9, Y8, Y4
 	VMOVUPS   (R10)(AX*8), Y8
 	VMOVUPS   32(R10)(AX*8), Y9
 	VSHUFPS   $0x88, Y9, Y8, Y2
 	VSHUFPS   $0xdd, Y9, Y8, Y3
+	VCMPPS    $0x03, Y9, Y8, Y5
+	VORPS     Y4, Y5, Y4
+	VMOVMSKPS Y4, R10
+	TESTL     R10, R10
+	JNZ       withNaN20
+	VCMPPS    $0x1e, Y0, Y1, Y4
+	VMAXPS    Y0, Y1, Y7
+	VCMPPS    $0x1e, Y7, Y2, Y5
+	VMAXPS    Y7, Y2, Y7
+	VCMPPS    $0x1e, Y7, Y3, Y6
+	JMP       chosen21
+
+withNaN20:
 	VMOVAPS   Y0, Y7
 	VCMPPS    $0x03, Y1, Y1, Y4
 	VCMPPS    $0x03, Y7, Y7, Y8
@@ -164,7 +206,10 @@ outputs13:
 	VCMPPS    $0x1e, Y7, Y3, Y8
 	VORPS     Y8, Y6, Y6
 	VBLENDVPS Y6, Y3, Y7, Y7
-	VMOVUPS   (DX)(AX*4), Y7
+
+chosen21:
+	VXORPS    Y8, Y8, Y8
+	VADDPS    (DX)(AX*4), Y8, Y7
 	VPERMPD   $0xd8, Y7, Y7
 	VANDPS    Y7, Y6, Y3
 	VANDNPS   Y7, Y6, Y7
@@ -172,15 +217,9 @@ outputs13:
 	VANDNPS   Y7, Y5, Y7
 	VANDPS    Y7, Y4, Y1
 	VANDNPS   Y7, Y4, Y7
-	VMOVAPS   Y7, Y0
-	VXORPS    Y8, Y8, Y8
-	VADDPS    Y8, Y0, Y0
-	VADDPS    Y8, Y1, Y1
-	VADDPS    Y8, Y2, Y2
-	VADDPS    Y8, Y3, Y3
 	LEAQ      (DI)(BX*4), R10
-	VUNPCKLPS Y1, Y0, Y8
-	VUNPCKHPS Y1, Y0, Y9
+	VUNPCKLPS Y1, Y7, Y8
+	VUNPCKHPS Y1, Y7, Y9
 	VMOVUPS   Y8, (DI)(AX*8)
 	VMOVUPS   Y9, 32(DI)(AX*8)
 	VUNPCKLPS Y3, Y2, Y8
@@ -188,33 +227,47 @@ outputs13:
 	VMOVUPS   Y8, (R10)(AX*8)
 	VMOVUPS   Y9, 32(R10)(AX*8)
 	CMPQ      AX, R9
-	JGE       rowDone14
+	JGE       rowDone18
 	ADDQ      $0x08, AX
 	CMPQ      AX, R9
-	JLE       more15
+	JLE       more19
 	MOVQ      R9, AX
 
-more15:
-	JMP outputs13
+more19:
+	JMP outputs17
 
-rowDone14:
-	JMP next12
+rowDone18:
+	JMP next16
 
-narrow11:
+narrow15:
 	MOVQ R8, R9
 	SUBQ $0x04, R9
 	XORQ AX, AX
 
-outputs16:
+outputs22:
 	LEAQ      (SI)(BX*4), R10
 	VMOVUPS   (SI)(AX*8), X8
 	VMOVUPS   16(SI)(AX*8), X9
 	VSHUFPS   $0x88, X9, X8, X0
 	VSHUFPS   $0xdd, X9, X8, X1
+	VCMPPS    $0x03, X9, X8, X4
 	VMOVUPS   (R10)(AX*8), X8
 	VMOVUPS   16(R10)(AX*8), X9
 	VSHUFPS   $0x88, X9, X8, X2
 	VSHUFPS   $0xdd, X9, X8, X3
+	VCMPPS    $0x03, X9, X8, X5
+	VORPS     X4, X5, X4
+	VMOVMSKPS X4, R10
+	TESTL     R10, R10
+	JNZ       withNaN25
+	VCMPPS    $0x1e, X0, X1, X4
+	VMAXPS    X0, X1, X7
+	VCMPPS    $0x1e, X7, X2, X5
+	VMAXPS    X7, X2, X7
+	VCMPPS    $0x1e, X7, X3, X6
+	JMP       chosen26
+
+withNaN25:
 	VMOVAPS   X0, X7
 	VCMPPS    $0x03, X1, X1, X4
 	VCMPPS    $0x03, X7, X7, X8
@@ -234,22 +287,19 @@ outputs16:
 	VCMPPS    $0x1e, X7, X3, X8
 	VORPS     X8, X6, X6
 	VBLENDVPS X6, X3, X7, X7
-	VMOVUPS   (DX)(AX*4), X7
+
+chosen26:
+	VXORPS    X8, X8, X8
+	VADDPS    (DX)(AX*4), X8, X7
 	VANDPS    X7, X6, X3
 	VANDNPS   X7, X6, X7
 	VANDPS    X7, X5, X2
 	VANDNPS   X7, X5, X7
 	VANDPS    X7, X4, X1
 	VANDNPS   X7, X4, X7
-	VMOVAPS   X7, X0
-	VXORPS    X8, X8, X8
-	VADDPS    X8, X0, X0
-	VADDPS    X8, X1, X1
-	VADDPS    X8, X2, X2
-	VADDPS    X8, X3, X3
 	LEAQ      (DI)(BX*4), R10
-	VUNPCKLPS X1, X0, X8
-	VUNPCKHPS X1, X0, X9
+	VUNPCKLPS X1, X7, X8
+	VUNPCKHPS X1, X7, X9
 	VMOVUPS   X8, (DI)(AX*8)
 	VMOVUPS   X9, 16(DI)(AX*8)
 	VUNPCKLPS X3, X2, X8
@@ -257,21 +307,21 @@ outputs16:
 	VMOVUPS   X8, (R10)(AX*8)
 	VMOVUPS   X9, 16(R10)(AX*8)
 	CMPQ      AX, R9
-	JGE       rowDone17
+	JGE       rowDone23
 	ADDQ      $0x04, AX
 	CMPQ      AX, R9
-	JLE       more18
+	JLE       more24
 	MOVQ      R9, AX
 
-more18:
-	JMP outputs16
+more24:
+	JMP outputs22
 
-rowDone17:
-next12:
+rowDone23:
+next16:
 	LEAQ (DX)(R8*4), DX
 	LEAQ (SI)(BX*8), SI
 	LEAQ (DI)(BX*8), DI
 	DECQ CX
-	JNZ  row10
+	JNZ  row14
 	VZEROUPPER
 	RET
