@@ -229,7 +229,7 @@ func find(name string, t *tensor.Tensor, places map[string]int, table dataplane.
 	if !ok {
 		return 0, nil, fault.E(fault.Internal, fault.Var(name), fault.Got("a slice that the program does not name"))
 	}
-	if s := table[i]; s.DType != t.DType() || !slices.Equal(s.Dims, t.Dims()) {
+	if s := table[i]; s.DType != t.DType() || !slices.Equal(s.Dims, t.Dims()) || s.Bytes != int(t.Bytes()) {
 		return 0, nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()), fault.Wantf("%v%v", s.DType, s.Dims))
 	}
 	b, err := wire.Memory(t)
