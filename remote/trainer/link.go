@@ -444,7 +444,7 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Token: answer.Token})
 	if err != nil {
 		if l.dials++; l.targets == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
-			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Cause(err))
+			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Got(err.Error())) // not Cause: another try cannot help
 		}
 		return err
 	}
