@@ -196,6 +196,22 @@ func TestEndOfAcceptor(t *testing.T) {
 	a.Close()
 }
 
+// The end of an Acceptor waits for no hello.
+func TestEndWithSilentConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPorts()
+		stop := serving(t, acceptor(p))
+		c := p.connect()
+		defer c.Close()
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
 // An Acceptor that never serves is closed by Close.
 func TestCloseWithoutServe(t *testing.T) {
 	a, err := Listen(t.Context(), "127.0.0.1")

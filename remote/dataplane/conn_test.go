@@ -56,6 +56,7 @@ func TestSlicesArrive(t *testing.T) {
 func TestFramesAreBounded(t *testing.T) {
 	for name, sizes := range map[string][]int{
 		"one of three frames":      {2*FrameBytes + 5},
+		"one byte more":            {FrameBytes + 1},
 		"exactly a frame":          {FrameBytes},
 		"exactly two frames":       {FrameBytes / 2, FrameBytes / 2, FrameBytes},
 		"a cut one between others": {100, FrameBytes, 0, 100},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/internal/pstest"
@@ -42,6 +43,20 @@ func untilLines(t *testing.T, s *pstest.Server, n int) {
 	for start := time.Now(); s.Lines() != n; {
 		if _, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job}); err != nil || time.Since(start) > pstest.Patience {
 			t.Fatalf("%d data connections, want %d, %v", s.Lines(), n, err)
+		}
+	}
+}
+
+// untilMissing returns when the server waits for the trainers that are named, and for no others.
+func untilMissing(t *testing.T, s *pstest.Server, names ...string) {
+	t.Helper()
+	for start := time.Now(); ; {
+		status, err := s.Client.Status(t.Context(), &rpc.StatusRequest{Job: pstest.Identity.Job})
+		if err != nil || time.Since(start) > pstest.Patience {
+			t.Fatalf("waits %v, %v; want one for %v", status.GetWaits(), err, names)
+		}
+		if slices.ContainsFunc(status.Waits, func(w *job.Wait) bool { return slices.Equal(w.By, names) }) {
+			return
 		}
 	}
 }
@@ -333,7 +348,7 @@ func TestFreezeWithHalfAContribution(t *testing.T) {
 	defer half.Close()
 	whole, idle := open(t, s, pstest.Trainer{Rank: 1}, 0, 2), pstest.Trainer{Client: s.Client, Rank: 1}
 	all(t, whole.Contribute(0, 80, 4, large), whole.Declare(0, 3, 2))
-	untilWaits(t, s, "round 0")
+	untilMissing(t, s, "trainer 0")
 	state, err := s.Freeze(g)
 	if err != nil || state.Round != 0 || len(state.Declared) != 1 {
 		t.Fatalf("the server says %v, %v", state, err)
@@ -360,7 +375,7 @@ func TestCommitOverData(t *testing.T) {
 	s := withData(t, 2, 4)
 	a, b := open(t, s, pstest.Trainer{}, 0, 1), open(t, s, pstest.Trainer{Rank: 1}, 0, 1)
 	all(t, a.Contribute(0, 1, 4), b.Contribute(0, 3, 4), a.Declare(0, 1, 1))
-	untilWaits(t, s, "round 0")
+	untilMissing(t, s, "trainer 1")
 	_, err := s.Freeze(g)
 	all(t, err, s.Resume(g+1, 1, pstest.Members(0, 1), &rpc.Declared{Rank: 0, Rows: 1}, &rpc.Declared{Rank: 1, Rows: 1}))
 	a, b = open(t, s, pstest.Trainer{Generation: g + 1}, 1, 1), open(t, s, pstest.Trainer{Rank: 1, Generation: g + 1}, 1, 1)
@@ -373,8 +388,7 @@ func TestTrainerThatStopsToRead(t *testing.T) {
 	a, stuck := open(t, s, pstest.Trainer{}, 0, 1), open(t, s, pstest.Trainer{Rank: 1}, 0, 1)
 	all(t, stuck.Contribute(0, 1, large), a.Contribute(0, 1, large), stuck.Declare(0, 1, 1), a.Declare(0, 1, 1), values(a, 1, -1))
 	all(t, a.Contribute(1, 1, large), a.Declare(1, 1, 1))
-	untilWaits(t, s, "round 1")
-	waitsFor(t, s, "trainer 1")
+	untilMissing(t, s, "trainer 1")
 	state, err := s.Freeze(g)
 	if err != nil || state.Round != 1 || len(state.Declared) != 1 {
 		t.Fatalf("the server says %v, %v", state, err)
@@ -399,7 +413,7 @@ func TestFailureReachesConnections(t *testing.T) {
 	s := withData(t, 3, 4)
 	waiting, idle := open(t, s, pstest.Trainer{}, 0, 1), open(t, s, pstest.Trainer{Rank: 1}, 0, 1)
 	all(t, waiting.Contribute(0, 1, 4), waiting.Declare(0, 1, 1))
-	untilWaits(t, s, "round 0")
+	untilMissing(t, s, "trainer 1", "trainer 2")
 	s.Fail(fault.E(fault.NotFinite, fault.Op("sgd"), fault.Var("w0")))
 	all(t, idle.Data(0, []int{0}, pstest.Filled(4, 1)))
 	for _, l := range []*pstest.Line{waiting, idle} {

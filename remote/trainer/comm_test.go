@@ -24,6 +24,7 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -177,6 +178,94 @@ func testCommFailure(t *testing.T, transport string) {
 		t.Error(err)
 	}
 	c.Abort()
+}
+
+// confused is a server whose answer to OpenData is wrong.
+type confused struct {
+	rpc.ParameterServerClient
+	change func(*rpc.OpenDataResponse)
+}
+
+func (c *confused) OpenData(ctx context.Context, m *rpc.OpenDataRequest, opts ...grpc.CallOption) (*rpc.OpenDataResponse, error) {
+	r, err := c.ParameterServerClient.OpenData(ctx, m, opts...)
+	if err == nil {
+		c.change(r)
+	}
+	return r, err
+}
+
+// A server that has other slices than the trainer is found before anything is written to the wrong place.
+func TestServerWithOtherSlices(t *testing.T) {
+	for name, change := range map[string]func(*rpc.OpenDataResponse){
+		"a gradient of other dims":   func(r *rpc.OpenDataResponse) { r.Send[0].Dims = []int64{2, 2} },
+		"a parameter of other dims":  func(r *rpc.OpenDataResponse) { r.Receive[0].Dims[0]++ },
+		"a parameter of other bytes": func(r *rpc.OpenDataResponse) { r.Receive[0].Bytes += 4 },
+		"a gradient of other bytes":  func(r *rpc.OpenDataResponse) { r.Send[0].Bytes -= 4 },
+		"a gradient of another type": func(r *rpc.OpenDataResponse) { r.Send[0].Dtype++ },
+		"a gradient less":            func(r *rpc.OpenDataResponse) { r.Send = nil },
+		"a parameter more":           func(r *rpc.OpenDataResponse) { r.Receive = append(r.Receive, &rpc.SliceInfo{}) },
+		"half a token":               func(r *rpc.OpenDataResponse) { r.Token = r.Token[:8] },
+	} {
+		ctx := t.Context()
+		s := servers(t, 1, 1, true, 4)
+		c, m := commOf(0, true, s...), newModel(1, 4)
+		c.Servers[0] = &confused{c.Servers[0], change}
+		err := openOver(ctx, c, "tcp", 1)
+		if err == nil {
+			c.BeginStep(ops.Step{Rows: 1}, 0, nil)
+			if err = m.send(ctx, c); err == nil {
+				if err = c.SendBarrier(ctx); err == nil {
+					err = m.recv(ctx, c)
+				}
+			}
+		}
+		if !errors.Is(err, fault.ShapeMismatch) && !errors.Is(err, fault.Corrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Abort()
+	}
+}
+
+// A server that answers calls and cannot be reached by data connections, as behind a firewall, is spoken to over calls. Another may have a connection.
+func TestServerBehindAFirewall(t *testing.T) {
+	ctx := t.Context()
+	s := servers(t, 2, 1, true, 4)
+	c, m := commOf(0, true, s...), newModel(2, 4)
+	c.Servers[1] = &confused{c.Servers[1], func(r *rpc.OpenDataResponse) { r.Address = "127.0.0.1:1" }}
+	if err := openOver(ctx, c, "tcp", 1); err == nil || len(c.links) != 2 || c.links[0] == nil || c.links[1] != nil {
+		t.Fatalf("links %v, %v", c.links, err)
+	}
+	defer c.Abort()
+	for round := range uint64(3) {
+		c.BeginStep(ops.Step{Round: round, Rows: 1}, 0, nil)
+		m.fill(1)
+		if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-float32(round+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A connection that cannot be mended for a while costs tries, not the step: only the first connection of a generation may fall back to calls.
+func TestReconnectTakesSeveralTries(t *testing.T) {
+	ctx := t.Context()
+	s := servers(t, 1, 1, true, 4)
+	c, m := commOf(0, true, s...), newModel(1, 4)
+	tries := 0
+	c.Servers[0] = &confused{c.Servers[0], func(r *rpc.OpenDataResponse) {
+		if tries++; tries > 1 && tries < 6 {
+			r.Address = "127.0.0.1:1"
+		}
+	}}
+	if err := openOver(ctx, c, "tcp", 1); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Abort()
+	c.links[0].disconnect()
+	c.BeginStep(ops.Step{Rows: 1}, 0, nil)
+	m.fill(1)
+	if err := errors.Join(m.send(ctx, c), c.SendBarrier(ctx), m.recv(ctx, c), m.check(-1)); err != nil || tries != 6 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
 }
 
 // With one server the declaration goes with the contribution. Where the connection breaks after it, and the generation ends, the step may have
