@@ -79,6 +79,8 @@ const (
 	Transport_AUTO Transport = 0 // the fastest that works
 	Transport_GRPC Transport = 1 // as calls of the control plane
 	Transport_TCP  Transport = 2 // as frames on a TCP connection; where it cannot be opened, over gRPC
+	Transport_UNIX Transport = 3 // as frames on a unix socket: all trainers and pservers are on one host
+	Transport_SHM  Transport = 4 // through memory that a trainer and a pserver share: one host, one user, Linux
 )
 
 // Enum value maps for Transport.
@@ -87,11 +89,15 @@ var (
 		0: "AUTO",
 		1: "GRPC",
 		2: "TCP",
+		3: "UNIX",
+		4: "SHM",
 	}
 	Transport_value = map[string]int32{
 		"AUTO": 0,
 		"GRPC": 1,
 		"TCP":  2,
+		"UNIX": 3,
+		"SHM":  4,
 	}
 )
 
@@ -1816,11 +1822,13 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"unreported*\x1b\n" +
 	"\x04Mode\x12\b\n" +
 	"\x04SYNC\x10\x00\x12\t\n" +
-	"\x05ASYNC\x10\x01*(\n" +
+	"\x05ASYNC\x10\x01*;\n" +
 	"\tTransport\x12\b\n" +
 	"\x04AUTO\x10\x00\x12\b\n" +
 	"\x04GRPC\x10\x01\x12\a\n" +
-	"\x03TCP\x10\x02*G\n" +
+	"\x03TCP\x10\x02\x12\b\n" +
+	"\x04UNIX\x10\x03\x12\a\n" +
+	"\x03SHM\x10\x04*G\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vCOORDINATOR\x10\x01\x12\v\n" +

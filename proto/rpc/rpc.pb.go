@@ -3762,6 +3762,8 @@ type OpenDataResponse struct {
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of TCP
 	Send          []*SliceInfo           `protobuf:"bytes,3,rep,name=send,proto3" json:"send,omitempty"`       // as in the request
 	Receive       []*SliceInfo           `protobuf:"bytes,4,rep,name=receive,proto3" json:"receive,omitempty"`
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`   // on which a process may use local; empty: none
+	Local         string                 `protobuf:"bytes,6,opt,name=local,proto3" json:"local,omitempty"` // name of a unix socket, over which memory may be shared, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3822,6 +3824,20 @@ func (x *OpenDataResponse) GetReceive() []*SliceInfo {
 		return x.Receive
 	}
 	return nil
+}
+
+func (x *OpenDataResponse) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *OpenDataResponse) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
 }
 
 type SliceInfo struct {
@@ -5087,12 +5103,14 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x0fOpenDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +
-	"\areceive\x18\x03 \x03(\tR\areceive\"\x98\x01\n" +
+	"\areceive\x18\x03 \x03(\tR\areceive\"\xc2\x01\n" +
 	"\x10OpenDataResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12&\n" +
 	"\x04send\x18\x03 \x03(\v2\x12.edl.rpc.SliceInfoR\x04send\x12,\n" +
-	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\"K\n" +
+	"\areceive\x18\x04 \x03(\v2\x12.edl.rpc.SliceInfoR\areceive\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12\x14\n" +
+	"\x05local\x18\x06 \x01(\tR\x05local\"K\n" +
 	"\tSliceInfo\x12\x14\n" +
 	"\x05dtype\x18\x01 \x01(\x05R\x05dtype\x12\x12\n" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +

@@ -14,8 +14,11 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// hello is the first thing that a trainer sends: the version of the protocol and its token.
-const hello = "EDLdata1"
+// A hello is the first thing that a trainer sends: the version of the protocol, the way that slices travel, and its token.
+const (
+	hello       = "EDLdata1" // slices travel in frames
+	helloShared = "EDLmem.1" // slices travel in memory that both ends share; over a unix socket only
+)
 
 const (
 	tokenBytes = 16
@@ -23,7 +26,8 @@ const (
 	claimTime  = 60 * time.Second // for a token to be claimed
 	// acceptPause is between two tries to accept while the process has too many open files.
 	acceptPause = 100 * time.Millisecond
-	maxSilent   = 256 // connections that have not said hello yet; more are closed
+	maxShared   = 1 << 30 // bytes of memory that one server shares with all trainers; those that come later use TCP
+	maxSilent   = 256     // connections that have not said hello yet; more are closed
 	// socketBuffer is the size that the buffers of a TCP connection are asked to have, so that a round of a small model needs no wait for the peer to read.
 	socketBuffer = 2 << 20
 )
@@ -33,32 +37,44 @@ type Token [tokenBytes]byte
 
 // An Acceptor is the end of a server. It admits connections whose tokens were given out, and no others.
 type Acceptor struct {
-	port net.Listener
+	port  net.Listener
+	local net.Listener // a unix socket for processes of this host; nil where there is none
 
 	mu     sync.Mutex
 	offers map[Token]*Offer
 	conns  map[net.Conn]bool // all that are open
 	silent int               // that have not said hello
+	shared int               // bytes of memory
 	closed bool
 	group  sync.WaitGroup // connections
 }
 
-// Listen opens a TCP port on a host. Serve must follow, or Close.
+// Listen opens a TCP port on a host, and a unix socket where the system has those without files. Serve must follow, or Close.
 func Listen(ctx context.Context, host string) (*Acceptor, error) {
 	port, err := wire.Listen(ctx, net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	return &Acceptor{port: port, offers: map[Token]*Offer{}, conns: map[net.Conn]bool{}}, nil
+	return &Acceptor{port: port, local: listenLocal(ctx), offers: map[Token]*Offer{}, conns: map[net.Conn]bool{}}, nil
 }
 
-// Address is where trainers connect.
+// Address is the TCP address where trainers connect.
 func (a *Acceptor) Address() string { return a.port.Addr().String() }
+
+// Place says where trainers connect with a token.
+func (a *Acceptor) Place(t Token) Place {
+	p := Place{Address: a.Address(), Token: t[:]}
+	if a.local != nil {
+		p.Host, p.Local = hostID(), a.local.Addr().String()
+	}
+	return p
+}
 
 // An Offer is the right to open one connection.
 type Offer struct {
 	Token  Token
 	of     *Acceptor
+	layout Layout
 	serve  func(ctx context.Context, c *Conn)
 	expiry *time.Timer
 	ctx    context.Context // of the connection
@@ -66,10 +82,10 @@ type Offer struct {
 	conn   net.Conn // nil until it is claimed
 }
 
-// Offer makes a token. When a peer shows it, serve runs on a goroutine of its own until it returns; the connection is closed then. The context of serve
+// Offer makes a token for a connection with a layout. When a peer shows it, serve runs on a goroutine of its own until it returns; the connection is closed then. The context of serve
 // ends when the offer or the Acceptor is closed. A token that nobody claims within a minute is forgotten.
-func (a *Acceptor) Offer(serve func(ctx context.Context, c *Conn)) (*Offer, error) {
-	o := &Offer{of: a, serve: serve}
+func (a *Acceptor) Offer(l Layout, serve func(ctx context.Context, c *Conn)) (*Offer, error) {
+	o := &Offer{of: a, layout: l, serve: serve}
 	if _, err := rand.Read(o.Token[:]); err != nil {
 		return nil, fault.Wrap(fault.Internal, "token", err)
 	}
@@ -115,8 +131,16 @@ func (a *Acceptor) Serve(ctx context.Context) error {
 	defer stop()
 	defer a.group.Wait()
 	defer a.close()
+	if a.local != nil {
+		a.group.Go(func() { _ = a.accept(ctx, a.local) }) // who cannot connect here takes the port
+	}
+	return a.accept(ctx, a.port)
+}
+
+// accept admits connections of one listener until ctx ends.
+func (a *Acceptor) accept(ctx context.Context, from net.Listener) error {
 	for {
-		c, err := a.port.Accept()
+		c, err := from.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -128,7 +152,7 @@ func (a *Acceptor) Serve(ctx context.Context) error {
 				}
 				continue
 			}
-			return fault.Wrap(fault.Unavailable, "accept on "+a.Address(), err)
+			return fault.Wrap(fault.Unavailable, "accept on "+from.Addr().String(), err)
 		}
 		if !a.enter(c) {
 			_ = c.Close()
@@ -144,6 +168,9 @@ func (a *Acceptor) close() {
 	defer a.mu.Unlock()
 	a.closed = true
 	_ = a.port.Close()
+	if a.local != nil {
+		_ = a.local.Close()
+	}
 	for _, o := range a.offers {
 		o.end()
 	}
@@ -175,40 +202,67 @@ func (a *Acceptor) enter(c net.Conn) bool {
 
 // admit serves a connection that shows a good token.
 func (a *Acceptor) admit(c net.Conn) {
-	o, err := a.claim(c)
+	o, memory, err := a.claim(c)
 	if o == nil && err == nil {
 		return
 	}
 	tune(c)
 	conn := newConn(c)
+	defer conn.Free()
 	if err != nil {
 		conn.Fail(err)
 		return
 	}
 	defer o.Close()
-	if conn.WriteMessage(Head{Kind: Welcome}, nil) == nil {
-		o.serve(o.ctx, conn)
+	if memory {
+		_, _, size := o.layout.places()
+		if err = a.reserve(size); err == nil {
+			defer a.reserve(-size)
+			err = conn.offerMemory(o.layout)
+		}
+		if err != nil {
+			conn.Fail(err)
+			return
+		}
+		defer conn.Free() // before the reserve ends
+	} else if conn.WriteMessage(Head{Kind: Welcome}, nil) != nil {
+		return
 	}
+	o.serve(o.ctx, conn)
 }
 
-// claim reads a hello and returns the offer of its token. It returns nil for a peer that says nothing of this protocol.
-func (a *Acceptor) claim(c net.Conn) (*Offer, error) {
+// claim reads a hello and returns the offer of its token, and whether the peer wants to share memory. It returns nil for a peer that says nothing of
+// this protocol.
+func (a *Acceptor) claim(c net.Conn) (o *Offer, memory bool, err error) {
 	var said [len(hello) + tokenBytes]byte
 	_ = c.SetDeadline(time.Now().Add(greeting))
-	_, err := io.ReadFull(c, said[:])
+	_, err = io.ReadFull(c, said[:])
 	_ = c.SetDeadline(time.Time{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.silent--
-	if err != nil || string(said[:len(hello)]) != hello {
-		return nil, nil
+	greeted := string(said[:len(hello)])
+	if err != nil || greeted != hello && greeted != helloShared {
+		return nil, false, nil
 	}
-	o := a.offers[Token(said[len(hello):])]
-	if o == nil || o.conn != nil {
-		return nil, fault.E(fault.Unavailable, fault.Got("a connection with a token that is not known"), fault.Want("the token of an open offer"))
+	o = a.offers[Token(said[len(hello):])]
+	if o == nil || o.conn != nil || !sameUser(c) {
+		return nil, false, fault.E(fault.Unavailable, fault.Got("a connection with a token that is not known"), fault.Want("the token of an open offer"))
 	}
 	o.conn = c
-	return o, nil
+	return o, greeted == helloShared, nil
+}
+
+// reserve takes shared memory from what the server may have, or gives it back.
+func (a *Acceptor) reserve(size int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if size > maxShared-a.shared {
+		return fault.E(fault.Unsupported, fault.Gotf("a request for %d bytes of shared memory", size),
+			fault.Wantf("at most %d, which are left of %d", maxShared-a.shared, maxShared))
+	}
+	a.shared += size
+	return nil
 }
 
 // tune sets what a data connection needs of TCP.

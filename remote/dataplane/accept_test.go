@@ -72,7 +72,7 @@ func answers(t *testing.T, c *Conn) {
 
 func offer(t *testing.T, a *Acceptor, serve func(context.Context, *Conn)) *Offer {
 	t.Helper()
-	o, err := a.Offer(serve)
+	o, err := a.Offer(Layout{}, serve)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func offer(t *testing.T, a *Acceptor, serve func(context.Context, *Conn)) *Offer
 
 func dial(t *testing.T, a *Acceptor, token []byte) (*Conn, error) {
 	t.Helper()
-	c, err := Dialer{}.Dial(t.Context(), Place{Address: a.Address(), Token: token})
+	c, err := (&Dialer{}).Dial(t.Context(), Place{Address: a.Address(), Token: token}, Layout{})
 	if err == nil {
 		t.Cleanup(func() { c.Close() })
 	}
@@ -186,7 +186,7 @@ func TestEndOfAcceptor(t *testing.T) {
 	if n := serving.Load(); n > 0 {
 		t.Errorf("%d connections are served after the end", n)
 	}
-	if _, err := a.Offer(echo); !errors.Is(err, fault.Unavailable) {
+	if _, err := a.Offer(Layout{}, echo); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("an offer after the end: %v", err)
 	}
 	if _, err := dial(t, a, unclaimed.Token[:]); !errors.Is(err, fault.Unavailable) {
@@ -260,11 +260,11 @@ func TestOffersExpire(t *testing.T) {
 		stop := serving(t, a)
 		defer stop()
 		claimed, late := offer(t, a, echo), offer(t, a, echo)
-		c := newConn(p.connect())
-		defer c.Close()
-		if err := c.greet(claimed.Token[:]); err != nil {
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), claimed.Token[:])
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.Close()
 		time.Sleep(claimTime - time.Nanosecond)
 		synctest.Wait()
 		if len(a.offers) != 2 {
@@ -275,11 +275,9 @@ func TestOffersExpire(t *testing.T) {
 		if len(a.offers) != 1 || late.ctx.Err() == nil {
 			t.Error("the offer is not forgotten")
 		}
-		d := newConn(p.connect())
-		if err := d.greet(late.Token[:]); !errors.Is(err, fault.Unavailable) {
+		if _, err := (&Dialer{}).greet(t.Context(), p.connect(), late.Token[:]); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("the token is answered with %v", err)
 		}
-		d.Close()
 		answers(t, c)
 	})
 }
@@ -292,11 +290,11 @@ func TestSilentConnections(t *testing.T) {
 		stop := serving(t, a)
 		defer stop()
 		o := offer(t, a, echo)
-		served := newConn(p.connect())
-		defer served.Close()
-		if err := served.greet(o.Token[:]); err != nil {
+		served, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:])
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer served.Close()
 		var silent []net.Conn
 		for range maxSilent {
 			silent = append(silent, p.connect())
@@ -311,8 +309,8 @@ func TestSilentConnections(t *testing.T) {
 		silent[1].Close()
 		synctest.Wait()
 		o = offer(t, a, echo)
-		c := newConn(p.connect()) // there is room again
-		if err := c.greet(o.Token[:]); err != nil {
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:]) // there is room again
+		if err != nil {
 			t.Error(err)
 		}
 		c.Close()
@@ -344,11 +342,11 @@ func TestErrorsOfThePort(t *testing.T) {
 			p.errs <- &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 		}
 		o := offer(t, a, echo)
-		c := newConn(p.connect())
-		defer c.Close()
-		if err := c.greet(o.Token[:]); err != nil {
+		c, err := (&Dialer{}).greet(t.Context(), p.connect(), o.Token[:])
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.Close()
 		answers(t, c)
 		p.errs <- errors.New("the port is gone")
 		if err := <-served; !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "the port is gone") {
@@ -386,14 +384,14 @@ func TestDialRefusesStrangeAnswers(t *testing.T) {
 			heard <- string(b)
 		}()
 		token := bytes.Repeat([]byte("t"), tokenBytes)
-		if c, err := (Dialer{}).Dial(t.Context(), Place{Address: l.Addr().String(), Token: token}); !errors.Is(err, fault.Unavailable) {
+		if c, err := (&Dialer{}).Dial(t.Context(), Place{Address: l.Addr().String(), Token: token}, Layout{}); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v, %v", name, c, err)
 		}
 		if got := <-heard; got != hello+string(token) {
 			t.Errorf("the server hears %q", got)
 		}
 		l.Close()
-		if _, err := (Dialer{}).Dial(t.Context(), Place{Address: l.Addr().String(), Token: token}); !errors.Is(err, fault.Unavailable) {
+		if _, err := (&Dialer{}).Dial(t.Context(), Place{Address: l.Addr().String(), Token: token}, Layout{}); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("a port that is closed: %v", err)
 		}
 	}
@@ -410,10 +408,10 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	wrapped := make(chan struct{})
 	go func() { <-wrapped; cancel() }()
 	d := Dialer{Wrap: func(c net.Conn) net.Conn { close(wrapped); return c }}
-	if _, err := d.Dial(ctx, Place{Address: l.Addr().String(), Token: make([]byte, tokenBytes)}); err == nil {
+	if _, err := d.Dial(ctx, Place{Address: l.Addr().String(), Token: make([]byte, tokenBytes)}, Layout{}); err == nil {
 		t.Error("connected")
 	}
-	if _, err := d.Dial(ctx, Place{Address: l.Addr().String(), Token: make([]byte, tokenBytes)}); err == nil {
+	if _, err := d.Dial(ctx, Place{Address: l.Addr().String(), Token: make([]byte, tokenBytes)}, Layout{}); err == nil {
 		t.Error("connected after the end")
 	}
 }

@@ -2,54 +2,122 @@ package dataplane
 
 import (
 	"context"
+	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 )
 
+// A Carrier is how bytes get from one end to the other.
+type Carrier int
+
+const (
+	Auto   Carrier = iota // Shared where both ends are on one host, else TCP
+	TCP                   // frames on a TCP connection
+	Unix                  // frames on a unix socket: one host
+	Shared                // frames on a unix socket, slices in memory that both ends share: one host, one user, Linux
+)
+
 // A Place says where a server of the data plane is, and what it admits.
 type Place struct {
 	Address string // of TCP
+	Host    string // says on which host Local is; empty: there is no Local
+	Local   string // name of a unix socket
 	Token   []byte
 }
 
 // A Dialer opens connections. The zero Dialer is ready.
 type Dialer struct {
-	// Wrap is given every connection before it is used; nil leaves it as it is. It is for tests that break connections.
+	Carrier Carrier
+	// Wrap is given every connection before it is used; nil leaves it as it is. It is for tests that break connections. What a peer says before it shares
+	// memory is not wrapped.
 	Wrap func(net.Conn) net.Conn
+
+	unshared atomic.Bool // Auto: sharing memory has failed, so it is not tried again
 }
 
-// Dial opens a connection and shows its token. The error is fault.Unavailable if the server cannot be reached or does not admit the connection; then
-// another token may help.
-func (d Dialer) Dial(ctx context.Context, at Place) (*Conn, error) {
+// Dial opens a connection with a layout, and shows its token. The error is fault.Unavailable if the server cannot be reached or does not admit the
+// connection; then another token may help. It is fault.Unsupported if the carrier does not work between the two.
+func (d *Dialer) Dial(ctx context.Context, at Place, l Layout) (*Conn, error) {
 	if len(at.Token) != tokenBytes {
 		return nil, fault.E(fault.Corrupt, fault.Gotf("a token of %d bytes", len(at.Token)), fault.Wantf("%d", tokenBytes))
 	}
-	var net net.Dialer
-	raw, err := net.DialContext(ctx, "tcp", at.Address)
+	local := at.Local != "" && at.Host != "" && at.Host == hostID()
+	carrier := d.Carrier
+	switch {
+	case carrier == Auto && local && !d.unshared.Load():
+		c, err := d.dialLocal(ctx, at, &l)
+		if err == nil || ctx.Err() != nil {
+			return c, err
+		}
+		d.unshared.Store(true) // as between containers that share neither users nor memory
+		if !errors.Is(err, errNotThere) {
+			return nil, fault.E(fault.Unavailable, fault.Cause(err)) // the token is used up
+		}
+	case (carrier == Unix || carrier == Shared) && !local:
+		return nil, fault.E(fault.Unsupported, fault.Got("a server on another host"), fault.Want("one on this host"), fault.Hint("use the transport auto or tcp"))
+	case carrier == Unix:
+		return d.dialLocal(ctx, at, nil)
+	case carrier == Shared:
+		return d.dialLocal(ctx, at, &l)
+	}
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(ctx, "tcp", at.Address)
 	if err != nil {
 		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(err))
 	}
+	return d.greet(ctx, raw, at.Token)
+}
+
+// errNotThere says that nobody listens: the token can still be used.
+var errNotThere = errors.New("the unix socket of the server cannot be reached")
+
+// dialLocal connects to the unix socket of a server, and shares memory with it unless shared is nil.
+func (d *Dialer) dialLocal(ctx context.Context, at Place, shared *Layout) (*Conn, error) {
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(ctx, "unix", at.Local)
+	if err != nil {
+		return nil, fault.E(fault.Unavailable, fault.At("data connection to "+at.Address), fault.Cause(errors.Join(errNotThere, err)))
+	}
+	if shared == nil {
+		return d.greet(ctx, raw, at.Token)
+	}
+	c := newConn(raw)
+	c.Bound(ctx, time.Time{})
+	if err = c.takeMemory(at.Token, *shared); err != nil {
+		c.Free()
+		return nil, err
+	}
+	if d.Wrap != nil {
+		c.net = d.Wrap(raw)
+		c.in.Reset(c.net)
+	}
+	return c, nil
+}
+
+// greet shows a token and waits for Welcome.
+func (d *Dialer) greet(ctx context.Context, raw net.Conn, token []byte) (*Conn, error) {
 	tune(raw)
 	if d.Wrap != nil {
 		raw = d.Wrap(raw)
 	}
 	c := newConn(raw)
 	c.Bound(ctx, time.Time{})
-	if err = c.greet(at.Token); err != nil {
-		_ = c.Close()
+	_, err := c.net.Write(append([]byte(hello), token...))
+	if err = broken(err); err == nil {
+		err = welcomed(c.ReadHead())
+	}
+	if err != nil {
+		c.Free()
 		return nil, err
 	}
 	return c, nil
 }
 
-// greet shows a token and waits for Welcome.
-func (c *Conn) greet(token []byte) error {
-	if _, err := c.net.Write(append([]byte(hello), token...)); err != nil {
-		return c.broken(err)
-	}
-	h, err := c.ReadHead()
+// welcomed checks the first answer of a server.
+func welcomed(h Head, err error) error {
 	if err == nil && (h.Kind != Welcome || h.Body > 0) {
 		err = fault.E(fault.Unavailable, fault.Gotf("a frame %s", h.Kind), fault.Want("welcome"))
 	}

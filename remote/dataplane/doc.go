@@ -8,9 +8,12 @@
 //
 //	head.go    the head of a frame, and its limits
 //	table.go   slices, which a connection knows by number, and how far each has arrived
-//	conn.go    frames on a connection: gather writes, reads into place
+//	conn.go    a connection: its limits and its end
+//	write.go   frames are written: several slices in one gather write
+//	read.go    frames are read: slices into place
 //	accept.go  the end of a server: who may connect
 //	dial.go    the end of a trainer, and the choice of a carrier
+//	shared_linux.go, shared_other.go  unix sockets, and memory that both ends share
 //
 // # A generation
 //
@@ -43,6 +46,18 @@
 //   - A frame is checked before anything of it counts: the head by its own checksum, lengths against the table, the body by its checksum. A receiver
 //     makes no memory of a length that a peer has chosen, but for Declare and Fault, which are bounded.
 //   - Fault ends a connection. Its body is a job.Failure with the kind of the error, as gRPC has it in its status.
+//
+// # Carriers
+//
+// Frames travel over TCP, or between processes of one host over a unix socket. There both ends may also share memory: then the bytes of slices lie in
+// it, each slice at a place that the layout gives, and the frames carry only the lists of parts. So a slice is copied twice and never by the kernel. The
+// memory needs no locks and no ring, because the rounds already say who may touch what: a trainer writes its slices of round r+1 when it has
+// received the parameters of r+1, and then the server has taken those of round r; the server writes parameters when the trainer has declared, and then
+// the trainer has taken those before.
+//
+// A peer that lies or dies can neither block nor corrupt. The server makes the memory and seals its size, so no access can fail. Lists are in frames, which
+// are checked after they were copied. What the peer writes into the memory is values and nothing else: they go into a tensor of its own
+// contribution. Only a process of the same user is admitted.
 //
 // # The head
 //

@@ -40,7 +40,8 @@ func (k Kind) String() string {
 
 // Flags of a frame.
 const (
-	Last uint8 = 1 << iota // Params: no frame of this version follows
+	Last   uint8 = 1 << iota // Params: no frame of this version follows
+	shared                   // Data and Params: the bytes of the parts lie in shared memory, not in the body
 )
 
 // A Head begins every frame.
@@ -91,7 +92,7 @@ func parseHead(b []byte) (Head, error) {
 		Parts: le.Uint32(b[44:]), Body: le.Uint64(b[48:]), bodySum: le.Uint32(b[56:])}
 	sliced := h.Kind == Data || h.Kind == Params
 	switch {
-	case h.Kind == 0 || int(h.Kind) >= len(kindNames), b[6] != 0 || b[7] != 0, h.Flags&^Last != 0:
+	case h.Kind == 0 || int(h.Kind) >= len(kindNames), b[6] != 0 || b[7] != 0, h.Flags&^(Last|shared) != 0:
 		return Head{}, fault.E(fault.Corrupt, fault.Gotf("a frame of kind %d with flags %#x", b[4], b[5]), fault.Want("a kind and flags of this version"))
 	case sliced && (h.Body > FrameBytes+uint64(h.Parts)*partBytes || h.Body < uint64(h.Parts)*partBytes),
 		!sliced && (h.Parts > 0 || h.Body > maxMessage):

@@ -32,6 +32,29 @@ func (t Table) Bytes() (n int) {
 	return n
 }
 
+// A Layout is what a connection is about.
+type Layout struct {
+	Send    Table // from the trainer to the server
+	Receive Table // from the server to the trainer
+}
+
+// alignment of slices in shared memory, in bytes: a line of the cache, so that both ends copy whole lines.
+const alignment = 64
+
+// places returns where the slices lie in shared memory, and how much they take together.
+func (l Layout) places() (send, receive []int, total int) {
+	place := func(t Table) []int {
+		at := make([]int, len(t))
+		for i, s := range t {
+			at[i] = total
+			total += (s.Bytes + alignment - 1) / alignment * alignment
+		}
+		return at
+	}
+	send = place(l.Send)
+	return send, place(l.Receive), total
+}
+
 // A Part is some bytes of a slice, as the list of a frame names it.
 type Part struct {
 	Slice  int

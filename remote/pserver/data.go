@@ -51,7 +51,7 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 	for i := range l.receive {
 		l.all = append(l.all, i)
 	}
-	if l.offer, err = c.cfg.Data.Offer(l.serve); err != nil {
+	if l.offer, err = c.cfg.Data.Offer(dataplane.Layout{Send: l.send, Receive: l.receive}, l.serve); err != nil {
 		return nil, err
 	}
 	c.Lock()
@@ -63,7 +63,8 @@ func (s *Server) OpenData(ctx context.Context, m *rpc.OpenDataRequest) (*rpc.Ope
 		l.offer.Close()
 		return nil, c.refuse(err)
 	}
-	return &rpc.OpenDataResponse{Token: l.offer.Token[:], Address: c.cfg.Data.Address(), Send: infos(l.send), Receive: infos(l.receive)}, nil
+	at := c.cfg.Data.Place(l.offer.Token)
+	return &rpc.OpenDataResponse{Token: at.Token, Address: at.Address, Host: at.Host, Local: at.Local, Send: infos(l.send), Receive: infos(l.receive)}, nil
 }
 
 // enter enters a line in place of an earlier one of its rank. The lock is held.
@@ -224,13 +225,13 @@ func (l *line) offered(ctx context.Context, slice int) error {
 func (l *line) take(conn *dataplane.Conn, p dataplane.Part) error {
 	t := l.buffers[p.Slice]
 	if t == nil {
-		return conn.Discard(p.Length)
+		return conn.ReadPart(p, nil)
 	}
 	b, err := wire.Memory(t)
 	if err != nil {
 		return err
 	}
-	return conn.Into(b[p.Offset : p.Offset+p.Length])
+	return conn.ReadPart(p, b[p.Offset:p.Offset+p.Length])
 }
 
 // received enters a slice that is complete.

@@ -38,7 +38,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err == nil {
 		var data *dataplane.Dialer
 		if r.spec.Spec.Transport != job.Transport_GRPC {
-			data = &dataplane.Dialer{}
+			data = &dataplane.Dialer{Carrier: carriers[r.spec.Spec.Transport]}
 		}
 		err = trainer.Run(run, trainer.Config{
 			Identity: r.identity, Rank: id.Rank(r.spec.Index), Incarnation: member.Incarnation(), Sync: r.spec.Spec.Mode == job.Mode_SYNC,
@@ -55,6 +55,10 @@ func (r *runner) train(ctx context.Context) error {
 	}
 	return errors.Join(err, r.leave(work, member))
 }
+
+// carriers has the carrier of each transport that uses the data plane.
+var carriers = map[job.Transport]dataplane.Carrier{job.Transport_AUTO: dataplane.Auto, job.Transport_TCP: dataplane.TCP, job.Transport_UNIX: dataplane.Unix,
+	job.Transport_SHM: dataplane.Shared}
 
 // connect waits until the coordinator and the pservers are there, and connects to them for as long as run lasts, wherever they move. ctx ends the
 // waiting.

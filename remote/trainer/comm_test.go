@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // overEach runs a test of sync rounds over every transport.
 func overEach(t *testing.T, f func(t *testing.T, transport string)) {
-	for _, transport := range []string{"grpc", "tcp"} {
+	for _, transport := range []string{"grpc", "tcp", "unix", "shm"} {
 		t.Run(transport, func(t *testing.T) { f(t, transport) })
 	}
 }
@@ -365,7 +365,7 @@ func openOver(ctx context.Context, c *Comm, transport string, n int) (err error)
 	}
 	c.Log = slog.New(slog.DiscardHandler)
 	if c.Data == nil {
-		c.Data = &dataplane.Dialer{}
+		c.Data = &dataplane.Dialer{Carrier: map[string]dataplane.Carrier{"tcp": dataplane.TCP, "unix": dataplane.Unix, "shm": dataplane.Shared}[transport]}
 	}
 	if c.links, err = openLinks(ctx, c, trafficProgram(len(c.Servers), n)); err == nil && slices.Contains(c.links, nil) {
 		err = errors.New("rounds go over gRPC")

@@ -343,12 +343,11 @@ func (l *link) readParams(conn *dataplane.Conn) error {
 			return err
 		}
 		for _, p := range parts {
-			if to := l.targets[p.Slice]; to != nil {
-				err = conn.Into(to[p.Offset : p.Offset+p.Length])
-			} else {
-				err = conn.Discard(p.Length)
+			to := l.targets[p.Slice]
+			if to != nil {
+				to = to[p.Offset : p.Offset+p.Length]
 			}
-			if err != nil {
+			if err := conn.ReadPart(p, to); err != nil {
 				return err
 			}
 		}
@@ -441,7 +440,8 @@ func (l *link) connect(ctx context.Context, retry id.Retry) error {
 	if err != nil {
 		return fault.E(fault.KindOf(err), fault.At(serverName(l.server)), fault.Cause(err))
 	}
-	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Token: answer.Token})
+	conn, err := c.Data.Dial(ctx, dataplane.Place{Address: answer.Address, Host: answer.Host, Local: answer.Local, Token: answer.Token},
+		dataplane.Layout{Send: l.send, Receive: l.receive})
 	if err != nil {
 		if l.dials++; l.targets == nil && l.dials == dialsAtFirst && errors.Is(err, fault.Unavailable) {
 			err = fault.E(fault.Unsupported, fault.At(serverName(l.server)), fault.Got(err.Error())) // not Cause: another try cannot help
@@ -474,7 +474,7 @@ func (l *link) disconnect() {
 	if l.conn == nil {
 		return
 	}
-	_ = l.conn.Close()
+	l.conn.Free()
 	l.conn, l.declared = nil, false
 	l.out.again(!l.acked)
 }

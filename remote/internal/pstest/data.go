@@ -51,23 +51,31 @@ func Names(n int) (grads, params []string) {
 	return grads, params
 }
 
-// Open opens a data connection before a round. wrap, which may be nil, is given the connection before it is used.
+// Open opens a data connection before a round, over TCP if the trainer has no carrier. wrap, which may be nil, is given the connection before it is used.
 func (t Trainer) Open(ctx context.Context, round uint64, send, receive []string, wrap func(net.Conn) net.Conn) (*Line, error) {
 	r, err := t.Client.OpenData(ctx, &rpc.OpenDataRequest{Id: t.ID(round), Send: send, Receive: receive})
 	if err != nil {
 		return nil, wire.FromStatus("pserver", err)
 	}
-	l := &Line{Trainer: t, send: send}
-	for i, info := range r.Receive {
-		l.receive = append(l.receive, dataplane.Slice{Name: receive[i], DType: tensor.DType(info.Dtype), Dims: info.Dims, Bytes: int(info.Bytes)})
+	table := func(names []string, infos []*rpc.SliceInfo) (out dataplane.Table) {
+		for i, info := range infos {
+			out = append(out, dataplane.Slice{Name: names[i], DType: tensor.DType(info.Dtype), Dims: info.Dims, Bytes: int(info.Bytes)})
+		}
+		return out
 	}
-	d := dataplane.Dialer{Wrap: func(c net.Conn) net.Conn {
+	l := &Line{Trainer: t, send: send, receive: table(receive, r.Receive)}
+	carrier := t.Carrier
+	if carrier == dataplane.Auto {
+		carrier = dataplane.TCP
+	}
+	d := dataplane.Dialer{Carrier: carrier, Wrap: func(c net.Conn) net.Conn {
 		if l.Raw = c; wrap != nil {
 			l.Raw = wrap(c)
 		}
 		return l.Raw
 	}}
-	l.Conn, err = d.Dial(ctx, dataplane.Place{Address: r.Address, Token: r.Token})
+	l.Conn, err = d.Dial(ctx, dataplane.Place{Address: r.Address, Host: r.Host, Local: r.Local, Token: r.Token},
+		dataplane.Layout{Send: table(send, r.Send), Receive: l.receive})
 	return l, err
 }
 
@@ -134,7 +142,7 @@ func (l *Line) Params(version uint64) ([]*tensor.Tensor, error) {
 		for _, part := range parts {
 			b, err := wire.Memory(values[part.Slice])
 			if err == nil {
-				err = l.Into(b[part.Offset : part.Offset+part.Length])
+				err = l.ReadPart(part, b[part.Offset:part.Offset+part.Length])
 			}
 			if err != nil {
 				return nil, err

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/dataplane"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -16,6 +17,7 @@ type Trainer struct {
 	Client     rpc.ParameterServerClient
 	Rank       uint32
 	Generation uint64 // 0: the first
+	Carrier    dataplane.Carrier
 }
 
 // ID is the identity of a message of the trainer.

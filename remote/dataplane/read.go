@@ -1,0 +1,165 @@
+package dataplane
+
+import (
+	"bufio"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/wire"
+)
+
+// readBuffer holds heads and small slices. A larger part is read into place past the buffer, but for what the buffer has of it.
+const readBuffer = 16 << 10
+
+// A reader reads frames.
+type reader struct {
+	in       *bufio.Reader
+	incoming []byte // memory for slices that the peer shares; nil: they are in the body
+	reads    []int  // where each slice lies in it
+
+	got   [HeadBytes]byte // head of the frame
+	entry [partBytes]byte
+	waste []byte // what nobody wants is read here; nil before the first
+	sum   uint32 // of the body so far
+	left  uint64 // bytes of the body that were not read
+	parts []Part
+}
+
+// ReadHead waits for the next frame. A Fault is returned as the error that its sender has met. The body must be read before the next call.
+func (c *reader) ReadHead() (Head, error) {
+	if _, err := io.ReadFull(c.in, c.got[:]); err != nil {
+		return Head{}, broken(err)
+	}
+	return c.parse()
+}
+
+// parse is ReadHead when the bytes are there.
+func (c *reader) parse() (Head, error) {
+	h, err := parseHead(c.got[:])
+	if err != nil {
+		return Head{}, err
+	}
+	c.sum, c.left = 0, h.Body
+	if h.Kind == Fault {
+		f := &job.Failure{}
+		if err := c.ReadMessage(h, f); err != nil {
+			return Head{}, err
+		}
+		return Head{}, wire.FaultOf(f)
+	}
+	return h, nil
+}
+
+// ReadMessage reads the body of a frame that has a message.
+func (c *reader) ReadMessage(h Head, m proto.Message) error {
+	body := make([]byte, h.Body)
+	if err := c.Into(body); err != nil {
+		return err
+	}
+	if err := c.End(h); err != nil {
+		return err
+	}
+	return fault.Wrap(fault.Corrupt, h.Kind.String(), proto.Unmarshal(body, m))
+}
+
+// ReadParts reads the list of a frame of slices, and notes it in progress. The caller reads the bytes of all parts then, in their order, with ReadPart,
+// and calls End. The list is good until the next call.
+func (c *reader) ReadParts(h Head, p *Progress) ([]Part, error) {
+	if int(h.Parts) > len(p.table) {
+		return nil, fault.E(fault.Corrupt, fault.Gotf("%d parts in a frame", h.Parts), fault.Wantf("at most %d", len(p.table)))
+	}
+	c.parts = c.parts[:0]
+	entry, total := c.entry[:], uint64(0)
+	for range h.Parts {
+		if err := c.Into(entry); err != nil {
+			return nil, err
+		}
+		part := Part{Slice: int(binary.LittleEndian.Uint32(entry)), Length: int(binary.LittleEndian.Uint32(entry[4:])),
+			Offset: int(binary.LittleEndian.Uint64(entry[8:]))}
+		if err := p.add(part); err != nil {
+			return nil, c.refused(h, err)
+		}
+		total += uint64(part.Length)
+		c.parts = append(c.parts, part)
+	}
+	if c.incoming != nil {
+		total = 0
+	}
+	if (h.Flags&shared != 0) != (c.incoming != nil) {
+		return nil, fault.E(fault.Corrupt, fault.Gotf("a frame with flags %#x", h.Flags), fault.Want("the carrier that the connection was opened with"))
+	}
+	if total != c.left {
+		return nil, c.refused(h, fault.E(fault.Corrupt, fault.Gotf("parts of %d bytes in a body with %d", total, c.left), fault.Want("as many")))
+	}
+	return c.parts, nil
+}
+
+// refused is the error of a list that cannot be right. If it has changed on its way, which the checksum of the body tells, another try may help; else
+// why says what is wrong with what the peer sends.
+func (c *reader) refused(h Head, why error) error {
+	if err := c.Discard(int(c.left)); err != nil {
+		return err
+	}
+	if err := c.End(h); err != nil {
+		return err
+	}
+	return why
+}
+
+// ReadPart reads the bytes of a part into b, which has its length. A nil b forgets them.
+func (c *reader) ReadPart(p Part, b []byte) error {
+	switch {
+	case b == nil && c.incoming != nil:
+		return nil
+	case b == nil:
+		return c.Discard(p.Length)
+	case c.incoming != nil: // whatever the peer does to it meanwhile, these are bytes of one of its slices
+		copy(b, c.incoming[c.reads[p.Slice]+p.Offset:][:p.Length])
+		return nil
+	}
+	return c.Into(b)
+}
+
+// Into reads the next bytes of a body into b.
+func (c *reader) Into(b []byte) error {
+	if uint64(len(b)) > c.left {
+		return fault.E(fault.Corrupt, fault.Gotf("a body with %d bytes left", c.left), fault.Wantf("%d", len(b)))
+	}
+	if _, err := io.ReadFull(c.in, b); err != nil {
+		return broken(err)
+	}
+	c.sum = crc32.Update(c.sum, castagnoli, b)
+	c.left -= uint64(len(b))
+	return nil
+}
+
+// Discard reads the next n bytes of a body and forgets them.
+func (c *reader) Discard(n int) error {
+	if c.waste == nil {
+		c.waste = make([]byte, readBuffer)
+	}
+	for n > 0 {
+		b := c.waste[:min(n, len(c.waste))]
+		if err := c.Into(b); err != nil {
+			return err
+		}
+		n -= len(b)
+	}
+	return nil
+}
+
+// End checks a body that was read whole.
+func (c *reader) End(h Head) error {
+	if c.left > 0 {
+		return fault.E(fault.Corrupt, fault.Gotf("%d bytes after the end of a frame %s", c.left, h.Kind), fault.Want("none"))
+	}
+	if c.sum != h.bodySum {
+		return damaged("body")
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package dataplane
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/edl-go/edl/fault"
+)
+
+// A writer writes frames.
+type writer struct {
+	net      net.Conn
+	outgoing []byte // memory for slices that the peer shares; nil: they go into the body
+	writes   []int  // where each slice lies in it
+
+	head [HeadBytes]byte // of the frame; list and vector follow it in one write
+	list []byte
+	vec  [][]byte
+}
+
+// WriteSlices sends slices in frames like h, each with as many parts as fit. memory returns the bytes of a slice; they must not change before
+// WriteSlices returns. Without slices it sends one frame without parts. The last frame has the flag Last.
+func (c *writer) WriteSlices(h Head, slices []int, memory func(slice int) ([]byte, error)) error {
+	next, offset := 0, 0 // of slices, and in that slice
+	for {
+		c.begin()
+		body := 0
+		for next < len(slices) && body < FrameBytes {
+			b, err := memory(slices[next])
+			if err != nil {
+				return err
+			}
+			n := min(len(b)-offset, FrameBytes-body)
+			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(slices[next]))
+			c.list = binary.LittleEndian.AppendUint32(c.list, uint32(n))
+			c.list = binary.LittleEndian.AppendUint64(c.list, uint64(offset))
+			switch {
+			case n == 0:
+			case c.outgoing != nil:
+				copy(c.outgoing[c.writes[slices[next]]+offset:], b[offset:offset+n])
+			default:
+				c.vec = append(c.vec, b[offset:offset+n])
+			}
+			body += n
+			if offset += n; offset == len(b) {
+				next, offset = next+1, 0
+			}
+		}
+		h.Parts, h.Body = uint32(len(c.list)/partBytes), uint64(len(c.list)+body)
+		if c.outgoing != nil {
+			h.Body, h.Flags = uint64(len(c.list)), h.Flags|shared
+		}
+		if next == len(slices) {
+			h.Flags |= Last
+		}
+		if err := c.flush(h); err != nil || next == len(slices) {
+			return err
+		}
+	}
+}
+
+// WriteMessage sends one frame with m, which may be nil, as its body.
+func (c *writer) WriteMessage(h Head, m proto.Message) (err error) {
+	c.begin()
+	if m != nil {
+		if c.list, err = (proto.MarshalOptions{}).MarshalAppend(c.list, m); err != nil {
+			return fault.Wrap(fault.InvalidArgument, "message", err)
+		}
+	}
+	h.Parts, h.Body = 0, uint64(len(c.list))
+	return c.flush(h)
+}
+
+// begin begins a frame: the list is empty, and the places of head and list in the vector are kept.
+func (c *writer) begin() {
+	c.list = c.list[:0]
+	c.vec = append(c.vec[:0], nil, nil)
+}
+
+// flush writes a frame in one gather write, where the carrier has that.
+func (c *writer) flush(h Head) error {
+	h.bodySum = crc32.Checksum(c.list, castagnoli)
+	for _, b := range c.vec[2:] {
+		h.bodySum = crc32.Update(h.bodySum, castagnoli, b)
+	}
+	h.put(c.head[:])
+	c.vec[0], c.vec[1] = c.head[:], c.list
+	rest := net.Buffers(c.vec)
+	_, err := rest.WriteTo(c.net)
+	clear(c.vec) // tensors must not live on for it
+	return broken(err)
+}
