@@ -64,8 +64,9 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 }
 
 // grant is getTask without waiting.
-func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (grant queue.Grant, err error) {
-	err = d.store.transact(ctx, func(t *txn) error {
+func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []*rpc.Task) (queue.Grant, error) {
+	var grant queue.Grant
+	err := d.store.transact(ctx, func(t *txn) error {
 		if err := d.members.check(m.Id); err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (d *dispatch) grant(ctx context.Context, m *rpc.GetTaskRequest, finished []
 		grant = effects.Grant
 		return err
 	})
-	if err != nil { // the request may still be under way
+	if err != nil {
 		return queue.Grant{}, err
 	}
 	return grant, nil

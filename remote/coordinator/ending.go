@@ -39,14 +39,14 @@ type ending struct {
 
 // finish lets the job end in good order, and returns how many steps it will have trained if its data does not end before. In async mode that is how many
 // it has trained now. It returns when the end is durable. withoutSave leaves the saving of the model out.
-func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (steps uint64, err error) {
+func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (uint64, error) {
 	what := "a generation"
 	if !e.cfg.Fed {
 		what += ", and the first report of the dataset"
 	}
-	ended := false
+	ended, steps := false, uint64(0)
 	// What trainers did before the first generation of this coordinator, an earlier one has permitted. That generation tells how far they came.
-	err = e.await(ctx, waitFor("the user", what), func() (bool, error) {
+	err := e.await(ctx, waitFor("the user", what), func() (bool, error) {
 		ended = e.ended
 		return ended || e.members.begun && (e.cfg.Fed || len(e.store.queues) > 0), nil
 	})
@@ -73,7 +73,10 @@ func (e *ending) finish(ctx context.Context, after *uint64, withoutSave bool) (s
 		steps, err = e.stop(t, after)
 		return err
 	})
-	return steps, err
+	if err != nil {
+		return 0, err
+	}
+	return steps, nil
 }
 
 // stop lets the queues end, and returns how many steps the job will have trained.

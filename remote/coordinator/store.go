@@ -51,7 +51,9 @@ type op struct {
 	done  chan error
 }
 
-// transact applies a request and returns when its changes are durable. After an error nothing has changed: either apply has failed, or the commit has.
+// transact applies a request and returns when its changes are durable. After an error of apply or of the commit nothing has changed. If ctx ends first,
+// transact returns while apply may still run on another goroutine, and the changes may become durable later. So callers read what apply sets only
+// after a transact without error, and apply sets no named result: a return writes it.
 func (s *store) transact(ctx context.Context, apply func(*txn) error) error {
 	o := &op{apply: apply, done: make(chan error, 1)}
 	select {
