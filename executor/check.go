@@ -20,7 +20,7 @@ func CheckProgram(p *program.Program) error {
 }
 
 // CheckStep refuses what Run of a program that trains cannot do, whatever the state: feeds that are unknown, missing, computed by the program or of
-// another type or shape than declared, and unknown fetches. Shapes that do not fit to each other are found when the step is compiled.
+// another type or shape than declared, unknown fetches, and shapes of feeds that do not fit together.
 func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
 	shapes, err := shapesOf(feed)
 	if err != nil {
@@ -30,7 +30,10 @@ func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
 		v, ok := p.Global().Find(name)
 		return ok && v.Persistable
 	}
-	return plan.CheckRequest(p.Global(), shapes, fetch, persistable)
+	if err := plan.CheckRequest(p.Global(), shapes, fetch, persistable); err != nil {
+		return err
+	}
+	return plan.CheckShapes(p.Global(), shapes)
 }
 
 // CheckRun refuses what Train cannot do, whatever the state and the files: a number of passes that is out of range, a program without a read op,

@@ -31,6 +31,7 @@ func TestMistakesInAStep(t *testing.T) {
 		"another rank":        {executor.Feed{"x": float(4), "y": y}, m.Loss, fault.ShapeMismatch, "got a feed of float32[4], want float32[-1 6]"},
 		"another type":        {executor.Feed{"x": testkit.Random(t, tensor.Float64, 1, 4, 6), "y": y}, m.Loss, fault.TypeMismatch, "got a feed of float64"},
 		"no rows":             {executor.Feed{"x": float(0, 6), "y": float(0, 1)}, m.Loss, fault.ShapeMismatch, "with at least one row"},
+		"other rows":          {executor.Feed{"x": x, "y": float(3, 1)}, m.Loss, fault.ShapeMismatch, `variable "y"`},
 		"a parameter":         {executor.Feed{"x": x, "y": y, "fc_0.w_0": x}, m.Loss, fault.InvalidArgument, "a tensor that is not persistable"},
 		"a computed variable": {executor.Feed{"x": x, "y": y, m.Loss: float(1)}, m.Loss, fault.InvalidArgument, "that the program computes"},
 		"an unknown fetch":    {executor.Feed{"x": x, "y": y}, "los", fault.NotFound, `did you mean "loss"?`},

@@ -18,6 +18,9 @@ func (l *Local) Save(ctx context.Context, dir string, p *program.Program) error 
 		return err
 	}
 	defer l.lock.release()
+	if err := PrepareSave(dir); err != nil {
+		return err
+	}
 	progress := l.stepper.progress
 	return SaveState(l.scope, dir, p, &progress)
 }

@@ -223,19 +223,38 @@ func TestWhatCannotBeSent(t *testing.T) {
 	const more = 300
 	ctx := bounded(t) // of all calls: one that is left under way stays
 	m := testkit.Fed(t, optimizer.SGD(0.05))
-	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 1, Pservers: 1})
+	l := listener(t)
+	e := executorOf(t, l, &remote.JobSpec{Trainers: 1, Pservers: 1})
 	for range more {
 		if _, err := e.Client().Submit(ctx, &remote.JobSpec{Name: noText}); !errors.Is(err, fault.InvalidArgument) {
 			t.Fatalf("a job: %v", err)
 		}
 	}
 	var feed executor.Feed = testkit.Batch(t, m.Program, 0, 4)
+	if _, err := e.Run(ctx, m.Program, feed, m.Loss); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := e.Client().Jobs(ctx)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	// The executor refuses a fetch of this name before, because the program does not have it.
+	conn, err := wire.Dial(l.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fetch := func(name string) error {
+		_, err := wire.RunStep(ctx, "listener", rpc.NewListenerClient(conn).RunStep, &rpc.Identity{Job: jobs[0].Job},
+			&rpc.StepRun{Fetch: []string{name}, Step: 1})
+		return err
+	}
 	for range more {
-		if _, err := e.Run(ctx, m.Program, feed, noText); !errors.Is(err, fault.InvalidArgument) {
+		if err := fetch(noText); !errors.Is(err, fault.InvalidArgument) {
 			t.Fatalf("a step: %v", err)
 		}
 	}
-	if _, err := e.Run(ctx, m.Program, feed, m.Loss); err != nil {
+	if err := fetch("fc_0.w_0"); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,6 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -229,6 +228,9 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 
 func (e *Executor) train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	if err := executor.CheckRun(p, run); err != nil {
+		return executor.Summary{}, err
+	}
 	if err := e.fed.settle(ctx); err != nil {
 		return executor.Summary{}, err
 	}
@@ -266,6 +268,14 @@ func (e *Executor) OnSubmit(f func(id string)) { e.submitted = f }
 // evaluate trains nothing: it reads the data and calls each.
 func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (executor.Summary, error) {
+	if run.Save != "" {
+		if err := executor.CheckNames(p); err != nil {
+			return executor.Summary{}, err
+		}
+		if err := executor.PrepareSave(run.Save); err != nil {
+			return executor.Summary{}, err
+		}
+	}
 	if run.Params != "" {
 		if _, err := e.load(ctx, run.Params, p, executor.LoadOptions{}); err != nil {
 			return executor.Summary{}, err
@@ -292,7 +302,10 @@ func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.
 
 // submit sends p as a job that reads its own data. spec is filled in; template says which datasets grow.
 func submit(ctx context.Context, c *Client, template, spec *JobSpec, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	err := cmp.Or(executor.CheckProgram(p), executor.CheckPasses(run.Passes))
+	err := executor.CheckProgram(p)
+	if err == nil {
+		err = executor.CheckRun(p, run)
+	}
 	if err != nil {
 		return nil, err
 	}

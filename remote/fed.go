@@ -62,15 +62,15 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 
 // trainStep runs one fed step of a program that trains.
 func (e *Executor) trainStep(ctx context.Context, p *program.Program, feed executor.Feed, fetch []string) ([]*tensor.Tensor, error) {
+	if err := executor.CheckStep(p, feed, fetch...); err != nil {
+		return nil, err
+	}
 	if len(feed) == 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a step without a feed"), fault.Want("a batch"),
 			fault.Hint("a program that reads its own data is run by Train"))
 	}
 	var encoded []*job.Value
 	for _, name := range sortedNames(feed) {
-		if feed[name] == nil {
-			return nil, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed that is nil"), fault.Want("a tensor"))
-		}
 		encoded = append(encoded, &job.Value{Name: name, Stream: tensor.AppendStream(nil, feed[name])})
 	}
 	done, err := e.fed.step(ctx, p, encoded, fetch)

@@ -63,7 +63,7 @@ func (m *Manager) openState(id string, spec *job.JobSpec, p *program.Program) (_
 func (s *jobState) unpack(from string, p *program.Program, scratch string) error {
 	info, err := os.Stat(from)
 	if err != nil {
-		return fault.Wrap(fault.NotFound, from, err)
+		return fault.File(fault.InvalidArgument, from, err)
 	}
 	if info.IsDir() {
 		s.params, err = filepath.Abs(from)

@@ -32,6 +32,50 @@ func infer(request *Request) (*inference, error) {
 	return in, in.all()
 }
 
+// CheckShapes finds shapes that do not fit together, in a request without mistakes that CheckRequest finds. Persistable variables have the dims of their
+// declarations. It walks the ops only if the feeds decide more dims than how many rows all of them have: when a program is built, its ops are compared for
+// one number of rows.
+func CheckShapes(block *program.Block, feeds map[string]ops.Meta) error {
+	if !decideShapes(block, feeds) {
+		return nil
+	}
+	in := &inference{Request: &Request{Block: block, Feeds: feeds, Scope: noValues{}}, variables: &variables{named: map[string]*variable{}}}
+	return in.walk()
+}
+
+// decideShapes reports whether feeds have different numbers of rows, or fill open dims other than the first. It is false if persistable variables have
+// open dims: only their values tell.
+func decideShapes(block *program.Block, feeds map[string]ops.Meta) bool {
+	if slices.ContainsFunc(block.Vars(), func(v *program.Var) bool {
+		return v.Persistable && slices.Contains(v.Dims, program.Unknown) && isTensor(v)
+	}) {
+		return false
+	}
+	rows := int64(program.Unknown)
+	for name, meta := range feeds {
+		v, ok := block.Find(name)
+		if !ok || len(v.Dims) == 0 {
+			continue
+		}
+		if slices.Contains(v.Dims[1:], program.Unknown) {
+			return true
+		}
+		if v.Dims[0] != program.Unknown {
+			continue
+		}
+		if rows != program.Unknown && rows != meta.Dims[0] {
+			return true
+		}
+		rows = meta.Dims[0]
+	}
+	return false
+}
+
+// noValues is a Scope without variables, for an inference that nothing is bound to.
+type noValues struct{ Scope }
+
+func (noValues) Find(string) (*tensor.Tensor, bool) { return nil, false }
+
 func (in *inference) all() error {
 	known := func(name string) bool {
 		_, ok := in.Scope.Find(name)
@@ -40,13 +84,8 @@ func (in *inference) all() error {
 	if err := CheckRequest(in.Block, in.Feeds, in.Fetch, known); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
-		in.addFeed(name)
-	}
-	for _, op := range in.Block.Ops {
-		if err := in.addNode(op); err != nil {
-			return err
-		}
+	if err := in.walk(); err != nil {
+		return err
 	}
 	for _, name := range in.Fetch {
 		if v := in.variables.named[name]; v == nil || v.place == valueless {
@@ -61,6 +100,19 @@ func (in *inference) all() error {
 		}
 	}
 	in.chooseChecks()
+	return nil
+}
+
+// walk adds the feeds and the ops.
+func (in *inference) walk() error {
+	for _, name := range slices.Sorted(maps.Keys(in.Feeds)) {
+		in.addFeed(name)
+	}
+	for _, op := range in.Block.Ops {
+		if err := in.addNode(op); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

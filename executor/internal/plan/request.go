@@ -12,7 +12,7 @@ import (
 )
 
 // CheckRequest finds the mistakes in what a caller asks of a block: in its feeds, in what is not fed, and in the names that it fetches. known reports
-// whether a variable that is not fed has a value before the block runs. Shapes that do not fit together are found later, by inference.
+// whether a variable that is not fed has a value before the block runs. CheckShapes finds shapes that do not fit together.
 func CheckRequest(block *program.Block, feeds map[string]ops.Meta, fetch []string, known func(name string) bool) error {
 	for _, name := range slices.Sorted(maps.Keys(feeds)) {
 		if err := checkFeed(block, name, feeds[name]); err != nil {
