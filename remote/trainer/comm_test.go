@@ -29,9 +29,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// transports are those of sync rounds.
+var transports = []string{"grpc", "tcp", "unix", "shm"}
+
 // overEach runs a test of sync rounds over every transport.
 func overEach(t *testing.T, f func(t *testing.T, transport string)) {
-	for _, transport := range []string{"grpc", "tcp", "unix", "shm"} {
+	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) { f(t, transport) })
 	}
 }
@@ -525,12 +528,14 @@ func (p *proxy) carry(from net.Conn) {
 // BenchmarkSyncRound is what a sync round costs beside computing: one trainer sends the gradients of a model to two servers, declares them, and
 // receives the parameters that SGD made of them. The throughput counts the model once; it moves twice.
 func BenchmarkSyncRound(b *testing.B) {
-	for _, megabytes := range []int64{1, 16, 256} {
-		b.Run(fmt.Sprintf("%dMB", megabytes), func(b *testing.B) { benchmarkRound(b, megabytes<<20) })
+	for _, kilobytes := range []int64{64, 1 << 10, 16 << 10, 256 << 10} {
+		for _, transport := range transports {
+			b.Run(fmt.Sprintf("%dKB/%s", kilobytes, transport), func(b *testing.B) { benchmarkRound(b, transport, kilobytes<<10) })
+		}
 	}
 }
 
-func benchmarkRound(b *testing.B, bytes int64) {
+func benchmarkRound(b *testing.B, transport string, bytes int64) {
 	const servers, slices = 2, 8 // of each server
 	sizes := make([]int64, slices)
 	for i := range sizes {
@@ -538,11 +543,15 @@ func benchmarkRound(b *testing.B, bytes int64) {
 	}
 	c, m := &Comm{Sync: true, Deadline: time.Hour}, newModel(servers, sizes...)
 	for i := range servers {
-		cfg := pstest.Config(1)
+		cfg := pstest.WithData(b, pstest.Config(1))
 		cfg.Index, cfg.Servers = i, servers
 		c.Servers = append(c.Servers, pstest.Start(b, cfg, pstest.SGD(i, true, 1, sizes...)).Client)
 	}
 	c.BeginGeneration(pstest.Identity, 0)
+	if err := openOver(b.Context(), c, transport, slices); err != nil {
+		b.Fatal(err)
+	}
+	defer c.Abort()
 	m.fill(1)
 	round := uint64(0)
 	b.SetBytes(bytes)
