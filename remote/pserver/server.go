@@ -108,7 +108,11 @@ func (s *Server) run(ctx context.Context, op *program.Op, blocks ops.BlockRunner
 		}
 	})
 	s.open(ctx, &group, &service, box, blocks)
-	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: s.core.cfg.Workers})
+	workers := s.core.cfg.Workers
+	if box.bytes() < worthSharing {
+		workers = 1
+	}
+	return applyRounds(ctx, s.core, &stepper{service: &service, values: s.values, inbox: &s.core.inbox, workers: workers})
 }
 
 // open lets calls in.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/merge"
@@ -53,6 +54,14 @@ func namesOf(l *comm.Service) []string {
 func (b *inbox) target(name string) (*tensor.Tensor, bool) {
 	t, ok := b.targets[name]
 	return t, ok
+}
+
+// bytes is how many bytes the contribution of one trainer has.
+func (b *inbox) bytes() (n int64) {
+	for _, t := range b.targets {
+		n += t.Bytes()
+	}
+	return n
 }
 
 // take returns a buffer for one contribution to name.
@@ -141,6 +150,9 @@ type stepper struct {
 	workers int    // blocks that run at the same time
 }
 
+// worthSharing is how many bytes of gradients are worth a second core: less is merged and applied before another goroutine runs.
+const worthSharing = 1 << 20
+
 // apply applies one round: it merges what the contributors have sent, and runs the blocks of the program. There is at least one contributor.
 func (s *stepper) apply(ctx context.Context, round id.Round, from []Declaration) error {
 	s.values.RLock()
@@ -198,7 +210,7 @@ func (s *stepper) runBlocks(ctx context.Context, blocks []program.BlockIndex, st
 	return inParallel(ctx, s.workers, tasks)
 }
 
-// inParallel runs independent tasks on at most workers goroutines and returns the error of the first task, in order, that failed.
+// inParallel runs independent tasks on at most workers goroutines, of which this is one, and returns the error of the first task, in order, that failed.
 func inParallel(ctx context.Context, workers int, tasks []func() error) error {
 	if workers < 2 || len(tasks) < 2 {
 		for _, task := range tasks {
@@ -212,21 +224,19 @@ func inParallel(ctx context.Context, workers int, tasks []func() error) error {
 		return nil
 	}
 	errs := make([]error, len(tasks))
-	next := make(chan int)
-	var group sync.WaitGroup
-	for range min(workers, len(tasks)) {
-		group.Go(func() {
-			for i := range next {
-				if errs[i] = ctx.Err(); errs[i] == nil {
-					errs[i] = tasks[i]()
-				}
+	var taken atomic.Int64
+	work := func() {
+		for i := taken.Add(1) - 1; i < int64(len(tasks)); i = taken.Add(1) - 1 {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				errs[i] = tasks[i]()
 			}
-		})
+		}
 	}
-	for i := range tasks {
-		next <- i
+	var group sync.WaitGroup
+	for range min(workers, len(tasks)) - 1 {
+		group.Go(work)
 	}
-	close(next)
+	work()
 	group.Wait()
 	for _, err := range errs {
 		if err != nil {

@@ -204,11 +204,12 @@ func TestTrainersThatFinishEarly(t *testing.T) {
 	}
 }
 
-// Updates of different parameters run at the same time: here each waits for the other.
+// Updates of different parameters run at the same time, where they have some bytes: here each waits for the other.
 func TestUpdatesOverlap(t *testing.T) {
+	const size = 128 << 10 // elements: two of these are worth a second core
 	for _, sync := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sync=%v", sync), func(t *testing.T) {
-			p := pstest.SGD(0, sync, 1, 2, 2)
+			p := pstest.SGD(0, sync, 1, size, size)
 			begun := []chan struct{}{make(chan struct{}), make(chan struct{})}
 			for i, block := range p.Service.Optimize {
 				update := p.Blocks[block]
@@ -225,7 +226,7 @@ func TestUpdatesOverlap(t *testing.T) {
 			s := pstest.Start(t, pstest.Config(1), p)
 			a := pstest.Trainer{Client: s.Client}
 			for i := range begun {
-				if _, err := a.Send(t.Context(), 0, fmt.Sprintf("w%d@GRAD", i), pstest.Filled(2, 1)); err != nil {
+				if _, err := a.Send(t.Context(), 0, fmt.Sprintf("w%d@GRAD", i), pstest.Filled(size, 1)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -237,7 +238,7 @@ func TestUpdatesOverlap(t *testing.T) {
 				version = 2 // of the updates
 			}
 			for i := range begun {
-				if w, got, err := a.Get(t.Context(), 1, fmt.Sprintf("w%d", i), 2); err != nil || w.Float32s()[0] != -1 || got != version {
+				if w, got, err := a.Get(t.Context(), 1, fmt.Sprintf("w%d", i), size); err != nil || w.Float32s()[size-1] != -1 || got != version {
 					t.Errorf("w%d is %v in version %d, %v; want -1 in version %d", i, w, got, err, version)
 				}
 			}
