@@ -48,8 +48,8 @@ func BenchmarkSyncTasks(b *testing.B) {
 	}
 }
 
-// BenchmarkRound measures a step of a whole job whose roles share this process: MLP 784-200-200-10, batches of 128 rows, SGD, 2 trainers and 2
-// pservers, over each transport. CPU is the time of all of it on all cores, with reading, computing, reports and the executor's side.
+// BenchmarkRound measures a step of a whole job whose roles share this process: MLP 784-200-200-10, batches of 128 rows, SGD, over each
+// transport. CPU is the time of all of it on all cores, with reading, computing, reports and the executor's side.
 func BenchmarkRound(b *testing.B) {
 	const records, batch, width = 1280, 128, 784
 	data := testkit.Records(b, b.TempDir(), records, func(i int) []*tensor.Tensor {
@@ -67,29 +67,31 @@ func BenchmarkRound(b *testing.B) {
 	loss := layers.Mean(cost, layers.Name("loss"))
 	optimizer.SGD(0.01).Minimize(loss)
 	model := testkit.Built(b, m, loss)
-	for _, name := range jobspec.Transports() {
-		b.Run(name, func(b *testing.B) {
-			transport, _ := jobspec.ParseTransport(name)
-			e := executorOf(b, listener(b), &remote.JobSpec{Trainers: 2, Pservers: 2, Transport: transport})
-			passes := max(2, b.N/(records/batch))
-			var first, last time.Time
-			var cpu, used time.Duration
-			steps := 0
-			_, err := e.Train(bounded(b), model.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{model.Loss}, Ahead: -1},
-				func(executor.StepResult) error {
-					last, used = time.Now(), processTime(b)
-					if steps++; first.IsZero() {
-						first, cpu = last, used
-					}
-					return nil
-				})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(last.Sub(first).Seconds()*1e3/float64(steps-1), "ms/step")
-			b.ReportMetric((used-cpu).Seconds()*1e3/float64(steps-1), "CPU-ms/step")
-			b.ReportMetric(0, "ns/op")
-		})
+	for _, shape := range []struct{ trainers, pservers int32 }{{2, 2}, {8, 4}} {
+		for _, name := range jobspec.Transports() {
+			b.Run(fmt.Sprintf("%dx%d/%s", shape.trainers, shape.pservers, name), func(b *testing.B) {
+				transport, _ := jobspec.ParseTransport(name)
+				e := executorOf(b, listener(b), &remote.JobSpec{Trainers: shape.trainers, Pservers: shape.pservers, Transport: transport})
+				passes := max(2, b.N/(records/batch))
+				var first, last time.Time
+				var cpu, used time.Duration
+				steps := 0
+				_, err := e.Train(bounded(b), model.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{model.Loss}, Ahead: -1},
+					func(executor.StepResult) error {
+						last, used = time.Now(), processTime(b)
+						if steps++; first.IsZero() {
+							first, cpu = last, used
+						}
+						return nil
+					})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(last.Sub(first).Seconds()*1e3/float64(steps-1), "ms/step")
+				b.ReportMetric((used-cpu).Seconds()*1e3/float64(steps-1), "CPU-ms/step")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }
 
