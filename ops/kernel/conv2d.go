@@ -284,6 +284,18 @@ func (m *patchMatrix[T]) spread(image []T) {
 				from = from[s.OutWidth:]
 			})
 		}
+	}
+	m.unpad(image)
+}
+
+// unpad copies what pad has copied back into image.
+func (m *patchMatrix[T]) unpad(image []T) {
+	s := m.shape
+	if s.PaddingHeight == 0 && s.PaddingWidth == 0 {
+		copy(image, m.copied)
+		return
+	}
+	for c := range s.InChannels / s.Groups {
 		for y := range s.InHeight {
 			copy(image[(c*s.InHeight+y)*s.InWidth:][:s.InWidth], m.copied[m.inside(c, y):])
 		}

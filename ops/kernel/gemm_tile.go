@@ -70,12 +70,13 @@ type gemmCall[T tensor.Float] struct {
 
 // Limits of blocks. They are equal for both element types, so GemmWorkspace does not depend on the type.
 const (
-	vectorDepth   = 256 // of k
-	vectorRows    = 384 // of a block of op(A), which is to stay in the second-level cache
-	longRows      = 528 // the same where A is transposed and copied, so that k is long and what is copied of B comes from far away
-	vectorColumns = 32  // of a packed panel of op(B)
-	packedGap     = 16  // between packed rows, so that rows of a power of two do not fall into one cache set
-	thinColumns   = 4   // up to which the roles of A and B are exchanged
+	vectorDepth   = 256      // of k
+	vectorRows    = 384      // of a block of op(A), which is to stay in the second-level cache
+	longRows      = 528      // the same where A is transposed and copied, so that k is long and what is copied of B comes from far away
+	vectorColumns = 32       // of a packed panel of op(B)
+	packedGap     = 16       // between packed rows, so that rows of a power of two do not fall into one cache set
+	nearBytes     = 16 << 10 // of a block of op(B) that stays in the first-level cache beside a strip of op(A)
+	thinColumns   = 4        // up to which the roles of A and B are exchanged
 )
 
 // vectorWorkspace is GemmWorkspace for vector instructions.
@@ -131,30 +132,61 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 	t := simd.Tile[T]{RowC: g.ldc * size, Depth: depth, Alpha: g.alpha, Beta: beta}
 	a, strip := g.placeOfA(&t, p, depth, first, count, packA)
-	most := simd.TileRows(g.level)
-	strips := (count + most - 1) / most
-	packB := g.packsB(count)
-	for j := 0; j < g.n; {
-		columns := simd.TileColumns[T](g.level, g.n-j)
-		b := g.placeOfB(&t, p, depth, j, columns, packB)
-		t.B = unsafe.Pointer(unsafe.SliceData(b))
-		at := 0
-		for s := range strips {
-			t.Rows = rowsOfStrip(count-at, strips-s)
-			from := at * t.RowA
-			if strip > 0 {
-				from = s * strip
-			}
-			t.A = unsafe.Add(unsafe.Pointer(unsafe.SliceData(a)), from)
-			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
-			simd.RunTile(g.level, &t, columns)
-			at += t.Rows
-		}
-		j += columns
+	if packB := g.packsB(count); packB || size*depth*g.n > nearBytes {
+		g.byPanels(&t, a, strip, p, first, count, packB)
+	} else {
+		g.byStrips(&t, a, strip, p, first, count)
 	}
 	if p+depth == g.k {
 		g.epilogue.finish(g.c, g.ldc, first, count, 0, g.n)
 	}
+}
+
+// byPanels computes whole columns of a block, so that each panel of op(B) comes only once from a farther cache, or is copied only once.
+func (g *gemmCall[T]) byPanels(t *simd.Tile[T], a []T, strip, p, first, count int, packB bool) {
+	most := simd.TileRows(g.level)
+	strips := (count + most - 1) / most
+	for j := 0; j < g.n; {
+		columns := simd.TileColumns[T](g.level, g.n-j)
+		t.B = unsafe.Pointer(unsafe.SliceData(g.placeOfB(t, p, t.Depth, j, columns, packB)))
+		at := 0
+		for s := range strips {
+			t.Rows = rowsOfStrip(count-at, strips-s)
+			t.A = stripOfA(a, t.RowA, strip, s, at)
+			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
+			simd.RunTile(g.level, t, columns)
+			at += t.Rows
+		}
+		j += columns
+	}
+}
+
+// byStrips computes whole rows of a block, so that each strip of op(A) comes only once from a farther cache. It reads op(B) in place.
+func (g *gemmCall[T]) byStrips(t *simd.Tile[T], a []T, strip, p, first, count int) {
+	most := simd.TileRows(g.level)
+	strips := (count + most - 1) / most
+	at := 0
+	for s := range strips {
+		t.Rows = rowsOfStrip(count-at, strips-s)
+		t.A = stripOfA(a, t.RowA, strip, s, at)
+		for j := 0; j < g.n; {
+			columns := simd.TileColumns[T](g.level, g.n-j)
+			t.B = unsafe.Pointer(unsafe.SliceData(g.placeOfB(t, p, t.Depth, j, columns, false)))
+			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
+			simd.RunTile(g.level, t, columns)
+			j += columns
+		}
+		at += t.Rows
+	}
+}
+
+// stripOfA returns strip number s of a block of op(A), which begins at row at. Strips are so many bytes apart, or follow each other if that is 0.
+func stripOfA[T tensor.Float](a []T, rowBytes, strip, s, at int) unsafe.Pointer {
+	from := at * rowBytes
+	if strip > 0 {
+		from = s * strip
+	}
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(a)), from)
 }
 
 func sizeOf[T tensor.Float]() int { return int(unsafe.Sizeof(T(0))) }
