@@ -41,7 +41,7 @@ func BenchmarkGemm(b *testing.B) {
 		{false, false, 512, 400, 400}, {false, true, 512, 400, 400}, {true, false, 400, 400, 512},
 		{false, false, 64, 200, 200}, {false, true, 64, 200, 200}, {true, false, 784, 200, 64}, {false, false, 64, 10, 200},
 		{false, false, 100, 2073, 256}, {false, false, 128, 2048, 512},
-		{false, false, 50, 64, 500}, {false, false, 20, 576, 25},
+		{false, false, 50, 64, 500}, {true, false, 500, 64, 50}, {false, false, 50, 500, 64}, {false, false, 20, 576, 25}, {false, false, 20, 25, 576},
 		{false, false, 1, 200, 784}, {false, false, 512, 1, 400}, {true, false, 400, 1, 512}, {false, false, 20, 1, 13},
 	}
 	for level := simd.AVX2; level <= simd.Available(); level++ {

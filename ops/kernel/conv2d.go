@@ -271,13 +271,16 @@ func (m *patchMatrix[T]) spread(image []T) {
 	v := vectorsOf[T]()
 	clear(m.copied)
 	perChannel := s.KernelHeight * s.KernelWidth * s.pixels()
-	for c := range s.InChannels / s.Groups {
-		from, plane := m.columns[c*perChannel:], m.copied[c*m.height*m.width:]
-		if v != nil && s.StrideWidth == 1 && perChannel > 0 {
-			v.AddPatches(singles(plane), singles(from), s.KernelHeight, s.KernelWidth, s.DilationHeight*m.width, s.DilationWidth,
-				s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
-		} else {
-			m.eachRow(plane, func(row []T) {
+	channels := s.InChannels / s.Groups
+	if v != nil && s.StrideWidth == 1 && perChannel > 0 {
+		some := max(1, min(channels, spreadElements/(m.height*m.width)))
+		for c := 0; c < channels; c += some {
+			m.addWindows(v, c, min(some, channels-c))
+		}
+	} else {
+		for c := range channels {
+			from := m.columns[c*perChannel:]
+			m.eachRow(m.copied[c*m.height*m.width:], func(row []T) {
 				for i, v := range from[:s.OutWidth] {
 					row[i*s.StrideWidth] += v
 				}
@@ -286,6 +289,24 @@ func (m *patchMatrix[T]) spread(image []T) {
 		}
 	}
 	m.unpad(image)
+}
+
+// spreadElements is how many elements of an image have windows added by turns. They stay in the first-level cache. Windows of one channel overlap, and
+// a processor reads what it has just written late if it has written only a part of it. With other channels between, that is long ago.
+const spreadElements = 4096
+
+// addWindows adds all windows of count channels from first on.
+func (m *patchMatrix[T]) addWindows(v *simd.Vectors, first, count int) {
+	s := m.shape
+	plane, window := m.height*m.width, s.pixels()
+	perChannel := s.KernelHeight * s.KernelWidth * window
+	image, columns := singles(m.copied[first*plane:]), singles(m.columns[first*perChannel:])
+	for ky := range s.KernelHeight {
+		for kx := range s.KernelWidth {
+			v.AddWindows(image[ky*s.DilationHeight*m.width+kx*s.DilationWidth:], columns[(ky*s.KernelWidth+kx)*window:],
+				count, plane, perChannel, s.OutHeight, s.OutWidth, s.StrideHeight*m.width)
+		}
+	}
 }
 
 // unpad copies what pad has copied back into image.

@@ -5,16 +5,139 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// patch emits the copies between an image and the matrix of its patches. Both walk over windows of an image: for each row and
-// column of a filter the window that it meets, shifted by rowStep and columnStep, of rows rows that are step apart and width
-// long. All distances are in elements. The matrix holds the windows one after the other without gaps.
+// patch emits the copies between an image and the matrix of its patches. All distances are in elements. The matrix holds windows of an image one
+// after the other without gaps: rows rows that are step apart and width long.
 func patch(u *asmFile) {
-	const extents = ", kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)"
-	patches(u, "copyPatches", "func(columns, image []float32"+extents,
-		"Fills columns from image in whole vectors: up to 7 elements behind the end of each are read or written too.", false)
-	patches(u, "addPatches", "func(image, columns []float32"+extents,
-		"Adds columns to image; up to 7 elements of image behind a row have 0 added.", true)
+	copyPatches(u)
+	addWindows(u)
 	patchRows(u)
+}
+
+// copyPatches walks over the windows of an image: for each row and column of a filter the window that it meets, shifted by rowStep and columnStep.
+func copyPatches(u *asmFile) {
+	u.function("copyPatches", "func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)",
+		"Fills columns from image in whole vectors: up to 7 elements behind the end of each are read or written too.")
+	image, shift, ky, kx, window := reg.RSI, reg.R11, reg.R8, reg.R9, reg.RAX
+	w := newWindowRows(u, reg.RDI)
+	u.Load(u.Param("image").Base(), image)
+	u.Load(u.Param("columns").Base(), w.matrix)
+	w.each(func(narrow bool) {
+		eachKy, eachKx := u.label("kernelRow"), u.label("kernelColumn")
+		u.Load(u.Param("kernelHeight"), ky)
+		u.Label(eachKy)
+		u.Load(u.Param("kernelWidth"), kx)
+		u.MOVQ(image, window)
+		u.Label(eachKx)
+		u.MOVQ(window, w.row)
+		w.emit(narrow, func(inImage, inMatrix operand.Mem, _ bool) {
+			u.VMOVUPS(inImage, ymm[0])
+			u.VMOVUPS(ymm[0], inMatrix)
+		})
+		u.Load(u.Param("columnStep"), shift)
+		u.LEAQ(operand.Mem{Base: window, Index: shift, Scale: 4}, window)
+		u.DECQ(kx)
+		u.JNZ(jump(eachKx))
+		u.Load(u.Param("rowStep"), shift)
+		u.LEAQ(operand.Mem{Base: image, Index: shift, Scale: 4}, image)
+		u.DECQ(ky)
+		u.JNZ(jump(eachKy))
+		u.finish()
+	})
+}
+
+// addWindows adds a window of the matrix to each of some channels.
+func addWindows(u *asmFile) {
+	u.function("addWindows", "func(image, columns []float32, channels, plane, perChannel, rows, width, step int)",
+		"Adds the window at the start of columns to image, and those of the next channels; up to 7 elements of image behind a row have 0 added.")
+	image, columns, channels, distance := reg.RSI, reg.R8, reg.R9, reg.R11
+	w := newWindowRows(u, reg.RDI)
+	w.loadMask()
+	u.Load(u.Param("image").Base(), image)
+	u.Load(u.Param("columns").Base(), columns)
+	u.Load(u.Param("channels"), channels)
+	w.each(func(narrow bool) {
+		eachChannel := u.label("channel")
+		u.Label(eachChannel)
+		u.MOVQ(image, w.row)
+		u.MOVQ(columns, w.matrix)
+		w.emit(narrow, func(inImage, inMatrix operand.Mem, last bool) {
+			if last {
+				u.VMASKMOVPS(inMatrix, w.mask, ymm[0])
+			} else {
+				u.VMOVUPS(inMatrix, ymm[0])
+			}
+			u.VADDPS(inImage, ymm[0], ymm[0])
+			u.VMOVUPS(ymm[0], inImage)
+		})
+		u.Load(u.Param("plane"), distance)
+		u.LEAQ(operand.Mem{Base: image, Index: distance, Scale: 4}, image)
+		u.Load(u.Param("perChannel"), distance)
+		u.LEAQ(operand.Mem{Base: columns, Index: distance, Scale: 4}, columns)
+		u.DECQ(channels)
+		u.JNZ(jump(eachChannel))
+		u.finish()
+	})
+}
+
+// windowRows are the rows of a window, in the image and in the matrix, where they have no gaps.
+type windowRows struct {
+	*asmFile
+	matrix, row, rows, left, place, step, width, mask reg.Register
+}
+
+// newWindowRows loads what the parameters say of a window. matrix is the pointer into the matrix.
+func newWindowRows(u *asmFile, matrix reg.Register) windowRows {
+	w := windowRows{u, matrix, reg.RBX, reg.R10, reg.RCX, reg.RDX, reg.R12, reg.R13, ymm[15]}
+	u.Load(u.Param("step"), w.step)
+	u.Load(u.Param("width"), w.width)
+	return w
+}
+
+// loadMask makes the mask of the last vector of a row, which has (width-1)%8+1 elements.
+func (w windowRows) loadMask() {
+	w.LEAQ(at(w.width, -1), reg.RAX)
+	w.ANDQ(operand.U8(7), reg.RAX)
+	w.INCQ(reg.RAX)
+	w.LEAQ(w.laneWindow(), reg.RBX)
+	w.NEGQ(reg.RAX)
+	w.VMOVUPS(operand.Mem{Base: reg.RBX, Index: reg.RAX, Scale: 4, Disp: 32}, w.mask)
+}
+
+// each emits body twice: for rows of one vector, and for wider ones.
+func (w windowRows) each(body func(narrow bool)) {
+	wide := w.label("wide")
+	w.CMPQ(w.width, operand.U8(8))
+	w.JGT(jump(wide))
+	body(true)
+	w.Label(wide)
+	body(false)
+}
+
+// emit emits the loop over the rows of a window. vector emits one vector of a row.
+func (w windowRows) emit(narrow bool, vector func(inImage, inMatrix operand.Mem, last bool)) {
+	eachRow, eachVector, lastVector := w.label("row"), w.label("vector"), w.label("last")
+	w.Load(w.Param("rows"), w.rows)
+	w.Label(eachRow)
+	if narrow {
+		vector(at(w.row, 0), at(w.matrix, 0), true)
+	} else {
+		inImage, inMatrix := operand.Mem{Base: w.row, Index: w.place, Scale: 4}, operand.Mem{Base: w.matrix, Index: w.place, Scale: 4}
+		w.MOVQ(w.width, w.left)
+		w.XORQ(w.place, w.place)
+		w.Label(eachVector)
+		w.CMPQ(w.left, operand.U8(8))
+		w.JLE(jump(lastVector))
+		vector(inImage, inMatrix, false)
+		w.ADDQ(operand.U8(8), w.place)
+		w.SUBQ(operand.U8(8), w.left)
+		w.JMP(jump(eachVector))
+		w.Label(lastVector)
+		vector(inImage, inMatrix, true)
+	}
+	w.LEAQ(operand.Mem{Base: w.row, Index: w.step, Scale: 4}, w.row)
+	w.LEAQ(operand.Mem{Base: w.matrix, Index: w.width, Scale: 4}, w.matrix)
+	w.DECQ(w.rows)
+	w.JNZ(jump(eachRow))
 }
 
 // patchRows emits the copy of an image to the transpose of the matrix of its patches: for each window the rows of all channels that a filter meets

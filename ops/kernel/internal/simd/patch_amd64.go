@@ -6,7 +6,7 @@ package simd
 func copyPatches(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
 
 //go:noescape
-func addPatches(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+func addWindows(image, columns []float32, channels, plane, perChannel, rows, width, step int)
 
 //go:noescape
 func copyPatchRows(patches, image []float32, channels, plane, kernelHeight, kernelWidth, rowStep, rows, width, step, stride int)

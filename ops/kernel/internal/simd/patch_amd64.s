@@ -7,54 +7,155 @@
 // func copyPatches(columns []float32, image []float32, kernelHeight int, kernelWidth int, rowStep int, columnStep int, rows int, width int, step int)
 // Requires: AVX
 TEXT ·copyPatches(SB), NOSPLIT, $0-104
-	MOVQ    image_base+24(FP), SI
-	MOVQ    columns_base+0(FP), DI
-	MOVQ    step+96(FP), R12
-	MOVQ    width+88(FP), R13
+	MOVQ step+96(FP), R12
+	MOVQ width+88(FP), R13
+	MOVQ image_base+24(FP), SI
+	MOVQ columns_base+0(FP), DI
+	CMPQ R13, $0x08
+	JGT  wide1
+	MOVQ kernelHeight+48(FP), R8
+
+kernelRow2:
+	MOVQ kernelWidth+56(FP), R9
+	MOVQ SI, AX
+
+kernelColumn3:
+	MOVQ AX, BX
+	MOVQ rows+80(FP), R10
+
+row4:
+	VMOVUPS (BX), Y0
+	VMOVUPS Y0, (DI)
+	LEAQ    (BX)(R12*4), BX
+	LEAQ    (DI)(R13*4), DI
+	DECQ    R10
+	JNZ     row4
+	MOVQ    columnStep+72(FP), R11
+	LEAQ    (AX)(R11*4), AX
+	DECQ    R9
+	JNZ     kernelColumn3
+	MOVQ    rowStep+64(FP), R11
+	LEAQ    (SI)(R11*4), SI
+	DECQ    R8
+	JNZ     kernelRow2
+	VZEROUPPER
+	RET
+
+wide1:
+	MOVQ kernelHeight+48(FP), R8
+
+kernelRow7:
+	MOVQ kernelWidth+56(FP), R9
+	MOVQ SI, AX
+
+kernelColumn8:
+	MOVQ AX, BX
+	MOVQ rows+80(FP), R10
+
+row9:
+	MOVQ R13, CX
+	XORQ DX, DX
+
+vector10:
+	CMPQ    CX, $0x08
+	JLE     last11
+	VMOVUPS (BX)(DX*4), Y0
+	VMOVUPS Y0, (DI)(DX*4)
+	ADDQ    $0x08, DX
+	SUBQ    $0x08, CX
+	JMP     vector10
+
+last11:
+	VMOVUPS (BX)(DX*4), Y0
+	VMOVUPS Y0, (DI)(DX*4)
+	LEAQ    (BX)(R12*4), BX
+	LEAQ    (DI)(R13*4), DI
+	DECQ    R10
+	JNZ     row9
+	MOVQ    columnStep+72(FP), R11
+	LEAQ    (AX)(R11*4), AX
+	DECQ    R9
+	JNZ     kernelColumn8
+	MOVQ    rowStep+64(FP), R11
+	LEAQ    (SI)(R11*4), SI
+	DECQ    R8
+	JNZ     kernelRow7
+	VZEROUPPER
+	RET
+
+// func addWindows(image []float32, columns []float32, channels int, plane int, perChannel int, rows int, width int, step int)
+// Requires: AVX
+TEXT ·addWindows(SB), NOSPLIT, $0-96
+	MOVQ    step+88(FP), R12
+	MOVQ    width+80(FP), R13
 	LEAQ    -1(R13), AX
 	ANDQ    $0x07, AX
 	INCQ    AX
 	LEAQ    laneWindow<>+0(SB), BX
 	NEGQ    AX
 	VMOVUPS 32(BX)(AX*4), Y15
-	MOVQ    kernelHeight+48(FP), R8
+	MOVQ    image_base+0(FP), SI
+	MOVQ    columns_base+24(FP), R8
+	MOVQ    channels+48(FP), R9
+	CMPQ    R13, $0x08
+	JGT     wide12
 
-kernelRow1:
-	MOVQ kernelWidth+56(FP), R9
-	MOVQ SI, AX
+channel13:
+	MOVQ SI, BX
+	MOVQ R8, DI
+	MOVQ rows+72(FP), R10
 
-kernelColumn2:
-	MOVQ rows+80(FP), R10
-	MOVQ AX, BX
+row14:
+	VMASKMOVPS (DI), Y15, Y0
+	VADDPS     (BX), Y0, Y0
+	VMOVUPS    Y0, (BX)
+	LEAQ       (BX)(R12*4), BX
+	LEAQ       (DI)(R13*4), DI
+	DECQ       R10
+	JNZ        row14
+	MOVQ       plane+56(FP), R11
+	LEAQ       (SI)(R11*4), SI
+	MOVQ       perChannel+64(FP), R11
+	LEAQ       (R8)(R11*4), R8
+	DECQ       R9
+	JNZ        channel13
+	VZEROUPPER
+	RET
 
-row3:
+wide12:
+channel17:
+	MOVQ SI, BX
+	MOVQ R8, DI
+	MOVQ rows+72(FP), R10
+
+row18:
 	MOVQ R13, CX
 	XORQ DX, DX
 
-vector4:
+vector19:
 	CMPQ    CX, $0x08
-	JLE     last5
-	VMOVUPS (BX)(DX*4), Y0
-	VMOVUPS Y0, (DI)(DX*4)
+	JLE     last20
+	VMOVUPS (DI)(DX*4), Y0
+	VADDPS  (BX)(DX*4), Y0, Y0
+	VMOVUPS Y0, (BX)(DX*4)
 	ADDQ    $0x08, DX
 	SUBQ    $0x08, CX
-	JMP     vector4
+	JMP     vector19
 
-last5:
-	VMOVUPS (BX)(DX*4), Y0
-	VMOVUPS Y0, (DI)(DX*4)
-	LEAQ    (BX)(R12*4), BX
-	LEAQ    (DI)(R13*4), DI
-	DECQ    R10
-	JNZ     row3
-	MOVQ    columnStep+72(FP), R11
-	LEAQ    (AX)(R11*4), AX
-	DECQ    R9
-	JNZ     kernelColumn2
-	MOVQ    rowStep+64(FP), R11
-	LEAQ    (SI)(R11*4), SI
-	DECQ    R8
-	JNZ     kernelRow1
+last20:
+	VMASKMOVPS (DI)(DX*4), Y15, Y0
+	VADDPS     (BX)(DX*4), Y0, Y0
+	VMOVUPS    Y0, (BX)(DX*4)
+	LEAQ       (BX)(R12*4), BX
+	LEAQ       (DI)(R13*4), DI
+	DECQ       R10
+	JNZ        row18
+	MOVQ       plane+56(FP), R11
+	LEAQ       (SI)(R11*4), SI
+	MOVQ       perChannel+64(FP), R11
+	LEAQ       (R8)(R11*4), R8
+	DECQ       R9
+	JNZ        channel17
 	VZEROUPPER
 	RET
 
@@ -76,62 +177,6 @@ DATA laneWindow<>+56(SB)/4, $0x00000000
 DATA laneWindow<>+60(SB)/4, $0x00000000
 GLOBL laneWindow<>(SB), RODATA|NOPTR, $64
 
-// func addPatches(image []float32, columns []float32, kernelHeight int, kernelWidth int, rowStep int, columnStep int, rows int, width int, step int)
-// Requires: AVX
-TEXT ·addPatches(SB), NOSPLIT, $0-104
-	MOVQ    image_base+0(FP), SI
-	MOVQ    columns_base+24(FP), DI
-	MOVQ    step+96(FP), R12
-	MOVQ    width+88(FP), R13
-	LEAQ    -1(R13), AX
-	ANDQ    $0x07, AX
-	INCQ    AX
-	LEAQ    laneWindow<>+0(SB), BX
-	NEGQ    AX
-	VMOVUPS 32(BX)(AX*4), Y15
-	MOVQ    kernelHeight+48(FP), R8
-
-kernelRow6:
-	MOVQ kernelWidth+56(FP), R9
-	MOVQ SI, AX
-
-kernelColumn7:
-	MOVQ rows+80(FP), R10
-	MOVQ AX, BX
-
-row8:
-	MOVQ R13, CX
-	XORQ DX, DX
-
-vector9:
-	CMPQ    CX, $0x08
-	JLE     last10
-	VMOVUPS (DI)(DX*4), Y0
-	VADDPS  (BX)(DX*4), Y0, Y0
-	VMOVUPS Y0, (BX)(DX*4)
-	ADDQ    $0x08, DX
-	SUBQ    $0x08, CX
-	JMP     vector9
-
-last10:
-	VMASKMOVPS (DI)(DX*4), Y15, Y0
-	VADDPS     (BX)(DX*4), Y0, Y0
-	VMOVUPS    Y0, (BX)(DX*4)
-	LEAQ       (BX)(R12*4), BX
-	LEAQ       (DI)(R13*4), DI
-	DECQ       R10
-	JNZ        row8
-	MOVQ       columnStep+72(FP), R11
-	LEAQ       (AX)(R11*4), AX
-	DECQ       R9
-	JNZ        kernelColumn7
-	MOVQ       rowStep+64(FP), R11
-	LEAQ       (SI)(R11*4), SI
-	DECQ       R8
-	JNZ        kernelRow6
-	VZEROUPPER
-	RET
-
 // func copyPatchRows(patches []float32, image []float32, channels int, plane int, kernelHeight int, kernelWidth int, rowStep int, rows int, width int, step int, stride int)
 // Requires: AVX
 TEXT ·copyPatchRows(SB), NOSPLIT, $0-120
@@ -144,80 +189,80 @@ TEXT ·copyPatchRows(SB), NOSPLIT, $0-120
 	SHLQ $0x02, R12
 	SHLQ $0x02, R13
 	CMPQ R13, $0x20
-	JGT  long11
+	JGT  long21
 	MOVQ rows+88(FP), R15
 
-line12:
+line22:
 	MOVQ SI, R8
 	MOVQ width+96(FP), BX
 
-window13:
+window23:
 	MOVQ R8, R9
 	MOVQ channels+48(FP), DX
 
-channel14:
+channel24:
 	MOVQ R9, R10
 	MOVQ kernelHeight+64(FP), CX
 
-kernelRow15:
+kernelRow25:
 	VMOVUPS (R10), Y0
 	VMOVUPS Y0, (DI)
 	ADDQ    R11, R10
 	ADDQ    R13, DI
 	DECQ    CX
-	JNZ     kernelRow15
+	JNZ     kernelRow25
 	ADDQ    R12, R9
 	DECQ    DX
-	JNZ     channel14
+	JNZ     channel24
 	MOVQ    stride+112(FP), AX
 	LEAQ    (R8)(AX*4), R8
 	DECQ    BX
-	JNZ     window13
+	JNZ     window23
 	MOVQ    step+104(FP), AX
 	LEAQ    (SI)(AX*4), SI
 	DECQ    R15
-	JNZ     line12
+	JNZ     line22
 	VZEROUPPER
 	RET
 
-long11:
+long21:
 	MOVQ rows+88(FP), R15
 
-line17:
+line27:
 	MOVQ SI, R8
 	MOVQ width+96(FP), BX
 
-window18:
+window28:
 	MOVQ R8, R9
 	MOVQ channels+48(FP), DX
 
-channel19:
+channel29:
 	MOVQ R9, R10
 	MOVQ kernelHeight+64(FP), CX
 
-kernelRow20:
+kernelRow30:
 	XORQ AX, AX
 
-vector21:
+vector31:
 	VMOVUPS (R10)(AX*1), Y0
 	VMOVUPS Y0, (DI)(AX*1)
 	ADDQ    $0x20, AX
 	CMPQ    AX, R13
-	JLT     vector21
+	JLT     vector31
 	ADDQ    R11, R10
 	ADDQ    R13, DI
 	DECQ    CX
-	JNZ     kernelRow20
+	JNZ     kernelRow30
 	ADDQ    R12, R9
 	DECQ    DX
-	JNZ     channel19
+	JNZ     channel29
 	MOVQ    stride+112(FP), AX
 	LEAQ    (R8)(AX*4), R8
 	DECQ    BX
-	JNZ     window18
+	JNZ     window28
 	MOVQ    step+104(FP), AX
 	LEAQ    (SI)(AX*4), SI
 	DECQ    R15
-	JNZ     line17
+	JNZ     line27
 	VZEROUPPER
 	RET

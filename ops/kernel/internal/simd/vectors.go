@@ -53,12 +53,12 @@ type Vectors struct {
 	ScatterRows func(table, from []float32, rows []int64, width, height int) int
 	SGDRows     func(table, grad []float32, rows []int64, width, height int, lr float32) int
 
-	// These go between an image and the matrix of its patches: for each row and column of a filter the window of rows
-	// rows, width long and step apart, that lies ky*rowStep + kx*columnStep after the start of image, one after the
-	// other. CopyPatches overwrites columns, AddPatches adds to image in the order of columns. The last 7 elements of
-	// columns (when copying) and of image are not part of any window: vectors may run over into them.
+	// These go between an image and the matrix of its patches, which holds windows one after the other: rows rows of an image, width long and step
+	// apart. CopyPatches overwrites columns with a window for each row and column of a filter, which lies ky*rowStep + kx*columnStep after the start of
+	// image. AddWindows adds a window to each of so many channels. Channels are plane elements apart in image, and perChannel in columns. The last 7
+	// elements of columns (when copying) and of image are not part of any window: vectors may run over into them. Every number is at least 1.
 	CopyPatches func(columns, image []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
-	AddPatches  func(image, columns []float32, kernelHeight, kernelWidth, rowStep, columnStep, rows, width, step int)
+	AddWindows  func(image, columns []float32, channels, plane, perChannel, rows, width, step int)
 
 	// CopyPatchRows overwrites patches with the windows of an image: rows lines of width windows. Lines begin step elements apart, the windows of a line
 	// stride elements apart. A window has kernelHeight rows, rowStep apart, of kernelWidth elements, of each of so many channels, plane elements apart.

@@ -45,7 +45,7 @@ var vectors = Vectors{
 	ScatterRows:         scatterRows,
 	SGDRows:             sgdRows,
 	CopyPatches:         copyPatches,
-	AddPatches:          addPatches,
+	AddWindows:          addWindows,
 	CopyPatchRows:       copyPatchRows,
 	MaxPool2x2:          maxPool2x2,
 	MaxPool2x2Grad:      maxPool2x2Grad,
