@@ -86,7 +86,7 @@ func (c *jobRun) ended(ctx context.Context, m cluster.Member, err error) {
 
 // mayHaveTrained reports whether pservers may have changed their parameters. They have not before the first generation. A coordinator that is
 // starting does not know whether there was one, so the answer is yes. The pserver that has ended is gone already: no first generation begins
-// meanwhile.
+// meanwhile. When the job is over nobody needs the answer, and the coordinator may be gone: mayHaveTrained does not wait for it.
 func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	c.job.mu.Lock()
 	_, again := c.machine.Restarting()
@@ -96,6 +96,13 @@ func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Probe)
 	defer cancel()
+	c.group.Go(func() {
+		select {
+		case <-c.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	q, err := wire.Queues(ctx, c.peers.coordinator, queuesRequest(c.job.ID, false))
 	return err != nil || q.Generation > 0 || q.Phase == "starting"
 }
