@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -31,7 +32,7 @@ func (f *feeder) step(ctx context.Context, p *program.Program, feed []*job.Value
 		}
 	}
 	if f.session == nil {
-		s, err := newSession(f.client, p, f.state.now.Steps)
+		s, err := newSession(f.client, p, f.state.now.Steps, jobspec.DeadlinesOf(f.template).OrFailure())
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +54,13 @@ func (f *feeder) step(ctx context.Context, p *program.Program, feed []*job.Value
 
 // read reads variables of the job.
 func (f *feeder) read(ctx context.Context, names []string) ([]*tensor.Tensor, error) {
-	done, err := f.inJob(ctx, func(s *session) (*rpc.StepDone, error) { return s.run(ctx, nil, names) })
+	done, err := f.inJob(ctx, func(s *session) (*rpc.StepDone, error) {
+		done, err := s.run(ctx, nil, names)
+		if err != nil && ctx.Err() == nil {
+			_ = s.resolve(ctx) // as in step
+		}
+		return done, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,11 @@ type session struct {
 	leave   func() // ends the stream that tells the listener that this client lives
 	begin   uint64 // Progress.Steps of the state before the first step of the log, once a job has begun with it
 	trained int    // steps of the job
-	// unsure gives up the last step, which may be trained or not; nil: its outcome is known.
+	// unsure gives up the last call, whose outcome is not known; nil: it is known.
 	unsure  *rpc.StepRun
-	pending []*job.Value // the feed of unsure
+	pending []*job.Value // the feed of that call: a step that may be trained or not; nil: the call only read
+
+	endTime time.Duration // for which a call waits for the end of a job whose coordinator says that it has ended
 
 	losses   int // of jobs that have lost a member, since a job has got further than any before it
 	furthest int // steps that a job of this log has trained
@@ -48,9 +50,9 @@ type session struct {
 const maxLosses = 3
 
 // newSession returns a session of program p without steps. begin is Progress.Steps of the kept state.
-func newSession(c *Client, p *program.Program, begin uint64) (*session, error) {
+func newSession(c *Client, p *program.Program, begin uint64, endTime time.Duration) (*session, error) {
 	hash, err := p.Hash()
-	return &session{client: c, program: p, hash: hash, begin: begin}, err
+	return &session{client: c, program: p, hash: hash, begin: begin, endTime: endTime}, err
 }
 
 // A feedLog is the encoded feeds of the steps that a session has trained since the kept state, in order.
@@ -153,12 +155,13 @@ func (s *session) replay(ctx context.Context) error {
 // run runs one step; without a feed it only reads. After an error a step may be trained or not: resolve finds out.
 func (s *session) run(ctx context.Context, feed []*job.Value, fetch []string) (*rpc.StepDone, error) {
 	run := &rpc.StepRun{Feed: feed, Fetch: fetch, Step: uint64(s.trained), Call: rand.Uint64()}
-	if len(feed) > 0 {
-		s.unsure, s.pending = &rpc.StepRun{Step: run.Step, Call: run.Call, GiveUp: true}, feed
-	}
+	s.unsure, s.pending = &rpc.StepRun{Step: run.Step, Call: run.Call, GiveUp: true}, feed
 	done, err := s.client.runStep(ctx, s.id, run)
-	if len(feed) > 0 && (err == nil || errors.Is(err, fault.Duplicate)) { // which says that the step is trained, and what it fetched is lost
+	switch known := err == nil || errors.Is(err, fault.Duplicate); { // which says that the step is trained, and what it fetched is lost
+	case known && len(feed) > 0:
 		s.stepTrained()
+	case known:
+		s.unsure = nil
 	}
 	return done, err
 }
@@ -176,18 +179,20 @@ func (s *session) stepTrained() {
 }
 
 // resolve finds out whether the last step is trained, when its call has ended with an error. If the coordinator has not accepted it, it never will.
-// An error means that the job has ended, that it has lost steps, or that nobody can tell now.
+// An error means that the job has ended, that it has lost steps, or that nobody can tell now. A coordinator that has failed says so before the listener
+// knows that its job has failed. So resolve waits for the end of the job, for at most endTime. Only then look finds the job as it stays.
 func (s *session) resolve(ctx context.Context) error {
 	if s.unsure == nil {
 		return nil
 	}
+	until := time.Time{} // when the wait for the end of the job is given up; zero: it has not begun
 	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
 		done, err := s.client.runStep(ctx, s.id, s.unsure)
 		switch {
 		case err == nil && done.Steps < uint64(s.trained):
 			return fault.E(fault.LostMember, fault.At("job "+s.id), fault.Gotf("a job that has trained %d steps", done.Steps),
 				fault.Wantf("the %d steps that it has answered", s.trained))
-		case err == nil && done.Steps > uint64(s.trained):
+		case err == nil && done.Steps > uint64(s.trained) && s.pending != nil:
 			s.stepTrained()
 			return nil
 		case err == nil:
@@ -199,7 +204,10 @@ func (s *session) resolve(ctx context.Context) error {
 		if status, unknown := s.client.Status(ctx, s.id); unknown != nil || ended(status.State) {
 			return err
 		}
-		if !sleep(ctx, pause) { // the job is about to end, or has a new coordinator soon
+		if until.IsZero() {
+			until = time.Now().Add(s.endTime)
+		}
+		if time.Now().After(until) || !sleep(ctx, pause) { // the job is about to end, or has a new coordinator soon
 			return err
 		}
 	}
