@@ -138,9 +138,7 @@ func AddGradChannels[T tensor.Float](dy, dout []T, pre, n, post, from, to int) {
 			Accumulate(dy[from:to], dout[p*n+from:][:to-from])
 			continue
 		}
-		for i := from; i < to; i++ {
-			dy[i] += T(sum(dout[(p*n+i)*post:][:post]))
-		}
+		addSums(dy[from:to], dout[(p*n+from)*post:][:(to-from)*post], post)
 	}
 }
 

@@ -33,6 +33,24 @@ func sum[T tensor.Float](x []T) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
+// addSums adds to each element of out the sum of its row of x, whose rows are width long.
+func addSums[T tensor.Float](out, x []T, width int) {
+	i := 0
+	if v := vectorsFor[T](width); v != nil {
+		for ; i+4 <= len(out); i += 4 {
+			rows := x[i*width:][:4*width]
+			a, b, c, d := v.SumFour(singles(rows[:width]), width)
+			out[i] += T(a)
+			out[i+1] += T(b)
+			out[i+2] += T(c)
+			out[i+3] += T(d)
+		}
+	}
+	for ; i < len(out); i++ {
+		out[i] += T(sum(x[i*width:][:width]))
+	}
+}
+
 // sumProduct adds x[i]*y[i] in four interleaved lanes of float64. y is at least as long as x.
 func sumProduct[T tensor.Float](x, y []T) float64 {
 	if v := vectorsFor[T](len(x)); v != nil {

@@ -46,3 +46,20 @@ func TestSums(t *testing.T) {
 		t.Error("the mean of nothing is not NaN")
 	}
 }
+
+// The sums of rows have the bits of single sums, and so those of portable Go.
+func TestSumsOfRowsHaveTheBitsOfSums(t *testing.T) {
+	g := newGuards(t, 1)
+	eachLevel(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			rows, width := rapid.IntRange(0, 9).Draw(t, "rows"), rapid.IntRange(0, 70).Draw(t, "width")
+			x := guarded(g, 0, drawSpecial(t, rows*width+1)[:rows*width])
+			got, want := noise[float32](1, rows), noise[float32](1, rows)
+			addSums(got, x, width)
+			for i := range want {
+				want[i] += float32(sum(x[i*width:][:width]))
+			}
+			sameBits(t, got, want)
+		})
+	})
+}

@@ -28,8 +28,63 @@ func reduction(u *asmFile) {
 		}
 		return in[0]
 	})
+	sumFour(u)
 	largest(u)
 	sumRows(u)
+}
+
+// sumFour emits four sums at a time. The additions of one sum wait for each other, those of four do not.
+func sumFour(u *asmFile) {
+	u.function("sumFour", "func(x []float32, step int) (a, b, c, d float64)", "The sums of x and of three more arrays as long, step elements apart.")
+	left, place, step := u.Load(u.Param("x").Len(), u.GP64()), u.GP64(), u.Load(u.Param("step"), u.GP64())
+	base := []reg.Register{u.Load(u.Param("x").Base(), u.GP64())}
+	var lanes vectors
+	for i := range 4 {
+		if i > 0 {
+			next := u.GP64()
+			u.LEAQ(operand.Mem{Base: base[i-1], Index: step, Scale: 4}, next)
+			base = append(base, next)
+		}
+		lanes = append(lanes, u.YMM())
+		zero(u, lanes[i])
+	}
+	u.XORQ(place, place)
+	loop, tail, done := u.label("vectors"), u.label("tail"), u.label("done")
+	u.Label(loop)
+	u.CMPQ(left, operand.U8(4))
+	u.JLT(jump(tail))
+	for i := range base {
+		v := u.YMM()
+		u.VCVTPS2PD(operand.Mem{Base: base[i], Index: place, Scale: 4}, v)
+		u.VADDPD(v, lanes[i], lanes[i])
+	}
+	u.ADDQ(operand.U8(4), place)
+	u.SUBQ(operand.U8(4), left)
+	u.JMP(jump(loop))
+	u.Label(tail)
+	u.TESTQ(left, left)
+	u.JZ(jump(done))
+	mask := u.tailMask(left)
+	for i := range base {
+		few, v := u.XMM(), u.YMM()
+		u.VMASKMOVPS(operand.Mem{Base: base[i], Index: place, Scale: 4}, mask.AsX(), few)
+		u.VCVTPS2PD(few, v)
+		u.VADDPD(v, lanes[i], lanes[i])
+	}
+	u.Label(done)
+	for i := range base {
+		u.addLanes(lanes[i])
+		u.Store(lanes[i].AsX(), u.ReturnIndex(i))
+	}
+	u.finish()
+}
+
+// addLanes makes lane 0 the sum of the four lanes of float64.
+func (u *asmFile) addLanes(lanes reg.VecVirtual) {
+	upper := u.XMM()
+	u.VHADDPD(lanes, lanes, lanes) // lane 0 + lane 1 below, lane 2 + lane 3 above
+	u.VEXTRACTF128(operand.U8(1), lanes, upper)
+	u.VADDSD(upper, lanes.AsX(), lanes.AsX())
 }
 
 // sumRows emits the addition of rows that follow each other, in float32: a column at a time stays in a register, so that the rows of a narrow matrix
@@ -128,10 +183,7 @@ func sum(u *asmFile, name, doc string, arrays int, term func(in vectors, center,
 	u.VPMOVSXDQ(mask.AsX(), exists)
 	u.VADDPD(term(in, center, exists), lanes, lanes)
 	u.Label(done)
-	upper := u.XMM()
-	u.VHADDPD(lanes, lanes, lanes) // lane 0 + lane 1 below, lane 2 + lane 3 above
-	u.VEXTRACTF128(operand.U8(1), lanes, upper)
-	u.VADDSD(upper, lanes.AsX(), lanes.AsX())
+	u.addLanes(lanes)
 	u.Store(lanes.AsX(), u.ReturnIndex(0))
 	u.finish()
 }

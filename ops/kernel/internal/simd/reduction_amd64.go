@@ -15,6 +15,9 @@ func sumSquaredDeviation(x []float32, center float64) float64
 func sumCentredProduct(x, y []float32, center float64) float64
 
 //go:noescape
+func sumFour(x []float32, step int) (a, b, c, d float64)
+
+//go:noescape
 func sumRows(out, x []float32, rows int)
 
 //go:noescape

@@ -190,6 +190,75 @@ done12:
 	VZEROUPPER
 	RET
 
+// func sumFour(x []float32, step int) (a float64, b float64, c float64, d float64)
+// Requires: AVX, SSE2
+TEXT ·sumFour(SB), NOSPLIT, $0-64
+	MOVQ   x_len+8(FP), AX
+	MOVQ   step+24(FP), CX
+	MOVQ   x_base+0(FP), DX
+	VXORPS Y0, Y0, Y0
+	LEAQ   (DX)(CX*4), BX
+	VXORPS Y1, Y1, Y1
+	LEAQ   (BX)(CX*4), SI
+	VXORPS Y2, Y2, Y2
+	LEAQ   (SI)(CX*4), DI
+	VXORPS Y3, Y3, Y3
+	XORQ   CX, CX
+
+vectors13:
+	CMPQ      AX, $0x04
+	JLT       tail14
+	VCVTPS2PD (DX)(CX*4), Y4
+	VADDPD    Y4, Y0, Y0
+	VCVTPS2PD (BX)(CX*4), Y4
+	VADDPD    Y4, Y1, Y1
+	VCVTPS2PD (SI)(CX*4), Y4
+	VADDPD    Y4, Y2, Y2
+	VCVTPS2PD (DI)(CX*4), Y4
+	VADDPD    Y4, Y3, Y3
+	ADDQ      $0x04, CX
+	SUBQ      $0x04, AX
+	JMP       vectors13
+
+tail14:
+	TESTQ      AX, AX
+	JZ         done15
+	LEAQ       laneWindow<>+0(SB), R8
+	NEGQ       AX
+	VMOVUPS    32(R8)(AX*4), Y4
+	VMASKMOVPS (DX)(CX*4), X4, X5
+	VCVTPS2PD  X5, Y5
+	VADDPD     Y5, Y0, Y0
+	VMASKMOVPS (BX)(CX*4), X4, X5
+	VCVTPS2PD  X5, Y5
+	VADDPD     Y5, Y1, Y1
+	VMASKMOVPS (SI)(CX*4), X4, X5
+	VCVTPS2PD  X5, Y5
+	VADDPD     Y5, Y2, Y2
+	VMASKMOVPS (DI)(CX*4), X4, X4
+	VCVTPS2PD  X4, Y4
+	VADDPD     Y4, Y3, Y3
+
+done15:
+	VHADDPD      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDSD       X4, X0, X0
+	MOVSD        X0, a+32(FP)
+	VHADDPD      Y1, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDSD       X0, X1, X1
+	MOVSD        X1, b+40(FP)
+	VHADDPD      Y2, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDSD       X0, X2, X2
+	MOVSD        X2, c+48(FP)
+	VHADDPD      Y3, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X0
+	VADDSD       X0, X3, X3
+	MOVSD        X3, d+56(FP)
+	VZEROUPPER
+	RET
+
 // func largest(x []float32) float32
 // Requires: AVX, SSE
 TEXT ·largest(SB), NOSPLIT, $0-28
@@ -197,9 +266,9 @@ TEXT ·largest(SB), NOSPLIT, $0-28
 	MOVQ    x_len+8(FP), CX
 	VMOVUPS (AX), Y0
 
-vectors13:
+vectors16:
 	SUBQ    $0x08, CX
-	JLE     done14
+	JLE     done17
 	ADDQ    $0x20, AX
 	VMOVUPS (AX), Y1
 	VMAXPS  Y1, Y0, Y2
@@ -208,9 +277,9 @@ vectors13:
 	VANDPS  Y3, Y2, Y2
 	VORPS   Y0, Y2, Y2
 	VMOVAPS Y2, Y0
-	JMP     vectors13
+	JMP     vectors16
 
-done14:
+done17:
 	VPERM2F128 $0x01, Y0, Y0, Y1
 	VMAXPS     Y1, Y0, Y2
 	VMAXPS     Y0, Y1, Y3
@@ -245,32 +314,32 @@ TEXT ·sumRows(SB), NOSPLIT, $0-56
 	MOVQ DX, BX
 	SHLQ $0x02, BX
 
-vectors15:
+vectors18:
 	CMPQ    DX, $0x08
-	JLT     tail16
+	JLT     tail19
 	MOVQ    rows+48(FP), DI
 	MOVQ    CX, SI
 	VMOVUPS (AX), Y0
 	TESTQ   DI, DI
-	JZ      none19
+	JZ      none22
 
-row18:
+row21:
 	VMOVUPS (SI), Y1
 	VADDPS  Y1, Y0, Y0
 	ADDQ    BX, SI
 	DECQ    DI
-	JNZ     row18
+	JNZ     row21
 
-none19:
+none22:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x20, AX
 	ADDQ    $0x20, CX
 	SUBQ    $0x08, DX
-	JMP     vectors15
+	JMP     vectors18
 
-tail16:
+tail19:
 	TESTQ      DX, DX
-	JZ         done17
+	JZ         done20
 	LEAQ       laneWindow<>+0(SB), SI
 	MOVQ       DX, DI
 	NEGQ       DI
@@ -279,36 +348,36 @@ tail16:
 	MOVQ       CX, SI
 	VMASKMOVPS (AX), Y1, Y0
 	TESTQ      DI, DI
-	JZ         none21
+	JZ         none24
 
-row20:
+row23:
 	VMASKMOVPS (SI), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 	ADDQ       BX, SI
 	DECQ       DI
-	JNZ        row20
+	JNZ        row23
 
-none21:
+none24:
 	VMOVAPS      Y0, Y0
 	TESTQ        $0x00000004, DX
-	JZ           two22
+	JZ           two25
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	ADDQ         $0x10, AX
 
-two22:
+two25:
 	TESTQ    $0x00000002, DX
-	JZ       one23
+	JZ       one26
 	VMOVLPS  X0, (AX)
 	VMOVHLPS X0, X0, X0
 	ADDQ     $0x08, AX
 
-one23:
+one26:
 	TESTQ  $0x00000001, DX
-	JZ     stored24
+	JZ     stored27
 	VMOVSS X0, (AX)
 
-stored24:
-done17:
+stored27:
+done20:
 	VZEROUPPER
 	RET

@@ -41,6 +41,8 @@ type Vectors struct {
 	SumProduct          func(x, y []float32, center float64) float64 // of x*y; center is not used
 	SumSquaredDeviation func(x []float32, center float64) float64    // of (x-center)^2
 	SumCentredProduct   func(x, y []float32, center float64) float64 // of x*(y-center)
+	// SumFour returns four sums with the bits of Sum: of x, and of three arrays as long that begin step, 2*step and 3*step elements later.
+	SumFour func(x []float32, step int) (a, b, c, d float64)
 
 	SumRows func(out, x []float32, rows int) // out += rows rows of x in turn, which are as long as out
 

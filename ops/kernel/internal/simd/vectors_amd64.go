@@ -39,6 +39,7 @@ var vectors = Vectors{
 	SumProduct:          sumProduct,
 	SumSquaredDeviation: sumSquaredDeviation,
 	SumCentredProduct:   sumCentredProduct,
+	SumFour:             sumFour,
 	SumRows:             sumRows,
 	Largest:             largest,
 	GatherRows:          gatherRows,
