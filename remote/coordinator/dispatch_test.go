@@ -23,11 +23,11 @@ func async(trainers int) coordinator.Config {
 }
 
 // ask asks for a task of pass 0 as of a generation.
-func (s running) ask(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) (*rpc.GetTaskResponse, error) {
+func (s trainerCalls) ask(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) (*rpc.GetTaskResponse, error) {
 	return s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: idOf(generation, rank, number), Dataset: "d", Finished: finished})
 }
 
-func (s running) mustAsk(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) *rpc.Task {
+func (s trainerCalls) mustAsk(generation uint64, rank uint32, number uint64, finished ...*rpc.Task) *rpc.Task {
 	s.home.t.Helper()
 	r, err := s.ask(generation, rank, number, finished...)
 	if err != nil || r.Task == nil {

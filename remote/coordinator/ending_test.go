@@ -27,7 +27,7 @@ func reading(t *testing.T, trainers int) coordinator.Config {
 }
 
 // finish lets the job end after a step, -1 for as soon as possible, and returns how many steps it will have.
-func (s running) finish(after int) (uint64, error) {
+func (s userCalls) finish(after int) (uint64, error) {
 	m := &rpc.FinishDataRequest{Id: idOf(0, 0, 0)}
 	if after >= 0 {
 		m.AfterStep = proto.Uint64(uint64(after))
@@ -37,7 +37,7 @@ func (s running) finish(after int) (uint64, error) {
 }
 
 // read asks for tasks as the trainer of a rank, before a round.
-func (s running) read(generation uint64, rank uint32, round uint64, position, records int64) *rpc.GetTaskResponse {
+func (s trainerCalls) read(generation uint64, rank uint32, round uint64, position, records int64) *rpc.GetTaskResponse {
 	s.home.t.Helper()
 	r, err := s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: idOf(generation, rank, round), Dataset: "d", Position: position,
 		Records: records})
@@ -48,11 +48,11 @@ func (s running) read(generation uint64, rank uint32, round uint64, position, re
 }
 
 // permit asks whether a round may begin.
-func (s running) permit(generation uint64, rank uint32, round uint64) (*rpc.PermitResponse, error) {
+func (s trainerCalls) permit(generation uint64, rank uint32, round uint64) (*rpc.PermitResponse, error) {
 	return s.client.Permit(s.home.t.Context(), &rpc.PermitRequest{Id: idOf(generation, rank, round)})
 }
 
-func (s running) acknowledge(steps uint64) {
+func (s userCalls) acknowledge(steps uint64) {
 	s.home.t.Helper()
 	if _, err := s.client.Acknowledge(s.home.t.Context(), &rpc.AcknowledgeRequest{Job: "job", Steps: steps}); err != nil {
 		s.home.t.Fatal(err)

@@ -45,7 +45,7 @@ func following(t *testing.T, datasets ...string) (h *home, dirs map[string]strin
 }
 
 // next asks for a task of a dataset that follows, as the member of generation 1.
-func (s running) next(name string, number uint64, wait bool, finished ...*rpc.Task) *rpc.GetTaskResponse {
+func (s trainerCalls) next(name string, number uint64, wait bool, finished ...*rpc.Task) *rpc.GetTaskResponse {
 	s.home.t.Helper()
 	r, err := s.client.GetTask(s.home.t.Context(), &rpc.GetTaskRequest{Id: firstID(0, number), Dataset: name, Finished: finished, Wait: wait})
 	if err != nil {

@@ -18,24 +18,38 @@ import (
 // running is a coordinator that runs over loopback until the test ends.
 type running struct {
 	*coordinator.Server
+	connection
+	userCalls
+	trainerCalls
+	ended chan error
+	stop  context.CancelFunc // ends it, as a crash does: it says nothing more to anybody
+	lead  coordinator.Lead
+}
+
+// A connection reaches a coordinator for its callers in tests.
+type connection struct {
 	home   *home
 	client rpc.CoordinatorClient
-	ended  chan error
-	stop   context.CancelFunc // ends it, as a crash does: it says nothing more to anybody
-	lead   coordinator.Lead
 }
+
+// userCalls are the calls of the user of a job.
+type userCalls struct{ connection }
+
+// trainerCalls are the calls of the trainers of a job.
+type trainerCalls struct{ connection }
 
 func start(t *testing.T, cfg coordinator.Config) running { return newHome(t, cfg).start() }
 
 // start starts a coordinator, which takes the lock from the one before.
 func (h *home) start() running {
-	s := running{Server: coordinator.New(h.cfg), home: h, ended: make(chan error, 1), lead: h.store.lead()}
+	s := running{Server: coordinator.New(h.cfg), ended: make(chan error, 1), lead: h.store.lead()}
 	if h.wanted > 0 {
 		s.Want(h.wanted)
 	}
 	service := wire.NewServer()
 	rpc.RegisterCoordinatorServer(service, s.Server)
-	s.client = rpc.NewCoordinatorClient(pstest.Serve(h.t, service))
+	s.connection = connection{h, rpc.NewCoordinatorClient(pstest.Serve(h.t, service))}
+	s.userCalls, s.trainerCalls = userCalls{s.connection}, trainerCalls{s.connection}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.stop = cancel
@@ -55,13 +69,13 @@ func (s running) giveUp() {
 }
 
 // join waits for the generation after last, with a process that holds its key.
-func (s running) join(rank uint32, incarnation, last uint64) (*rpc.JoinResponse, error) {
+func (s trainerCalls) join(rank uint32, incarnation, last uint64) (*rpc.JoinResponse, error) {
 	s.home.live.set(rank, incarnation)
 	return s.client.Join(s.home.t.Context(), &rpc.JoinRequest{Id: idOf(last, rank, 0), Incarnation: incarnation})
 }
 
 // joinAll lets the first process of each rank join after generation last, and returns the answers by rank.
-func (s running) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
+func (s trainerCalls) joinAll(last uint64, ranks ...uint32) []*rpc.JoinResponse {
 	s.home.t.Helper()
 	answers := make([]*rpc.JoinResponse, len(ranks))
 	if err := pstest.Parallel(len(ranks), func(i int) (err error) {
@@ -90,7 +104,7 @@ func (s running) status(ok func(*rpc.QueuesResponse) bool) *rpc.QueuesResponse {
 	}
 }
 
-func (s running) reportDataset(t testing.TB, records ...int64) {
+func (s trainerCalls) reportDataset(t testing.TB, records ...int64) {
 	t.Helper()
 	if err := wire.ReportDataset(t.Context(), s.client,
 		&rpc.ReportDatasetRequest{Id: firstID(0, 0), Dataset: &rpc.Dataset{Name: "d", Files: filesOf(records...)}}); err != nil {
@@ -99,13 +113,13 @@ func (s running) reportDataset(t testing.TB, records ...int64) {
 }
 
 // leave is the last message of a trainer.
-func (s running) leave(ctx context.Context, rank uint32) error {
+func (s trainerCalls) leave(ctx context.Context, rank uint32) error {
 	_, err := s.client.Leave(ctx, &rpc.LeaveRequest{Id: firstID(rank, 0)})
 	return err
 }
 
 // report tells, in one message, what a trainer fetched in some steps of a generation.
-func (s running) report(ctx context.Context, steps ...*rpc.TrainerStep) error {
+func (s trainerCalls) report(ctx context.Context, steps ...*rpc.TrainerStep) error {
 	m := &rpc.TrainerSteps{Id: firstID(0, 0), Steps: steps}
 	if len(steps) > 0 {
 		m.Id = steps[0].Id
@@ -114,19 +128,19 @@ func (s running) report(ctx context.Context, steps ...*rpc.TrainerStep) error {
 }
 
 // feed runs one fed step.
-func (s running) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
+func (s userCalls) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
 	done, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), run)
 	return done.GetStep(), wire.FromStatus("coordinator", err)
 }
 
 // giveUpStep gives a fed step up and returns how many steps the session has had.
-func (s running) giveUpStep(ctx context.Context, number, call uint64) (uint64, error) {
+func (s userCalls) giveUpStep(ctx context.Context, number, call uint64) (uint64, error) {
 	done, err := wire.RunStep(ctx, "coordinator", s.client.Feed, firstID(0, 0), &rpc.StepRun{Step: number, Call: call, GiveUp: true})
 	return done.GetSteps(), wire.FromStatus("coordinator", err)
 }
 
 // nextFeed asks for a trainer's share.
-func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.FeedShare, error) {
+func (s trainerCalls) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.FeedShare, error) {
 	stream, err := s.client.NextFeed(ctx, &rpc.NextFeedRequest{Id: firstID(rank, n), Item: n})
 	if err != nil {
 		return nil, err
@@ -136,7 +150,7 @@ func (s running) nextFeed(ctx context.Context, rank uint32, n uint64) (*rpc.Feed
 }
 
 // watch returns every step that is reported until the job has ended, and its last status.
-func (s running) watch(ctx context.Context) (steps []*job.Step, last *job.JobStatus, err error) {
+func (s userCalls) watch(ctx context.Context) (steps []*job.Step, last *job.JobStatus, err error) {
 	stream, err := s.client.Watch(ctx, &rpc.WatchRequest{Job: pstest.Identity.Job})
 	for err == nil {
 		var m *rpc.WatchResponse
