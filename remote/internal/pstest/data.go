@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/rpc"
@@ -74,9 +75,12 @@ func (t Trainer) Open(ctx context.Context, round uint64, send, receive []string,
 		}
 		return l.Raw
 	}}
-	l.Conn, err = d.Dial(ctx, dataplane.Place{Address: r.Address, Host: r.Host, Local: r.Local, Token: r.Token},
-		dataplane.Layout{Send: table(send, r.Send), Receive: l.receive})
-	return l, err
+	if l.Conn, err = d.Dial(ctx, dataplane.Place{Address: r.Address, Host: r.Host, Local: r.Local, Token: r.Token},
+		dataplane.Layout{Send: table(send, r.Send), Receive: l.receive}); err != nil {
+		return nil, err
+	}
+	l.Bound(ctx, time.Now().Add(Patience)) // no test waits longer for a frame
+	return l, nil
 }
 
 // Head is the head of a frame of the trainer.
