@@ -70,6 +70,13 @@ func answers(t *testing.T, c *Conn) {
 	}
 }
 
+// known is how many offers are open.
+func known(a *Acceptor) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.offers)
+}
+
 func offer(t *testing.T, a *Acceptor, serve func(context.Context, *Conn)) *Offer {
 	t.Helper()
 	o, err := a.Offer(Layout{}, serve)
@@ -143,11 +150,8 @@ func TestEndOfServe(t *testing.T) {
 	if _, err := c.ReadHead(); !errors.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
-	a.mu.Lock()
-	known := len(a.offers)
-	a.mu.Unlock()
-	if known > 0 {
-		t.Errorf("%d offers are left", known)
+	if n := known(a); n > 0 {
+		t.Errorf("%d offers are left", n)
 	}
 }
 
@@ -267,12 +271,12 @@ func TestOffersExpire(t *testing.T) {
 		defer c.Close()
 		time.Sleep(claimTime - time.Nanosecond)
 		synctest.Wait()
-		if len(a.offers) != 2 {
+		if known(a) != 2 {
 			t.Error("an offer was forgotten too early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if len(a.offers) != 1 || late.ctx.Err() == nil {
+		if known(a) != 1 || late.ctx.Err() == nil {
 			t.Error("the offer is not forgotten")
 		}
 		if _, err := (&Dialer{}).greet(t.Context(), p.connect(), late.Token[:]); !errors.Is(err, fault.Unavailable) {
@@ -323,11 +327,13 @@ func TestSilentConnections(t *testing.T) {
 		if d := time.Since(start); d != greeting {
 			t.Errorf("silent connections are closed after %v", d)
 		}
+		answers(t, served) // which may be silent as long as it likes
 		synctest.Wait()
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		if a.silent != 0 || len(a.conns) != 1 {
 			t.Errorf("%d silent connections of %d are left", a.silent, len(a.conns))
 		}
-		answers(t, served) // which may be silent as long as it likes
 	})
 }
 

@@ -115,7 +115,7 @@ func (r *carrierRig) train(f carrierFault) (wrote, read int, reached bool) {
 	}
 	var faulty *faultyConn
 	wrap := func(conn net.Conn) net.Conn {
-		if faulty != nil || conn.RemoteAddr().String() != r.list[0].Data {
+		if conn.RemoteAddr().String() != r.list[0].Data || faulty != nil {
 			return conn
 		}
 		faulty = &faultyConn{Conn: conn, fault: &f, ended: make(chan struct{})}
