@@ -39,7 +39,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := pstest.WithData(t, pstest.Config(1)) // its port is the lying one
-			liar, err := cfg.Data.Offer(func(_ context.Context, conn *dataplane.Conn) {
+			liar, err := cfg.Data.Offer(dataplane.Layout{}, func(_ context.Context, conn *dataplane.Conn) {
 				for _, answer := range answers {
 					if answer(conn) != nil {
 						return
@@ -78,7 +78,7 @@ func TestNothingIsSentAgainAfterItsAcknowledgement(t *testing.T) {
 	c, m := commOf(0, true, servers(t, 2, 1, true, 4)...), newModel(2, 4)
 	var mu sync.Mutex
 	var data, declarations int
-	c.Data = &dataplane.Dialer{Wrap: func(conn net.Conn) net.Conn {
+	c.Data = &dataplane.Dialer{Carrier: dataplane.TCP, Wrap: func(conn net.Conn) net.Conn {
 		return &watchedConn{conn, func(when string, _ uint64) {
 			mu.Lock()
 			defer mu.Unlock()
