@@ -91,8 +91,11 @@ func (c *faultyConn) SetDeadline(t time.Time) error {
 // A carrierRig trains round after round on some servers. Each round subtracts 1 from every parameter.
 type carrierRig struct {
 	t     *testing.T
+	over  dataplane.Carrier
 	list  []*pstest.Server
 	sizes []int64
+	at    []string // addresses of the data plane of server 0; guarded by mu
+	mu    sync.Mutex
 	round uint64
 }
 
@@ -115,19 +118,21 @@ func (r *carrierRig) train(f carrierFault) (wrote, read int, reached bool) {
 	}
 	var faulty *faultyConn
 	wrap := func(conn net.Conn) net.Conn {
-		if conn.RemoteAddr().String() != r.list[0].Data || faulty != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if faulty != nil || !slices.Contains(r.at, conn.RemoteAddr().String()) {
 			return conn
 		}
 		faulty = &faultyConn{Conn: conn, fault: &f, ended: make(chan struct{})}
 		return faulty
 	}
 	last, m := r.round+2, newModel(len(r.list), r.sizes...)
-	err := r.rounds(ctx, &dataplane.Dialer{Wrap: wrap}, m, last)
+	err := r.rounds(ctx, &dataplane.Dialer{Carrier: r.over, Wrap: wrap}, m, last)
 	if f.action == "stop" && reached {
 		if err == nil {
 			r.t.Errorf("%+v: the step ends well", f)
 		}
-		err = r.rounds(r.t.Context(), &dataplane.Dialer{}, m, last)
+		err = r.rounds(r.t.Context(), &dataplane.Dialer{Carrier: r.over}, m, last)
 	}
 	if err != nil {
 		r.t.Fatalf("%s of byte %d, written %v: %v", f.action, f.at, f.written, err)
@@ -139,6 +144,11 @@ func (r *carrierRig) train(f carrierFault) (wrote, read int, reached bool) {
 func (r *carrierRig) rounds(ctx context.Context, d *dataplane.Dialer, m model, last uint64) error {
 	c := commOf(0, true, r.list...)
 	c.Data = d
+	c.Servers[0] = &confused{c.Servers[0], func(answer *rpc.OpenDataResponse) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.at = []string{answer.Address, answer.Local}
+	}}
 	defer c.Abort()
 	if err := openOver(ctx, c, "tcp", len(r.sizes)); err != nil {
 		return err
@@ -165,15 +175,21 @@ func (m model) fillParams(x float32) { model{grads: m.params}.fill(x) }
 func TestFaultsOfTheCarrier(t *testing.T) {
 	for _, c := range []struct {
 		action  string
+		over    string
 		servers int
 		stride  int // how many bytes lie between two cases
-	}{{"cut", 1, 3}, {"cut", 2, 5}, {"flip", 1, 3}, {"flip", 2, 5}, {"delay", 1, 5}, {"stop", 1, 3}, {"stop", 2, 5}} {
+	}{
+		{"cut", "tcp", 1, 3}, {"cut", "tcp", 2, 5}, {"cut", "unix", 2, 11}, {"cut", "shm", 1, 5}, {"cut", "shm", 2, 7},
+		{"flip", "tcp", 1, 3}, {"flip", "tcp", 2, 5}, {"flip", "unix", 2, 11}, {"flip", "shm", 1, 5}, {"flip", "shm", 2, 7},
+		{"stop", "tcp", 1, 3}, {"stop", "tcp", 2, 5}, {"stop", "unix", 2, 11}, {"stop", "shm", 1, 5}, {"stop", "shm", 2, 7},
+		{"delay", "tcp", 1, 5}, {"delay", "shm", 1, 7},
+	} {
 		if testing.Short() {
 			c.stride *= 10
 		}
-		t.Run(fmt.Sprintf("%s, %d servers", c.action, c.servers), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, %s, %d servers", c.action, c.over, c.servers), func(t *testing.T) {
 			t.Parallel()
-			r := &carrierRig{t: t, sizes: []int64{3, 0, 5}}
+			r := &carrierRig{t: t, over: carriers[c.over], sizes: []int64{3, 0, 5}}
 			r.list = servers(t, c.servers, 1, true, r.sizes...)
 			wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
 			for _, written := range []bool{true, false} {
@@ -181,7 +197,7 @@ func TestFaultsOfTheCarrier(t *testing.T) {
 				if written {
 					total = wrote
 				}
-				if total < 300 {
+				if total < 4*dataplane.HeadBytes {
 					t.Fatalf("only %d bytes", total)
 				}
 				for at := 0; at < total; at += c.stride {
@@ -196,16 +212,20 @@ func TestFaultsOfTheCarrier(t *testing.T) {
 
 // A slice that needs several frames, sent while the step still computes, survives faults in any of them, both ways.
 func TestFaultsInLargeSlices(t *testing.T) {
-	r := &carrierRig{t: t, sizes: []int64{5, 1_500_000, 70_000}}
-	r.list = servers(t, 2, 1, true, r.sizes...)
-	wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
-	for i, action := range []string{"cut", "flip", "stop", "cut", "flip"} {
-		for _, written := range []bool{true, false} {
-			total := read
-			if written {
-				total = wrote
+	for name, over := range carriers {
+		t.Run(name, func(t *testing.T) {
+			r := &carrierRig{t: t, over: over, sizes: []int64{5, 1_500_000, 70_000}}
+			r.list = servers(t, 2, 1, true, r.sizes...)
+			wrote, read, _ := r.train(carrierFault{action: "none", at: 1 << 30})
+			for i, action := range []string{"cut", "flip", "stop", "cut", "flip"} {
+				for _, written := range []bool{true, false} {
+					total := read
+					if written {
+						total = wrote
+					}
+					r.train(carrierFault{action: action, written: written, at: 100 + i*total/5})
+				}
 			}
-			r.train(carrierFault{action: action, written: written, at: 200 + i*total/5})
-		}
+		})
 	}
 }

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // transports are those of sync rounds.
 var transports = []string{"grpc", "tcp", "unix", "shm"}
 
+// carriers are those of the transports that have data connections.
+var carriers = map[string]dataplane.Carrier{"tcp": dataplane.TCP, "unix": dataplane.Unix, "shm": dataplane.Shared}
+
 // overEach runs a test of sync rounds over every transport.
 func overEach(t *testing.T, f func(t *testing.T, transport string)) {
 	for _, transport := range transports {
@@ -278,7 +281,7 @@ func TestGenerationEndsAfterAnEarlyDeclaration(t *testing.T) {
 	s := servers(t, 1, 1, true, 4)
 	c, m := commOf(0, true, s...), newModel(1, 4)
 	frozen := false
-	c.Data = &dataplane.Dialer{Wrap: func(conn net.Conn) net.Conn {
+	c.Data = &dataplane.Dialer{Carrier: dataplane.TCP, Wrap: func(conn net.Conn) net.Conn {
 		return &watchedConn{conn, func(when string, _ uint64) {
 			if when == "before reading" && c.step.Rows > 0 && !frozen {
 				frozen = true
@@ -368,7 +371,7 @@ func openOver(ctx context.Context, c *Comm, transport string, n int) (err error)
 	}
 	c.Log = slog.New(slog.DiscardHandler)
 	if c.Data == nil {
-		c.Data = &dataplane.Dialer{Carrier: map[string]dataplane.Carrier{"tcp": dataplane.TCP, "unix": dataplane.Unix, "shm": dataplane.Shared}[transport]}
+		c.Data = &dataplane.Dialer{Carrier: carriers[transport]}
 	}
 	if c.links, err = openLinks(ctx, c, trafficProgram(len(c.Servers), n)); err == nil && slices.Contains(c.links, nil) {
 		err = errors.New("rounds go over gRPC")

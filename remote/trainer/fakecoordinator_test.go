@@ -259,6 +259,13 @@ func (c *fakeCoordinator) regroup(ctx context.Context, ranks ...uint32) error {
 	})
 }
 
+// joined reports whether all members of the current generation know that they are. Before that, the coordinator does not end a generation.
+func (c *fakeCoordinator) joined() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.current.Members, func(m machine.Member) bool { return c.told[uint32(m.Rank)] != c.current.Number })
+}
+
 // cut begins a segment after a task has failed.
 func (c *fakeCoordinator) cut(ctx context.Context, round uint64) error {
 	c.mu.Lock()

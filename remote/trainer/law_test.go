@@ -26,7 +26,7 @@ type lawCase struct {
 	records int
 	passes  int
 	servers int
-	over    string // grpc or tcp: how the slices of rounds travel
+	over    string // grpc, or one of carriers: how the slices of rounds travel
 }
 
 // run trains on 3 trainers with trouble, and checks what is left of it. It returns how many calls the trainers made.
@@ -36,7 +36,7 @@ func (l lawCase) run(t *testing.T, seed uint64, at map[int]bool, kills float64, 
 	spec := &job.JobSpec{Trainers: 3, Pservers: int32(l.servers), Save: t.TempDir(), Fetch: []string{l.model.Loss, parameterOf(l.model)}}
 	c := newTestJob(t, l.model, l.data, spec, queue.Policy{Passes: l.passes, RecordsPerTask: 7, MaxFailures: 3})
 	x := &trouble{job: c, ctx: ctx, kills: kills, vary: vary, chance: seeded(seed), at: at, until: uint64(l.passes*((l.records+4)/5) - 3)}
-	c.call, c.cut, c.data = x.call, x.cut, l.over == "tcp"
+	c.call, c.cut, c.over = x.call, x.cut, l.over
 	err := c.train(ctx, 3)
 	x.group.Wait()
 	if err = errors.Join(withoutCanceled(err), x.err); err != nil {
@@ -85,7 +85,9 @@ const lawSeeds = 12
 // The law: wherever trainers are superseded, in whatever step of a round, whatever connections break, and whether they live through it or are killed, a sync run computes what
 // the reference does with as many trainers in each round; every record is trained once in every pass.
 func TestLawOfGenerations(t *testing.T) {
-	for _, l := range []lawCase{{servers: 2, over: "grpc"}, {servers: 2, over: "tcp"}, {servers: 1, over: "tcp"}} {
+	for _, l := range []lawCase{
+		{servers: 2, over: "grpc"}, {servers: 2, over: "tcp"}, {servers: 1, over: "tcp"}, {servers: 2, over: "shm"}, {servers: 1, over: "shm"},
+	} {
 		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
 			l.model, l.data, l.records, l.passes = shuffling(t, 5, 12), testkit.Samples(t, t.TempDir(), 48), 48, 2
 			l.ofGenerations(t)

@@ -45,9 +45,9 @@ type testJob struct {
 	deadlines   jobspec.Deadlines // of the trainers
 	// call is called before and after every call to a server, and every read and write of a data connection; may be nil.
 	call      func(rank uint32, server int, when string, round uint64)
-	data      bool        // sync rounds go over data connections
+	over      string      // how the slices of sync rounds travel; empty: over gRPC
 	cut       func() bool // is asked after call whether the data connection breaks now; may be nil
-	addresses []string    // of those, by server
+	addresses sync.Map    // of data connections: the server
 
 	mu          sync.Mutex
 	incarnation uint64
@@ -75,7 +75,6 @@ func newTestJob(t testing.TB, m testkit.Model, data map[string][]string, spec *j
 	peers := make([]*pstest.Server, spec.Pservers)
 	for i := range peers {
 		cfg := pstest.WithData(t, pstest.Config(int(spec.Trainers)))
-		c.addresses = append(c.addresses, cfg.Data.Address())
 		cfg.Index, cfg.Servers = i, len(peers)
 		cfg.Peer = func(index int) (rpc.ParameterServerClient, error) { return peers[index].Client, nil }
 		peers[i] = pstest.New(t, cfg)
@@ -125,15 +124,19 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 			Begin: c.begin, KeepDir: c.keep, Deadlines: c.deadlines, Coordinator: c.client, Drain: c.drain[rank]}
 		c.mu.Unlock()
 		for i, s := range c.servers {
-			cfg.Servers = append(cfg.Servers, &watched{s, func(when string, round uint64) {
+			known := &confused{s, func(r *rpc.OpenDataResponse) {
+				c.addresses.Store(r.Address, i)
+				c.addresses.Store(r.Local, i)
+			}}
+			cfg.Servers = append(cfg.Servers, &watched{known, func(when string, round uint64) {
 				if c.call != nil {
 					c.call(rank, i, when, round)
 				}
 			}})
 		}
-		if c.data {
+		if carrier, ok := carriers[c.over]; ok {
 			cfg.Log = slog.New(slog.DiscardHandler)
-			cfg.Data = &dataplane.Dialer{Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.teller(rank, conn)} }}
+			cfg.Data = &dataplane.Dialer{Carrier: carrier, Wrap: func(conn net.Conn) net.Conn { return &watchedConn{conn, c.teller(rank, conn)} }}
 		}
 		err := Run(process, cfg)
 		killed := context.Cause(process) == errKilled
@@ -146,7 +149,8 @@ func (c *testJob) run(ctx context.Context, rank uint32) error {
 
 // teller returns what tells call of a data connection.
 func (c *testJob) teller(rank uint32, conn net.Conn) func(when string, round uint64) {
-	server := slices.Index(c.addresses, conn.RemoteAddr().String())
+	known, _ := c.addresses.Load(conn.RemoteAddr().String())
+	server := known.(int)
 	return func(when string, round uint64) {
 		if c.call != nil {
 			c.call(rank, server, when, round)
@@ -222,7 +226,7 @@ func (x *trouble) call(rank uint32, server int, when string, round uint64) {
 	defer x.mu.Unlock()
 	x.calls++
 	x.round = max(x.round, round)
-	if !x.at[x.calls] || x.busy || x.round >= x.until {
+	if !x.at[x.calls] || x.busy || x.round >= x.until || !x.job.coordinator.joined() {
 		return
 	}
 	x.busy = true
